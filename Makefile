@@ -1,0 +1,103 @@
+# Lakewright's commands. `make help` lists them; each sets up what it needs on first use.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check install
+UV ?= uv
+# Compiled for the oldest Python supported; the same versions serve the newer ones.
+COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-version 3.11
+
+##@ Using it
+
+.PHONY: help
+help: ## List the commands
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: java setup ## Ingest real flights, compact, expire, and show what happened
+	@$(VENV)/bin/lakewright demo
+
+.PHONY: up
+up: java setup ## Open the workspace in the Dagster UI
+	@$(VENV)/bin/lakewright up
+
+##@ Working on it
+
+.PHONY: setup
+setup: $(VENV)/.project ## Build .venv from the lock files (the others do it when needed)
+
+.PHONY: test
+test: java oracles ## Run every test that needs no other server (ARGS="-k name" narrows it)
+	$(RUN) -m pytest -m "not deep" $(ARGS)
+
+.PHONY: test-deep
+test-deep: java oracles ## Run the tests that take long
+	$(RUN) -m pytest -m deep --hypothesis-profile=deep $(ARGS)
+
+.PHONY: check
+check: setup ## Lint, formatting, types, import contracts, the mission table, the tree
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy -p lakewright -p tools -p tests.support -p tests.architecture
+	$(RUN) tools/lint_imports.py
+	$(RUN) tools/check_mission.py
+	$(RUN) tools/check_tree.py
+
+.PHONY: fix
+fix: setup ## Apply the linter's safe fixes and the formatting
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+.PHONY: mission
+mission: setup ## Rewrite the proof column of docs/mission.md from the tests' marks
+	$(RUN) tools/check_mission.py --update
+
+.PHONY: bench
+bench: java setup ## Measure (numbers, not verdicts)
+	$(RUN) -m benchmarks $(ARGS)
+
+.PHONY: lock
+lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes newer versions)
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pipx install uv, or name it with UV=" >&2; exit 1; }
+	$(COMPILE) $(ARGS) --extra dev pyproject.toml -o requirements.lock
+	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
+
+.PHONY: clean
+clean: ## Remove the demo's warehouse, run history and caches; .venv and .oracles stay
+	rm -rf warehouse spark-warehouse metastore_db derby.log build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find dagster_home -mindepth 1 -maxdepth 1 ! -name dagster.yaml -exec rm -rf {} +
+	find assets benchmarks jobs platform src storage tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ------------------------------------------------------------------------------ behind them
+
+.PHONY: java
+java:
+	@tools/require_java.sh
+
+.PHONY: oracles
+oracles: setup
+	$(RUN) tests/oracles/install.py .oracles
+
+# What is pinned: setuptools first, so that the few source packages build with it and nothing else.
+# The locks are complete, so pip resolves nothing; `pip check` says whether that is true.
+$(VENV)/.packages: requirements.lock requirements-build.lock
+	@$(RUN) -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		python=$$(PYTHON="$(PYTHON)" tools/find_python.sh) && "$$python" -m venv --clear $(VENV); }
+	@echo "installing the environment into $(VENV): about 1.3 GB, a few minutes on the first use"
+	$(PIP) --quiet --require-hashes --no-deps -r requirements-build.lock
+	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.lock
+	$(RUN) -m pip check
+	@touch $@
+
+# Then the project itself, editable, with what is installed.
+$(VENV)/.project: $(VENV)/.packages pyproject.toml
+	$(PIP) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,43 @@
+"""Paimon tables: write, read, compact, expire. No Dagster anywhere in it.
+
+    catalog = Catalog.open("./warehouse")
+    table = catalog.create_table("db.orders", SchemaSpec(columns=(...), primary_keys=("id",)))
+    table.write(rows)
+    table.read(columns=["id"])
+"""
+
+from lakewright.storage.catalog import Catalog
+from lakewright.storage.codec.arrow_types import columns_from_arrow
+from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.compact import CompactionPlan, CompactionResult
+from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
+from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
+from lakewright.storage.spec.commit import CommitResult, StagedWrite
+from lakewright.storage.spec.data_types import DataType, parse_data_type
+from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.table import Table
+
+__all__ = [
+    "BucketStats",
+    "Catalog",
+    "Column",
+    "CommitResult",
+    "CompactionPlan",
+    "CompactionResult",
+    "DataType",
+    "Engine",
+    "ExpirePlan",
+    "ExpireResult",
+    "LocalEngine",
+    "PartitionStats",
+    "SchemaSpec",
+    "Snapshot",
+    "StagedWrite",
+    "StorageError",
+    "Table",
+    "TableSchema",
+    "columns_from_arrow",
+    "parse_data_type",
+]

@@ -1,0 +1,163 @@
+"""Catalog: a warehouse folder as names, `database.table` → `Table`.
+
+The filesystem catalog of the format: a database is a folder `name.db`, a table
+a folder inside with a schema file. Nothing else is kept anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.env import Env, FileSystem, SystemEnv
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    DatabaseNotFound,
+    InvalidRequestError,
+    TableNotFound,
+)
+from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.create_table import create_table
+from lakewright.storage.operations.delete_files import drop_table_files
+from lakewright.storage.spec.schema import SchemaSpec
+from lakewright.storage.table import Table
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Databases and tables of one warehouse."""
+
+    fs: FileSystem
+    root: str
+    env: Env
+
+    @classmethod
+    def open(cls, warehouse: str, *, env: Env | None = None) -> Catalog:
+        """The warehouse at a path or URI (`file://`, `memory://`); it need not exist yet.
+
+        Raises:
+            UnsupportedError: the store is not implemented.
+        """
+        env = env or SystemEnv()
+        fs, root = open_file_system(warehouse, env)
+        return cls(fs, root.rstrip("/") or "/", env)
+
+    @property
+    def uri(self) -> str:
+        return self.fs.uri(self.root)
+
+    def list_databases(self) -> tuple[str, ...]:
+        folders = self.fs.list_subdirs(self.root)
+        return tuple(
+            name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)
+        )
+
+    def create_database(self, name: str, *, if_not_exists: bool = True) -> None:
+        """Make a database.
+
+        Raises:
+            AlreadyExistsError: it exists, and that matters.
+        """
+        _check_name(name, "database")
+        if name in self.list_databases():
+            if not if_not_exists:
+                raise AlreadyExistsError(f"database {name} exists already in {self.root}")
+            return
+        self.fs.make_dirs(self._database_path(name))
+
+    def list_tables(self, database: str) -> tuple[str, ...]:
+        """Names of the tables of a database.
+
+        Raises:
+            DatabaseNotFound: there is no such database.
+        """
+        if database not in self.list_databases():
+            have = ", ".join(self.list_databases()) or "none"
+            raise DatabaseNotFound(f"no database {database} in {self.root}; there are {have}")
+        folder = self._database_path(database)
+        names = self.fs.list_subdirs(folder)
+        return tuple(name for name in names if self._has_schema(f"{folder}/{name}"))
+
+    def create_table(self, name: str, spec: SchemaSpec, *, if_not_exists: bool = False) -> Table:
+        """Create `database.table`, its database too if need be.
+
+        Raises:
+            InvalidSchema: the schema cannot be.
+            UnsupportedError: an option is not implemented.
+            AlreadyExistsError: it exists, and that matters.
+        """
+        database, table = split_name(name)
+        _check_name(database, "database")
+        _check_name(table, "table")
+        if if_not_exists and self.table_exists(name):
+            return self.table(name)
+        try:
+            create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
+        except AlreadyExistsError:
+            if not if_not_exists:
+                raise
+        return self.table(name)
+
+    def table_exists(self, name: str) -> bool:
+        return self._has_schema(self._table_path(name))
+
+    def table(self, name: str) -> Table:
+        """The table, with its latest schema.
+
+        Raises:
+            TableNotFound: there is none of that name; the message lists those there are.
+        """
+        path = self._table_path(name)
+        if not self._has_schema(path):
+            raise TableNotFound(
+                f"no table {name} in {self.root}; {self._tables_there(name)}", table=name
+            )
+        paths = TablePaths(path)
+        schema = SchemaStore(self.fs, paths).latest(table=name)
+        return Table(TableFiles(name, self.fs, paths, schema, self.env))
+
+    def drop_table(self, name: str) -> None:
+        """Delete a table and everything in it.
+
+        Raises:
+            TableNotFound: there is none.
+        """
+        self.table(name)
+        drop_table_files(self.fs, self._table_path(name))
+
+    def _tables_there(self, name: str) -> str:
+        database, _ = split_name(name)
+        if database not in self.list_databases():
+            return f"databases there: {', '.join(self.list_databases()) or 'none'}"
+        return f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
+
+    def _database_path(self, database: str) -> str:
+        return f"{self.root}/{database}{DATABASE_SUFFIX}"
+
+    def _table_path(self, name: str) -> str:
+        database, table = split_name(name)
+        return f"{self._database_path(database)}/{table}"
+
+    def _has_schema(self, path: str) -> bool:
+        return bool(SchemaStore(self.fs, TablePaths(path)).ids())
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """`database.table` in its parts.
+
+    Raises:
+        InvalidRequestError: it has no dot, more than one, or an empty part.
+    """
+    parts = name.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise InvalidRequestError(f"table name {name!r} is not of the form database.table")
+    return parts[0], parts[1]
+
+
+def _check_name(name: str, kind: str) -> None:
+    if not name.strip() or "/" in name or "\\" in name or name.startswith(".") or "$" in name:
+        raise InvalidRequestError(
+            f"{kind} name {name!r} cannot be a folder; leave out slashes, $ and leading dots"
+        )

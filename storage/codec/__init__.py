@@ -1,0 +1,1 @@
+"""Bytes on disk ↔ nouns: rows, manifests, schemas, snapshots, Arrow types."""

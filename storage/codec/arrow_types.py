@@ -1,0 +1,319 @@
+"""Paimon types as Arrow types, and rows of any Arrow schema made to fit a table's.
+
+Field ids ride along as Parquet field ids in Arrow field metadata and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import InvalidRows, InvalidSchema
+from lakewright.storage.spec.data_types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    not_null,
+)
+from lakewright.storage.spec.schema import Column
+
+FIELD_ID = b"PARQUET:field_id"
+
+_PLAIN = {
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+}
+
+
+def timestamp_unit(precision: int) -> str:
+    """The coarsest Arrow unit that holds timestamps of a precision."""
+    if precision <= 3:
+        return "ms"
+    return "us" if precision <= 6 else "ns"
+
+
+def to_arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type that values of a column have in memory."""
+    match data_type:
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return pa.decimal128(precision, scale)
+        case AtomicType(root=TypeRoot.TIMESTAMP, precision=precision):
+            return pa.timestamp(timestamp_unit(precision))
+        case AtomicType(root=TypeRoot.TIMESTAMP_LTZ, precision=precision):
+            return pa.timestamp(timestamp_unit(precision), tz="UTC")
+        case AtomicType(root=root):
+            return _PLAIN[root]
+        case ArrayType(element=element):
+            return pa.list_(pa.field("element", to_arrow_type(element), element.nullable))
+        case MapType(key=key, value=value):
+            return _map_type(key, value)
+        case MultisetType(element=element):
+            return _map_type(element, not_null(AtomicType(TypeRoot.INT)))
+        case RowType(fields=fields):
+            return pa.struct([to_arrow_field(field) for field in fields])
+
+
+def _map_type(key: DataType, value: DataType) -> pa.DataType:
+    return pa.map_(
+        pa.field("key", to_arrow_type(key), nullable=False),
+        pa.field("value", to_arrow_type(value), value.nullable),
+    )
+
+
+def to_arrow_field(field: DataField) -> pa.Field:
+    """A field with its id in the metadata."""
+    metadata = {FIELD_ID: str(field.id).encode()}
+    return pa.field(field.name, to_arrow_type(field.type), field.type.nullable, metadata)
+
+
+def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
+    """Columns in the order of the fields."""
+    return pa.schema([to_arrow_field(field) for field in fields])
+
+
+def columns_from_arrow(schema: pa.Schema) -> tuple[Column, ...]:
+    """Columns for a new table that hold what an Arrow schema holds.
+
+    Raises:
+        InvalidSchema: an Arrow type has no counterpart, such as unsigned 64-bit integers.
+    """
+    return tuple(Column(field.name, from_arrow_field(field)) for field in schema)
+
+
+_FROM_ARROW: dict[pa.DataType, DataType] = {
+    pa.bool_(): AtomicType(TypeRoot.BOOLEAN),
+    pa.int8(): AtomicType(TypeRoot.TINYINT),
+    pa.int16(): AtomicType(TypeRoot.SMALLINT),
+    pa.uint8(): AtomicType(TypeRoot.SMALLINT),
+    pa.int32(): AtomicType(TypeRoot.INT),
+    pa.uint16(): AtomicType(TypeRoot.INT),
+    pa.int64(): AtomicType(TypeRoot.BIGINT),
+    pa.uint32(): AtomicType(TypeRoot.BIGINT),
+    pa.float16(): AtomicType(TypeRoot.FLOAT),
+    pa.float32(): AtomicType(TypeRoot.FLOAT),
+    pa.float64(): AtomicType(TypeRoot.DOUBLE),
+    pa.string(): STRING,
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+    pa.binary(): BYTES,
+    pa.large_binary(): BYTES,
+    pa.date32(): AtomicType(TypeRoot.DATE),
+    pa.date64(): AtomicType(TypeRoot.DATE),
+    pa.time32("s"): AtomicType(TypeRoot.TIME),
+    pa.time32("ms"): AtomicType(TypeRoot.TIME, precision=3),
+}
+_UNIT_PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def from_arrow_field(field: pa.Field) -> DataType:
+    """The Paimon type of an Arrow field, its nullability included."""
+    data_type = _from_arrow_type(field.type)
+    return data_type if field.nullable else not_null(data_type)
+
+
+def _from_arrow_type(arrow_type: pa.DataType) -> DataType:
+    if arrow_type in _FROM_ARROW:
+        return _FROM_ARROW[arrow_type]
+    if pa.types.is_dictionary(arrow_type):
+        return _from_arrow_type(arrow_type.value_type)
+    if pa.types.is_decimal128(arrow_type):
+        return AtomicType(
+            TypeRoot.DECIMAL, precision=arrow_type.precision, scale=arrow_type.scale
+        )
+    if pa.types.is_timestamp(arrow_type):
+        root = TypeRoot.TIMESTAMP_LTZ if arrow_type.tz else TypeRoot.TIMESTAMP
+        return AtomicType(root, precision=_UNIT_PRECISIONS[arrow_type.unit])
+    if pa.types.is_fixed_size_binary(arrow_type):
+        return AtomicType(TypeRoot.BINARY, length=arrow_type.byte_width)
+    if pa.types.is_map(arrow_type):
+        key = not_null(_from_arrow_type(arrow_type.key_type))
+        return MapType(key, from_arrow_field(arrow_type.item_field))
+    if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        return ArrayType(from_arrow_field(arrow_type.value_field))
+    if pa.types.is_struct(arrow_type):
+        members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
+        return RowType(tuple(DataField(-1, each.name, from_arrow_field(each)) for each in members))
+    raise InvalidSchema(f"arrow type {arrow_type} has no counterpart in the format")
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+
+def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Table:
+    """The rows with exactly the columns of `fields`, in their order and types.
+
+    Columns are found by name. Values are widened or narrowed only where
+    nothing is lost.
+
+    Raises:
+        InvalidRows: a column is missing, unknown, of another kind, holds null where it must
+            not, or a value does not fit; the message names column and value.
+    """
+    names = rows.column_names
+    wanted = [field.name for field in fields]
+    missing = [name for name in wanted if name not in names]
+    unknown = [name for name in names if name not in wanted]
+    if missing or unknown or len(set(names)) != len(names):
+        parts = [f"lack column {', '.join(missing)}"] if missing else []
+        parts += [f"have unknown column {', '.join(unknown)}"] if unknown else []
+        parts = parts or ["have a column twice"]
+        raise InvalidRows(
+            f"rows for {table} {' and '.join(parts)}; its columns are {', '.join(wanted)}",
+            table=table,
+        )
+    columns = [_conform_column(rows.column(field.name), field, table) for field in fields]
+    return pa.table(columns, schema=to_arrow_schema(fields))
+
+
+def _conform_column(column: pa.ChunkedArray, field: DataField, table: str) -> pa.ChunkedArray:
+    target = to_arrow_type(field.type)
+    if not field.type.nullable and column.null_count:
+        raise InvalidRows(
+            f"{table}: column {field.name} is NOT NULL, and {column.null_count} of "
+            f"{len(column)} rows hold null",
+            table=table,
+            column=field.name,
+        )
+    if not column.type.equals(target):
+        column = _cast(column, target, field, table)
+    _check_nested_nulls(column, field, table)
+    if isinstance(field.type, AtomicType):
+        _check_values(column, field, field.type, table)
+    return column
+
+
+def _cast(
+    column: pa.ChunkedArray, target: pa.DataType, field: DataField, table: str
+) -> pa.ChunkedArray:
+    if not _castable(column.type, target):
+        raise InvalidRows(
+            f"{table}: column {field.name} is {field.type}, and the rows hold {column.type}; "
+            "convert them first",
+            table=table,
+            column=field.name,
+        )
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid as error:
+        raise InvalidRows(
+            f"{table}: column {field.name} is {field.type}, and a value of the rows "
+            f"({column.type}) does not fit: {error}",
+            table=table,
+            column=field.name,
+        ) from error
+
+
+def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_null(source) or source.equals(target):
+        return True
+    if types.is_dictionary(source):
+        return _castable(source.value_type, target)
+    if types.is_nested(target):
+        return source.id == target.id or (types.is_large_list(source) and types.is_list(target))
+    if types.is_integer(target):
+        return types.is_integer(source)
+    if types.is_floating(target):
+        return types.is_integer(source) or types.is_floating(source)
+    if types.is_decimal(target):
+        return types.is_integer(source) or types.is_decimal(source)
+    if types.is_string(target):
+        return types.is_string(source) or types.is_large_string(source) or (
+            types.is_string_view(source)
+        )
+    if types.is_binary(target):
+        return (
+            types.is_binary(source)
+            or types.is_large_binary(source)
+            or types.is_fixed_size_binary(source)
+        )
+    if types.is_timestamp(target):
+        # A moment and a local time are not the same thing, however alike they look.
+        return types.is_timestamp(source) and (source.tz is None) == (target.tz is None)
+    if types.is_date(target):
+        return types.is_date(source)
+    return types.is_time(target) and types.is_time(source)
+
+
+def _check_nested_nulls(column: pa.ChunkedArray, field: DataField, table: str) -> None:
+    for chunk in column.chunks if not isinstance(field.type, AtomicType) else ():
+        path = _null_path(chunk, field.type)
+        if path is not None:
+            raise InvalidRows(
+                f"{table}: column {field.name} holds null in {field.name}{path}, which is NOT NULL",
+                table=table,
+                column=field.name,
+            )
+
+
+def _null_path(array: pa.Array, data_type: DataType) -> str | None:
+    """Where a required value inside a nested array is null, as a path below the column."""
+    match data_type:
+        case ArrayType(element=element):
+            inner = array.flatten()
+            if not element.nullable and inner.null_count:
+                return "[]"
+            path = _null_path(inner, element)
+            return None if path is None else f"[]{path}"
+        case MapType(value=value):
+            inner = array.filter(array.is_valid()).items
+            if not value.nullable and inner.null_count:
+                return ".value"
+            return _null_path(inner, value)
+        case RowType(fields=fields):
+            for index, (member, inner) in enumerate(
+                zip(fields, array.filter(array.is_valid()).flatten(), strict=True)
+            ):
+                if not member.type.nullable and inner.null_count:
+                    return f".{fields[index].name}"
+                path = _null_path(inner, member.type)
+                if path is not None:
+                    return f".{member.name}{path}"
+            return None
+        case _:
+            return None
+
+
+def _check_values(
+    column: pa.ChunkedArray, field: DataField, data_type: AtomicType, table: str
+) -> None:
+    root = data_type.root
+    if root.is_text or root.is_bytes:
+        lengths = pc.utf8_length(column) if root.is_text else pc.binary_length(column)
+        longest = pc.max(lengths).as_py()
+        if longest is not None and longest > data_type.length:
+            raise InvalidRows(
+                f"{table}: column {field.name} is {field.type}, and a value is {longest} long",
+                table=table,
+                column=field.name,
+            )
+    elif root is TypeRoot.DECIMAL:
+        # Arrow keeps values wider than the precision they are declared with.
+        bounds = pc.min_max(column).as_py()
+        for value in (bounds["min"], bounds["max"]):
+            if value is not None and abs(value.scaleb(data_type.scale)) >= 10**data_type.precision:
+                raise InvalidRows(
+                    f"{table}: column {field.name} is {field.type}, and {value} does not fit",
+                    table=table,
+                    column=field.name,
+                )

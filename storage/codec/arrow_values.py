@@ -1,0 +1,126 @@
+"""Single values between Arrow and the metadata's own form, and row filters over Arrow."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.values import Value
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def value_of(scalar: pa.Scalar, data_type: DataType) -> Value:
+    """An Arrow scalar of the column's own Arrow type, as metadata holds it."""
+    if not scalar.is_valid or not isinstance(data_type, AtomicType):
+        return None
+    if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
+        return int(scalar.value)
+    if data_type.root.is_timestamp:
+        return int(scalar.value) * _NANOS[scalar.type.unit]
+    value: Value = scalar.as_py()
+    return value
+
+
+def scalar_of(value: Value, data_type: DataType) -> pa.Scalar:
+    """The inverse of `value_of`."""
+    target = to_arrow_type(data_type)
+    if value is None:
+        return pa.scalar(None, target)
+    if isinstance(data_type, AtomicType):
+        if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
+            return pa.scalar(value, pa.int32()).cast(target)
+        if data_type.root.is_timestamp:
+            assert isinstance(value, int)
+            return pa.scalar(value // _NANOS[target.unit], pa.int64()).cast(target)
+    return pa.scalar(value, target)
+
+
+def keep_matching(rows: pa.Table, predicate: Predicate | None, schema: TableSchema) -> pa.Table:
+    """The rows for which the predicate is true, in their order."""
+    if predicate is None:
+        return rows
+    mask = _mask(rows, predicate, schema)
+    return rows.filter(mask, null_selection_behavior="drop")
+
+
+def _mask(rows: pa.Table, predicate: Predicate, schema: TableSchema) -> pa.ChunkedArray:
+    match predicate:
+        case And(parts=parts):
+            result = _mask(rows, parts[0], schema)
+            for part in parts[1:]:
+                result = pc.and_kleene(result, _mask(rows, part, schema))
+            return result
+        case Or(parts=parts):
+            result = _mask(rows, parts[0], schema)
+            for part in parts[1:]:
+                result = pc.or_kleene(result, _mask(rows, part, schema))
+            return result
+        case Not(part=part):
+            return pc.invert(_mask(rows, part, schema))
+        case Leaf():
+            return _leaf_mask(rows.column(predicate.column), predicate, schema.field(predicate.column))
+
+
+_FUNCTIONS = {
+    Operator.EQ: pc.equal,
+    Operator.NE: pc.not_equal,
+    Operator.LT: pc.less,
+    Operator.LE: pc.less_equal,
+    Operator.GT: pc.greater,
+    Operator.GE: pc.greater_equal,
+}
+
+
+def _leaf_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.ChunkedArray:
+    match leaf.operator:
+        case Operator.IS_NULL:
+            return pc.is_null(column)
+        case Operator.IS_NOT_NULL:
+            return pc.is_valid(column)
+        case Operator.STARTS_WITH:
+            return pc.starts_with(column, pattern=leaf.literals[0])
+        case Operator.IN:
+            return _in_mask(column, leaf, field)
+        case operator:
+            result = _FUNCTIONS[operator](column, scalar_of(leaf.literals[0], field.type))
+            if pa.types.is_floating(column.type):
+                result = _with_nan_on_top(result, column, leaf)
+            return result
+
+
+def _in_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.ChunkedArray:
+    result = None
+    for literal in leaf.literals:
+        one = _leaf_mask(column, Leaf(leaf.column, Operator.EQ, (literal,)), field)
+        result = one if result is None else pc.or_kleene(result, one)
+    assert result is not None
+    return result
+
+
+def _with_nan_on_top(
+    result: pa.ChunkedArray, column: pa.ChunkedArray, leaf: Leaf
+) -> pa.ChunkedArray:
+    """Arrow says no comparison with NaN holds; in SQL it equals itself and tops all numbers."""
+    literal = leaf.literals[0]
+    if literal is None:
+        return result
+    literal_is_nan = literal != literal
+    nan = pc.is_nan(column)
+    match leaf.operator:
+        case Operator.EQ:
+            return nan if literal_is_nan else result
+        case Operator.NE:
+            return pc.invert(nan) if literal_is_nan else result
+        case Operator.GT:
+            return result if literal_is_nan else pc.or_kleene(result, nan)
+        case Operator.GE:
+            return nan if literal_is_nan else pc.or_kleene(result, nan)
+        case Operator.LT:
+            return pc.invert(nan) if literal_is_nan else result
+        case _:
+            return pc.is_valid(column) if literal_is_nan else result

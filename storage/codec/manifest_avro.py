@@ -1,0 +1,327 @@
+"""Manifests and manifest lists: Avro container files ↔ nouns.
+
+Readers of the format find fields by name, so the field names are the contract
+and the record names are not. Source: Paimon specification, chapter Manifest;
+`ManifestFileMetaSerializer`, `ManifestEntrySerializer`, `DataFileMeta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.spec.manifest import (
+    MANIFEST_VERSION,
+    DataFileMeta,
+    FileKind,
+    FileSource,
+    ManifestEntry,
+    ManifestFileMeta,
+    SimpleStats,
+)
+
+Record = dict[str, Any]
+
+_NAMESPACE = "org.apache.paimon.avro.generated"
+
+
+def _nullable(inner: object) -> list[object]:
+    return ["null", inner]
+
+
+def _fields(required: dict[str, object], optional: dict[str, object]) -> list[Record]:
+    return [{"name": name, "type": kind} for name, kind in required.items()] + [
+        {"name": name, "type": _nullable(kind), "default": None} for name, kind in optional.items()
+    ]
+
+
+def _stats_type(name: str) -> Record:
+    counts = {"type": "array", "items": _nullable("long")}
+    return {
+        "type": "record",
+        "name": f"record_{name}",
+        "fields": [
+            *_fields({"_MIN_VALUES": "bytes", "_MAX_VALUES": "bytes"}, {}),
+            {"name": "_NULL_COUNTS", "type": _nullable(counts), "default": None},
+        ],
+    }
+
+
+_STRINGS = {"type": "array", "items": "string"}
+
+_FILE_TYPE = {
+    "type": "record",
+    "name": "record__FILE",
+    "fields": [
+        *_fields(
+            {
+                "_FILE_NAME": "string",
+                "_FILE_SIZE": "long",
+                "_ROW_COUNT": "long",
+                "_MIN_KEY": "bytes",
+                "_MAX_KEY": "bytes",
+                "_KEY_STATS": _stats_type("_FILE_KEY_STATS"),
+                "_VALUE_STATS": _stats_type("_FILE_VALUE_STATS"),
+                "_MIN_SEQUENCE_NUMBER": "long",
+                "_MAX_SEQUENCE_NUMBER": "long",
+                "_SCHEMA_ID": "long",
+                "_LEVEL": "int",
+                "_EXTRA_FILES": _STRINGS,
+            },
+            {
+                "_CREATION_TIME": {"type": "long", "logicalType": "timestamp-millis"},
+                "_DELETE_ROW_COUNT": "long",
+                "_EMBEDDED_FILE_INDEX": "bytes",
+                "_FILE_SOURCE": "int",
+                "_VALUE_STATS_COLS": _STRINGS,
+                "_EXTERNAL_PATH": "string",
+                "_FIRST_ROW_ID": "long",
+                "_WRITE_COLS": _STRINGS,
+            },
+        )
+    ],
+}
+
+MANIFEST_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": _NAMESPACE,
+        "fields": _fields(
+            {
+                "_VERSION": "int",
+                "_KIND": "int",
+                "_PARTITION": "bytes",
+                "_BUCKET": "int",
+                "_TOTAL_BUCKETS": "int",
+                "_FILE": _FILE_TYPE,
+            },
+            {},
+        ),
+    }
+)
+
+MANIFEST_LIST_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": _NAMESPACE,
+        "fields": _fields(
+            {
+                "_VERSION": "int",
+                "_FILE_NAME": "string",
+                "_FILE_SIZE": "long",
+                "_NUM_ADDED_FILES": "long",
+                "_NUM_DELETED_FILES": "long",
+                "_PARTITION_STATS": _stats_type("_PARTITION_STATS"),
+                "_SCHEMA_ID": "long",
+            },
+            {
+                "_MIN_BUCKET": "int",
+                "_MAX_BUCKET": "int",
+                "_MIN_LEVEL": "int",
+                "_MAX_LEVEL": "int",
+            },
+        ),
+    }
+)
+
+
+def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str) -> bytes:
+    """A manifest of these entries, in their order."""
+    return _encode(MANIFEST_SCHEMA, map(_entry_to_record, entries), compression)
+
+
+def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
+    """Entries of a manifest, in order; `name` is how errors call it.
+
+    Raises:
+        CorruptionError: it is no manifest, or ends too early.
+        UnsupportedError: it is of another version.
+    """
+    return map(_entry_from_record, _decode(data, name))
+
+
+def encode_manifest_list(metas: Iterable[ManifestFileMeta], *, compression: str) -> bytes:
+    """A manifest list, in order; a list of none is legal."""
+    return _encode(MANIFEST_LIST_SCHEMA, map(_meta_to_record, metas), compression)
+
+
+def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, ...]:
+    """Manifests of a list, in order.
+
+    Raises:
+        CorruptionError: it is no manifest list, or ends too early.
+        UnsupportedError: it is of another version.
+    """
+    return tuple(map(_meta_from_record, _decode(data, name)))
+
+
+def decode_index_manifest(data: bytes, *, name: str) -> tuple[str, ...]:
+    """File names of the index files that an index manifest lists.
+
+    Raises:
+        CorruptionError: it is no index manifest, or ends too early.
+    """
+    return tuple(str(record["_FILE_NAME"]) for record in _read_records(data, name))
+
+
+def _encode(schema: Any, records: Iterable[Record], compression: str) -> bytes:
+    buffer = BytesIO()
+    fastavro.writer(buffer, schema, records, codec=compression)
+    return buffer.getvalue()
+
+
+def _read_records(data: bytes, name: str) -> Iterator[Record]:
+    try:
+        for record in fastavro.reader(BytesIO(data)):
+            assert isinstance(record, dict)
+            yield record
+    except (UnsupportedError, CorruptionError):
+        raise
+    except Exception as error:
+        # Avro has no error type of its own: a damaged file fails wherever it is damaged.
+        raise CorruptionError(f"{name} cannot be read as Avro: {error!r}") from error
+
+
+def _decode(data: bytes, name: str) -> Iterator[Record]:
+    for record in _read_records(data, name):
+        version = record.get("_VERSION")
+        if version != MANIFEST_VERSION:
+            raise UnsupportedError(
+                f"{name} is of version {version}, known is {MANIFEST_VERSION}; upgrade lakewright"
+            )
+        yield record
+
+
+def _stats_to_record(stats: SimpleStats) -> Record:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": list(stats.null_counts),
+    }
+
+
+def _stats_from_record(record: Record) -> SimpleStats:
+    counts = record.get("_NULL_COUNTS")
+    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(counts or ()))
+
+
+def _entry_to_record(entry: ManifestEntry) -> Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": file_to_record(entry.file),
+    }
+
+
+def _entry_from_record(record: Record) -> ManifestEntry:
+    return ManifestEntry(
+        kind=FileKind(record["_KIND"]),
+        partition=record["_PARTITION"],
+        bucket=record["_BUCKET"],
+        total_buckets=record["_TOTAL_BUCKETS"],
+        file=file_from_record(record["_FILE"]),
+    )
+
+
+def file_to_record(file: DataFileMeta) -> Record:
+    """A data file's metadata by the format's field names."""
+    return {
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats_to_record(file.key_stats),
+        "_VALUE_STATS": _stats_to_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": list(file.extra_files),
+        "_CREATION_TIME": file.creation_time,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_file_index,
+        "_FILE_SOURCE": None if file.file_source is None else int(file.file_source),
+        "_VALUE_STATS_COLS": None if file.value_stats_cols is None else list(file.value_stats_cols),
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": None if file.write_cols is None else list(file.write_cols),
+    }
+
+
+def file_from_record(record: Record) -> DataFileMeta:
+    """The inverse of `file_to_record`; fields that older writers leave out are unknown."""
+    source = record.get("_FILE_SOURCE")
+    return DataFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=record["_MIN_KEY"],
+        max_key=record["_MAX_KEY"],
+        key_stats=_stats_from_record(record["_KEY_STATS"]),
+        value_stats=_stats_from_record(record["_VALUE_STATS"]),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(record.get("_EXTRA_FILES") or ()),
+        creation_time=_epoch_ms(record.get("_CREATION_TIME")),
+        delete_row_count=record.get("_DELETE_ROW_COUNT"),
+        embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
+        file_source=None if source is None else FileSource(source),
+        value_stats_cols=_names(record.get("_VALUE_STATS_COLS")),
+        external_path=record.get("_EXTERNAL_PATH"),
+        first_row_id=record.get("_FIRST_ROW_ID"),
+        write_cols=_names(record.get("_WRITE_COLS")),
+    )
+
+
+def _names(value: list[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)
+
+
+def _epoch_ms(value: Any) -> int | None:
+    """Milliseconds, from the moment that a logical timestamp decodes to."""
+    if value is None or isinstance(value, int):
+        return value
+    return round(value.timestamp() * 1000)
+
+
+def _meta_to_record(meta: ManifestFileMeta) -> Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": meta.file_name,
+        "_FILE_SIZE": meta.file_size,
+        "_NUM_ADDED_FILES": meta.num_added_files,
+        "_NUM_DELETED_FILES": meta.num_deleted_files,
+        "_PARTITION_STATS": _stats_to_record(meta.partition_stats),
+        "_SCHEMA_ID": meta.schema_id,
+        "_MIN_BUCKET": meta.min_bucket,
+        "_MAX_BUCKET": meta.max_bucket,
+        "_MIN_LEVEL": meta.min_level,
+        "_MAX_LEVEL": meta.max_level,
+    }
+
+
+def _meta_from_record(record: Record) -> ManifestFileMeta:
+    return ManifestFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        num_added_files=record["_NUM_ADDED_FILES"],
+        num_deleted_files=record["_NUM_DELETED_FILES"],
+        partition_stats=_stats_from_record(record["_PARTITION_STATS"]),
+        schema_id=record["_SCHEMA_ID"],
+        min_bucket=record.get("_MIN_BUCKET"),
+        max_bucket=record.get("_MAX_BUCKET"),
+        min_level=record.get("_MIN_LEVEL"),
+        max_level=record.get("_MAX_LEVEL"),
+    )

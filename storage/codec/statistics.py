@@ -1,0 +1,163 @@
+"""Column statistics of data files, as manifests hold them.
+
+Modes (Paimon option `metadata.stats-mode`): none, counts, truncate(n), full.
+Truncated bounds stay true bounds: an upper one is rounded up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.codec.arrow_values import value_of
+from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.manifest import DataFileMeta, SimpleStats
+from lakewright.storage.spec.predicate import Bounds
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.values import Value, order_key
+
+FULL = "full"
+
+
+@dataclass
+class ColumnStats:
+    """Bounds and null count of one column, widened batch by batch."""
+
+    type: DataType
+    minimum: Value = None
+    maximum: Value = None
+    null_count: int = 0
+    bounded: bool = True
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        self.null_count += column.null_count
+        if not self.bounded:
+            return
+        if not _has_bounds(self.type) or _holds_nan(column):
+            self.bounded = False
+            return
+        bounds = pc.min_max(column)
+        low, high = value_of(bounds["min"], self.type), value_of(bounds["max"], self.type)
+        if low is None or high is None:
+            return
+        if self.minimum is None or order_key(low) < order_key(self.minimum):  # type: ignore[operator]
+            self.minimum = low
+        if self.maximum is None or order_key(high) > order_key(self.maximum):  # type: ignore[operator]
+            self.maximum = high
+
+    def bounds(self, mode: str) -> tuple[Value, Value]:
+        """The bounds that a mode stores, (None, None) for none."""
+        if not self.bounded or mode == "counts" or self.minimum is None:
+            return None, None
+        width = re.fullmatch(r"truncate\((\d+)\)", mode)
+        if width is None or not isinstance(self.minimum, str):
+            return self.minimum, self.maximum
+        assert isinstance(self.maximum, str)
+        upper = truncated_upper(self.maximum, int(width.group(1)))
+        return (None, None) if upper is None else (self.minimum[: int(width.group(1))], upper)
+
+
+def truncated_upper(text: str, width: int) -> str | None:
+    """The shortest text of at most `width` characters that is not below `text`; None if none is."""
+    if len(text) <= width:
+        return text
+    for index in range(width - 1, -1, -1):
+        following = ord(text[index]) + 1
+        if following == 0xD800:
+            # Surrogates are no characters of their own.
+            following = 0xE000
+        if following <= 0x10FFFF:
+            return text[:index] + chr(following)
+    return None
+
+
+def _has_bounds(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and not data_type.root.is_bytes
+
+
+def _holds_nan(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
+
+
+class StatsCollector:
+    """Statistics of the columns of one data file, gathered as its batches are written."""
+
+    def __init__(
+        self, fields: Sequence[DataField], *, mode: str, column_modes: Mapping[str, str]
+    ) -> None:
+        self._modes = {field.name: column_modes.get(field.name, mode) for field in fields}
+        self._all = len(fields)
+        self._columns = {
+            field.name: ColumnStats(field.type)
+            for field in fields
+            if self._modes[field.name] != "none"
+        }
+
+    def add(self, rows: pa.Table) -> None:
+        for name, stats in self._columns.items():
+            stats.add(rows.column(name))
+
+    def result(self) -> tuple[SimpleStats, tuple[str, ...] | None]:
+        """The statistics, and the columns they cover (None: all)."""
+        types = [stats.type for stats in self._columns.values()]
+        bounds = [stats.bounds(self._modes[name]) for name, stats in self._columns.items()]
+        stats = SimpleStats(
+            encode_row([low for low, _ in bounds], types),
+            encode_row([high for _, high in bounds], types),
+            tuple(each.null_count for each in self._columns.values()),
+        )
+        return stats, None if len(types) == self._all else tuple(self._columns)
+
+
+def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
+    """What a file's statistics say of its columns, by the names of the schema it was written with."""
+    covered: Sequence[str]
+    if file.value_stats_cols is not None:
+        covered = file.value_stats_cols
+    else:
+        covered = file.write_cols if file.write_cols is not None else schema.field_names
+    fields = schema.fields_of(name for name in covered if name in schema.field_names)
+    if len(fields) != len(covered) or not fields:
+        return {}
+    return stats_bounds(file.value_stats, fields, file.row_count)
+
+
+def stats_bounds(
+    stats: SimpleStats, fields: Sequence[DataField], row_count: int | None
+) -> dict[str, Bounds]:
+    """Bounds by column name."""
+    types = [field.type for field in fields]
+    low = decode_row(stats.min_values, types)
+    high = decode_row(stats.max_values, types)
+    counts = stats.null_counts or (None,) * len(fields)
+    return {
+        field.name: Bounds(low[index], high[index], counts[index], row_count)
+        for index, field in enumerate(fields)
+    }
+
+
+def partition_stats(partitions: Sequence[bytes], fields: Sequence[DataField]) -> SimpleStats:
+    """True bounds over the partitions of a manifest's entries."""
+    types = [field.type for field in fields]
+    rows = [decode_row(partition, types) for partition in dict.fromkeys(partitions)]
+    nulls = [decode_row(partition, types) for partition in partitions]
+    low: list[Value] = []
+    high: list[Value] = []
+    for index, field in enumerate(fields):
+        known = [row[index] for row in rows if row[index] is not None]
+        # NaN and bytes have no bounds that every reader compares alike.
+        usable = known and not (
+            isinstance(field.type, AtomicType) and field.type.root in _UNBOUNDED
+        )
+        low.append(min(known, key=order_key) if usable else None)  # type: ignore[arg-type, type-var]
+        high.append(max(known, key=order_key) if usable else None)  # type: ignore[arg-type, type-var]
+    counts = tuple(sum(row[index] is None for row in nulls) for index in range(len(fields)))
+    return SimpleStats(encode_row(low, types), encode_row(high, types), counts)
+
+
+_UNBOUNDED = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}

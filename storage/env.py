@@ -1,0 +1,127 @@
+"""What storage asks of the world outside: a clock, fresh ids, and a file system.
+
+Nothing else in the package reads a clock, draws a random number or touches a
+disk, so a test replaces all three by passing another `Env`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from typing import IO, Any, Protocol
+
+
+class Env(Protocol):
+    """Clock and ids."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        ...
+
+    def new_id(self) -> str:
+        """A name nobody else has."""
+        ...
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Wait."""
+        ...
+
+    def jitter(self) -> float:
+        """A number in [0, 1), to keep racing committers from marching in step."""
+        ...
+
+
+@dataclass(frozen=True)
+class SystemEnv:
+    """The machine's own clock and randomness."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def new_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        time.sleep(duration_ms / 1000)
+
+    def jitter(self) -> float:
+        return random.random()
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """One file of a listing."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+class FileSystem(Protocol):
+    """The file operations a table needs; paths are absolute within the store.
+
+    Missing files raise `FileMissing`, an unreachable store `UnavailableError`.
+    """
+
+    @property
+    def scheme(self) -> str: ...
+
+    def uri(self, path: str) -> str:
+        """The path as other tools name it, for example `file:///data/x`."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def open_input(self, path: str) -> Any:
+        """A seekable binary source that pyarrow can read."""
+        ...
+
+    def open_output(self, path: str) -> IO[bytes]:
+        """A new file, its folders made on the way; visible under its name at once."""
+        ...
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Create a file nobody else writes."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create `path` with exactly `data`, or return False since it exists; never half of it."""
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Set the whole content of `path`; readers see the old or the new, never a mixture."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_dir(self, path: str) -> list[FileStatus]:
+        """Files directly inside, none if there is no such folder."""
+        ...
+
+    def list_subdirs(self, path: str) -> list[str]:
+        """Names of the folders directly inside, none if there is no such folder."""
+        ...
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        """Files at any depth."""
+        ...
+
+    def make_dirs(self, path: str) -> None: ...
+
+    def delete(self, path: str) -> bool:
+        """Remove a file; False if it was gone already."""
+        ...
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and everything in it."""
+        ...
+
+    def remove_empty_dir(self, path: str) -> bool:
+        """Remove a folder if nothing is in it."""
+        ...

@@ -1,0 +1,102 @@
+"""Where everything of a table lies; every on-disk name is built and parsed here.
+
+Source: Paimon specification, chapter File Layouts; `FileStorePathFactory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.options import TableOptions
+from lakewright.storage.spec.partition import partition_path
+from lakewright.storage.spec.values import Value
+
+DATABASE_SUFFIX = ".db"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths below one table's root; `branch` is empty for the main one."""
+
+    root: str
+    branch: str = ""
+
+    @property
+    def metadata_root(self) -> str:
+        """Where snapshots, schemas and tags lie; branches keep their own."""
+        return f"{self.root}/branch/branch-{self.branch}" if self.branch else self.root
+
+    @property
+    def snapshot_dir(self) -> str:
+        return f"{self.metadata_root}/snapshot"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    @property
+    def latest_hint(self) -> str:
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint(self) -> str:
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    @property
+    def schema_dir(self) -> str:
+        return f"{self.metadata_root}/schema"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    @property
+    def tag_dir(self) -> str:
+        return f"{self.metadata_root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        return f"{self.metadata_root}/consumer"
+
+    @property
+    def changelog_dir(self) -> str:
+        return f"{self.metadata_root}/changelog"
+
+    @property
+    def branch_dir(self) -> str:
+        return f"{self.root}/branch"
+
+    @property
+    def manifest_dir(self) -> str:
+        return f"{self.root}/manifest"
+
+    def manifest(self, name: str) -> str:
+        return f"{self.manifest_dir}/{name}"
+
+    def index(self, name: str) -> str:
+        return f"{self.root}/index/{name}"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.root}/statistics/{name}"
+
+    def bucket_dir(self, partition: str, bucket: int) -> str:
+        """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
+        return "/".join(part for part in (self.root, partition, f"bucket-{bucket}") if part)
+
+
+def partition_folder(
+    fields: Sequence[DataField], values: Sequence[Value], options: TableOptions
+) -> str:
+    """The path text of a partition, as the table's options write it."""
+    return partition_path(
+        fields,
+        values,
+        default_name=options.partition_default_name,
+        legacy_name=options.partition_legacy_name,
+    )
+
+
+def numbered(name: str, prefix: str) -> int | None:
+    """The number of a file such as `snapshot-12`, None for other files."""
+    digits = name.removeprefix(prefix)
+    return int(digits) if digits != name and digits.isdecimal() else None

@@ -1,0 +1,90 @@
+"""One table's files as a value: what operations take instead of a table object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.manifest_store import ManifestStore
+from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
+from lakewright.storage.files.paths import TablePaths, partition_folder
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.options import TableOptions, read_options
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.values import Value, to_python
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table's name, place and current schema; it pickles, so tasks take it along."""
+
+    name: str
+    fs: FileSystem
+    paths: TablePaths
+    schema: TableSchema
+    env: Env
+
+    @cached_property
+    def options(self) -> TableOptions:
+        return read_options(self.schema, table=self.name)
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.fs, self.paths)
+
+    @property
+    def schemas(self) -> SchemaStore:
+        return SchemaStore(self.fs, self.paths)
+
+    @property
+    def manifests(self) -> ManifestStore:
+        return ManifestStore(self.fs, self.paths, self.env)
+
+    @property
+    def references(self) -> ReferenceStore:
+        return ReferenceStore(self.fs, self.paths)
+
+    def at_schema(self, schema_id: int) -> TableFiles:
+        """The same table, seen with another version of its schema."""
+        if schema_id == self.schema.id:
+            return self
+        return replace(self, schema=self.schemas.read(schema_id))
+
+    def partition_values(self, partition: bytes) -> tuple[Value, ...]:
+        return decode_row(partition, [field.type for field in self.schema.partition_fields])
+
+    def partition_bytes(self, values: Sequence[Value]) -> bytes:
+        return encode_row(values, [field.type for field in self.schema.partition_fields])
+
+    def partition_spec(self, partition: bytes) -> dict[str, object]:
+        """Partition columns with their values, as Python users know them."""
+        return {
+            field.name: to_python(value, field.type)
+            for field, value in zip(
+                self.schema.partition_fields, self.partition_values(partition), strict=True
+            )
+        }
+
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        values = self.partition_values(partition)
+        folder = partition_folder(self.schema.partition_fields, values, self.options)
+        return self.paths.bucket_dir(folder, bucket)
+
+    def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        if file.external_path is not None:
+            raise UnsupportedError(
+                f"{self.name}: data file {file.file_name} lies outside of the table, at "
+                f"{file.external_path}, which is not implemented",
+                table=self.name,
+            )
+        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+
+    def entry_paths(self, entry: ManifestEntry) -> list[str]:
+        """The data file of an entry and the files that go with it."""
+        path = self.data_file_path(entry.partition, entry.bucket, entry.file)
+        folder = path.rsplit("/", 1)[0]
+        return [path, *(f"{folder}/{name}" for name in entry.file.extra_files)]

@@ -1,0 +1,1 @@
+"""The tree algorithms, pure: sorted runs, sections, merging, bin packing."""

@@ -1,0 +1,264 @@
+"""Writers of data files: rows of one bucket become files of about the target size.
+
+An append writer passes rows on in their order. A key-value writer keeps the
+last row of each key, in key order, as the format wants every file to hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_schema
+from lakewright.storage.codec.arrow_values import value_of
+from lakewright.storage.codec.binary_row import encode_row
+from lakewright.storage.codec.statistics import FULL, StatsCollector
+from lakewright.storage.errors import StorageError
+from lakewright.storage.files.data_files import PARQUET_SUFFIX, ParquetFileWriter
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import deduplicate
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+
+# Rows are gathered up to this size before they become a row group.
+_BUFFER_BYTES = 64 * 1024 * 1024
+# Field ids of the columns that key-value files have besides the table's (Paimon SpecialFields).
+_KEY_FIELD_ID_START = 2**30 - 1
+_SEQUENCE_FIELD_ID = 2**31 - 1 - 1
+_KIND_FIELD_ID = 2**31 - 1 - 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTarget:
+    """Where rows go, and what the files made of them say."""
+
+    partition: bytes
+    bucket: int
+    next_sequence: int = 0
+    level: int = 0
+    source: FileSource = FileSource.APPEND
+
+
+class RollingWriter:
+    """Writes rows into files of a bucket, a new one when the target size is reached."""
+
+    def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
+        self.files = files
+        self.target = target
+        self.done: list[DataFileMeta] = []
+        self._write_id = write_id
+        self._numbers = count()
+        self._folder = files.bucket_dir(target.partition, target.bucket)
+        self._schema = file_schema(files)
+        self._keyed = files.schema.has_primary_key
+        self._current: _OpenFile | None = None
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
+        self._sequence = target.next_sequence
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows in the columns of `file_schema`, key-value ones in key order."""
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= min(_BUFFER_BYTES, self.files.options.target_file_size):
+            self._flush()
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Finish; the files written, in order."""
+        self._flush()
+        self._finish_file()
+        return tuple(self.done)
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        if self._current is not None:
+            self._current.writer.abandon()
+            delete_files(self.files.fs, [self._current.writer.path])
+        delete_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        rows = pa.concat_tables(self._pending).cast(self._schema)
+        self._pending, self._pending_bytes = [], 0
+        # Uncompressed bytes overstate a file, so slices of the target size roll in time.
+        per_row = max(1, rows.nbytes // max(1, rows.num_rows))
+        step = max(1, self.files.options.target_file_size // per_row)
+        for start in range(0, rows.num_rows, step):
+            self._write_slice(rows.slice(start, step))
+
+    def _write_slice(self, rows: pa.Table) -> None:
+        if self._current is None:
+            name = f"{self.files.options.data_file_prefix}{self._write_id}-{next(self._numbers)}"
+            path = f"{self._folder}/{name}{PARQUET_SUFFIX}"
+            self._current = _OpenFile(self.files, path, self._schema)
+        self._current.write(rows)
+        if self._current.writer.written_bytes >= self.files.options.target_file_size:
+            self._finish_file()
+
+    def _finish_file(self) -> None:
+        if self._current is None:
+            return
+        current, self._current = self._current, None
+        row_count = current.writer.row_count
+        if self._keyed:
+            low, high = current.min_sequence, current.max_sequence
+        else:
+            low, high = self._sequence, self._sequence + row_count - 1
+            self._sequence += row_count
+        self.done.append(current.finish(self.target, low, high))
+
+
+class _OpenFile:
+    """A file being written, with what its metadata will say."""
+
+    def __init__(self, files: TableFiles, path: str, schema: pa.Schema) -> None:
+        self._files = files
+        self._options = files.options
+        self._keyed = files.schema.has_primary_key
+        self.writer = ParquetFileWriter(files.fs, path, schema, files.options)
+        modes = self._options.column_stats_modes
+        self._values = StatsCollector(
+            files.schema.fields, mode=self._options.stats_mode, column_modes=modes
+        )
+        self._keys = StatsCollector(files.schema.key_fields, mode=FULL, column_modes={})
+        self._key_names = [f"{KEY_PREFIX}{field.name}" for field in files.schema.key_fields]
+        self._first_key: bytes | None = None
+        self._last_key = EMPTY_ROW
+        self.min_sequence = 2**63 - 1
+        self.max_sequence = -1
+        self._delete_count = 0
+
+    def write(self, rows: pa.Table) -> None:
+        if rows.num_rows == 0:
+            return
+        self.writer.write(rows)
+        self._values.add(rows)
+        if not self._keyed:
+            return
+        self._keys.add(rows.select([field.name for field in self._files.schema.key_fields]))
+        if self._first_key is None:
+            self._first_key = self._key_at(rows, 0)
+        self._last_key = self._key_at(rows, rows.num_rows - 1)
+        sequence = rows.column(SEQUENCE_NUMBER).to_numpy()
+        self.min_sequence = min(self.min_sequence, int(sequence.min()))
+        self.max_sequence = max(self.max_sequence, int(sequence.max()))
+        kinds = rows.column(VALUE_KIND).to_numpy()
+        retracting = np.isin(kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE))
+        self._delete_count += int(np.count_nonzero(retracting))
+
+    def _key_at(self, rows: pa.Table, index: int) -> bytes:
+        fields = self._files.schema.key_fields
+        values = [
+            value_of(rows.column(name)[index], field.type)
+            for name, field in zip(self._key_names, fields, strict=True)
+        ]
+        return encode_row(values, [field.type for field in fields])
+
+    def finish(self, target: BucketTarget, min_sequence: int, max_sequence: int) -> DataFileMeta:
+        size = self.writer.close()
+        stats, covered = self._values.result()
+        return DataFileMeta(
+            file_name=self.writer.path.rsplit("/", 1)[-1],
+            file_size=size,
+            row_count=self.writer.row_count,
+            min_key=self._first_key or EMPTY_ROW,
+            max_key=self._last_key,
+            key_stats=self._keys.result()[0] if self._keyed else EMPTY_STATS,
+            value_stats=stats,
+            value_stats_cols=covered,
+            min_sequence_number=min_sequence,
+            max_sequence_number=max_sequence,
+            schema_id=self._files.schema.id,
+            level=target.level,
+            creation_time=self._files.env.now_ms(),
+            delete_row_count=self._delete_count,
+            file_source=target.source,
+        )
+
+
+class BucketWriter:
+    """Takes rows of one bucket in the order they came, and writes them when closed.
+
+    Rows are of the table's columns, with `_VALUE_KIND` as int8 besides for
+    primary-key tables. Of rows with one key the last counts.
+    """
+
+    def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
+        self._files = files
+        self._target = target
+        self._rolling = RollingWriter(files, target, write_id=write_id)
+        self._keyed = files.schema.has_primary_key
+        self._rows: list[pa.Table] = []
+
+    def write(self, rows: pa.Table) -> None:
+        if self._keyed:
+            self._rows.append(rows)
+        else:
+            self._rolling.write(rows)
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """The files written, none if there were no rows; on failure nothing is left behind."""
+        try:
+            if self._rows:
+                self._rolling.write(self._sorted_rows())
+            return self._rolling.close()
+        except (StorageError, pa.ArrowException):
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        self._rolling.abandon()
+
+    def _sorted_rows(self) -> pa.Table:
+        rows = pa.concat_tables(self._rows)
+        self._rows = []
+        first = self._target.next_sequence
+        sequence = np.arange(first, first + rows.num_rows, dtype=np.int64)
+        keyed = key_value_table(self._files, rows, pa.array(sequence))
+        keys = [f"{KEY_PREFIX}{name}" for name in self._files.schema.trimmed_primary_keys]
+        return deduplicate(keyed, keys)
+
+
+def file_schema(files: TableFiles) -> pa.Schema:
+    """Columns of the table's data files, in order."""
+    own = to_arrow_schema(files.schema.fields)
+    if not files.schema.has_primary_key:
+        return own
+    keys = []
+    for field in files.schema.key_fields:
+        arrow = to_arrow_field(field)
+        number = str(_KEY_FIELD_ID_START + field.id).encode()
+        keys.append(
+            arrow.with_name(f"{KEY_PREFIX}{field.name}").with_metadata(
+                {b"PARQUET:field_id": number}
+            )
+        )
+    system = [
+        _system_field(SEQUENCE_NUMBER, pa.int64(), _SEQUENCE_FIELD_ID),
+        _system_field(VALUE_KIND, pa.int8(), _KIND_FIELD_ID),
+    ]
+    return pa.schema([*keys, *system, *own])
+
+
+def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:
+    return pa.field(
+        name, arrow_type, nullable=False, metadata={b"PARQUET:field_id": str(number).encode()}
+    )
+
+
+def key_value_table(files: TableFiles, rows: pa.Table, sequence: pa.Array) -> pa.Table:
+    """Rows of a primary-key table as its data files hold them."""
+    columns: list[object] = [
+        rows.column(name) for name in files.schema.trimmed_primary_keys
+    ]
+    columns += [sequence, rows.column(VALUE_KIND)]
+    columns += [rows.column(name) for name in files.schema.field_names]
+    return pa.table(columns, schema=file_schema(files))
+

@@ -1,0 +1,111 @@
+"""Keeping the number of manifests small: what a commit does to the list it builds on.
+
+1. Full: when manifests that hold deletions or are below the target size add up to
+   the threshold, rewrite those that deletions touch, without what was deleted.
+2. Otherwise minor: join neighbours up to the target size, the last group only if
+   it has enough manifests.
+
+Order is kept throughout, since entries are merged in order. Source: Paimon
+`ManifestFileMerger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    fold_entries,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedManifests:
+    """The manifests to list, and those among them that were written for it."""
+
+    metas: tuple[ManifestFileMeta, ...]
+    written: tuple[ManifestFileMeta, ...]
+
+
+def merge_manifests(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
+    """Fewer manifests with the same merged entries."""
+    options = files.options
+    target = options.manifest_target_file_size
+    to_rewrite = [m for m in metas if m.num_deleted_files > 0 or m.file_size < target]
+    if sum(meta.file_size for meta in to_rewrite) >= options.manifest_full_compaction_threshold:
+        return _merge_fully(files, metas)
+    return _merge_neighbours(files, metas)
+
+
+def _merge_neighbours(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
+    options = files.options
+    result: list[ManifestFileMeta] = []
+    written: list[ManifestFileMeta] = []
+    group: list[ManifestFileMeta] = []
+
+    def close_group() -> None:
+        merged = _rewrite(files, group)
+        result.extend(merged)
+        written.extend(merged)
+        group.clear()
+
+    for meta in metas:
+        group.append(meta)
+        if sum(each.file_size for each in group) >= options.manifest_target_file_size:
+            if len(group) > 1:
+                close_group()
+            else:
+                result.extend(group)
+                group.clear()
+    if len(group) >= options.manifest_merge_min_count:
+        close_group()
+    return MergedManifests((*result, *group), tuple(written))
+
+
+def _merge_fully(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
+    deleted: set[EntryIdentity] = set()
+    for meta in metas:
+        if meta.num_deleted_files:
+            entries = files.manifests.read_manifest(meta.file_name)
+            deleted |= {entry.identity for entry in entries if entry.kind is FileKind.DELETE}
+    kept: list[ManifestFileMeta] = []
+    rewritten: list[ManifestEntry] = []
+    for meta in metas:
+        entries_now = list(files.manifests.read_manifest(meta.file_name))
+        untouched = meta.num_deleted_files == 0 and not any(
+            entry.identity in deleted for entry in entries_now
+        )
+        if untouched and meta.file_size >= files.options.manifest_target_file_size:
+            kept.append(meta)
+        else:
+            rewritten += entries_now
+    # Manifests kept as they are hold nothing that is deleted later, so they may stand first.
+    written = _write_chunks(files, list(fold_entries(rewritten).values()))
+    return MergedManifests((*kept, *written), tuple(written))
+
+
+def _rewrite(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+    entries = fold_entries(files.manifests.entries(metas))
+    return _write_chunks(files, list(entries.values()))
+
+
+# About how many bytes an entry takes in a manifest; only steers where a new one is begun.
+_ENTRY_BYTES = 160
+
+
+def _write_chunks(files: TableFiles, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
+    step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
+    return [
+        files.manifests.write_manifest(
+            entries[start : start + step],
+            schema_id=files.schema.id,
+            partition_fields=files.schema.partition_fields,
+            compression=files.options.manifest_compression,
+        )
+        for start in range(0, len(entries), step)
+    ]

@@ -1,0 +1,338 @@
+"""Which files a read touches.
+
+1. Take the manifests of the snapshot whose partition bounds may match.
+2. Merge their entries; keep those whose partition and bucket match.
+3. Drop files whose statistics rule the filter out, where that is safe.
+4. Make splits: files that need no merging, and sections of those that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.binary_row import decode_row
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.codec.statistics import file_bounds, stats_bounds
+from lakewright.storage.errors import SnapshotNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    FileKind,
+    ManifestEntry,
+    ManifestFileMeta,
+    fold_entries,
+)
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.predicate import (
+    Bounds,
+    Leaf,
+    Operator,
+    Predicate,
+    conjuncts,
+    matches,
+    may_match,
+    only_on,
+)
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSplit:
+    """Files of one bucket that one reader takes; `merge` says whether rows of equal keys meet."""
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    merge: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """What a read touches, and what it was spared."""
+
+    snapshot: Snapshot | None
+    predicate: Predicate | None
+    splits: tuple[DataSplit, ...]
+    manifests_read: int
+    manifests_total: int
+    files_live: int
+
+    @property
+    def files_read(self) -> int:
+        return sum(len(split.files) for split in self.splits)
+
+    @property
+    def partitions_read(self) -> int:
+        return len({split.partition for split in self.splits})
+
+
+def choose_snapshot(
+    files: TableFiles, *, snapshot_id: int | None = None, as_of_ms: int | None = None
+) -> Snapshot | None:
+    """The latest snapshot, the one with an id, or the latest that is not after a time.
+
+    Raises:
+        SnapshotNotFound: there is none with that id, or none that old any more.
+    """
+    if snapshot_id is not None:
+        return files.snapshots.read(snapshot_id)
+    if as_of_ms is None:
+        return files.snapshots.latest()
+    for snapshot in files.snapshots.newest_first():
+        if snapshot.time_millis <= as_of_ms:
+            return snapshot
+    earliest = files.snapshots.earliest_id()
+    if earliest is None:
+        return None
+    raise SnapshotNotFound(
+        f"{files.name} has no snapshot at or before {as_of_ms} ms; its earliest is {earliest}, of "
+        f"{files.snapshots.read(earliest).time_millis} ms"
+    )
+
+
+def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+    """Manifests whose entries make up the state of a snapshot, in order."""
+    manifests = files.manifests
+    return manifests.read_list(snapshot.base_manifest_list) + manifests.read_list(
+        snapshot.delta_manifest_list
+    )
+
+
+def live_entries(
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    *,
+    partitions: Iterable[bytes] | None = None,
+    predicate: Predicate | None = None,
+) -> list[ManifestEntry]:
+    """Files of a snapshot's state, all or those of some partitions, in manifest order.
+
+    `predicate` may look at any column; only its part on partition columns counts here.
+    """
+    if snapshot is None:
+        return []
+    picker = _PartitionPicker(files, partitions, predicate)
+    metas = [meta for meta in snapshot_manifests(files, snapshot) if picker.may_hold(meta)]
+    entries = files.manifests.entries(metas, keep_entry=picker.takes)
+    return [entry for entry in fold_entries(entries).values() if entry.kind is FileKind.ADD]
+
+
+class _PartitionPicker:
+    """Decides by partition which manifests and entries matter, and remembers what it decided."""
+
+    # With more partitions than this, manifests are not pruned one value at a time.
+    _MANY = 64
+
+    def __init__(
+        self, files: TableFiles, partitions: Iterable[bytes] | None, predicate: Predicate | None
+    ) -> None:
+        self._files = files
+        self._fields = files.schema.partition_fields
+        self._chosen = None if partitions is None else frozenset(partitions)
+        self._predicate = only_on(predicate, frozenset(files.schema.partition_keys))
+        self._decided: dict[bytes, bool] = {}
+        self._values = (
+            [files.partition_values(each) for each in self._chosen]
+            if self._chosen is not None and len(self._chosen) <= self._MANY
+            else None
+        )
+
+    def may_hold(self, meta: ManifestFileMeta) -> bool:
+        if not self._fields or (self._predicate is None and self._values is None):
+            return True
+        rows = meta.num_added_files + meta.num_deleted_files
+        bounds = stats_bounds(meta.partition_stats, self._fields, rows)
+        if self._predicate is not None and not may_match(self._predicate, bounds):
+            return False
+        if self._values is None:
+            return True
+        return any(
+            all(
+                may_match(_equals(field.name, value), bounds)
+                for field, value in zip(self._fields, values, strict=True)
+            )
+            for values in self._values
+        )
+
+    def takes(self, entry: ManifestEntry) -> bool:
+        decided = self._decided.get(entry.partition)
+        if decided is None:
+            decided = self._decided[entry.partition] = self._decide(entry.partition)
+        return decided
+
+    def _decide(self, partition: bytes) -> bool:
+        if self._chosen is not None and partition not in self._chosen:
+            return False
+        if self._predicate is None:
+            return True
+        values = self._files.partition_values(partition)
+        row = {field.name: value for field, value in zip(self._fields, values, strict=True)}
+        return matches(self._predicate, row) is True
+
+
+def _equals(column: str, value: object) -> Leaf:
+    if value is None:
+        return Leaf(column, Operator.IS_NULL)
+    return Leaf(column, Operator.EQ, (value,))  # type: ignore[arg-type]
+
+
+def plan_scan(
+    files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
+) -> ScanPlan:
+    """The splits to read; `files` must see the schema that the read is for."""
+    entries = live_entries(files, snapshot, predicate=predicate)
+    total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
+    picker = _PartitionPicker(files, None, predicate)
+    pruner = _FilePruner(files, predicate)
+    splits: list[DataSplit] = []
+    for (partition, bucket), group in grouped_by_bucket(entries).items():
+        if pruner.takes_bucket(bucket, group[0].total_buckets):
+            splits += _bucket_splits(files, partition, bucket, group, pruner)
+    return ScanPlan(
+        snapshot=snapshot,
+        predicate=predicate,
+        splits=tuple(splits),
+        manifests_read=sum(picker.may_hold(meta) for meta in total),
+        manifests_total=len(total),
+        files_live=len(entries),
+    )
+
+
+def grouped_by_bucket(
+    entries: Iterable[ManifestEntry],
+) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+    """Entries by (partition, bucket)."""
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
+    return {
+        key: list(group)
+        for key, group in groupby(ordered, key=lambda entry: (entry.partition, entry.bucket))
+    }
+
+
+def key_decoder(schema: TableSchema) -> DecodeKey:
+    """Decodes the key bounds that data files of the table carry."""
+    types = [field.type for field in schema.key_fields]
+
+    def decode(data: bytes) -> Key:
+        return decode_row(data, types)
+
+    return decode
+
+
+def _bucket_splits(
+    files: TableFiles,
+    partition: bytes,
+    bucket: int,
+    entries: list[ManifestEntry],
+    pruner: _FilePruner,
+) -> list[DataSplit]:
+    metas = [entry.file for entry in entries]
+
+    def split(chosen: tuple[DataFileMeta, ...], *, merge: bool) -> DataSplit:
+        return DataSplit(partition=partition, bucket=bucket, files=chosen, merge=merge)
+
+    if not files.schema.has_primary_key:
+        metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
+        kept = tuple(file for file in metas if pruner.takes_values(file))
+        return [split(kept, merge=False)] if kept else []
+    # A file outside of the keys asked for holds no version of any of them.
+    metas = [file for file in metas if pruner.takes_keys(file)]
+    splits = []
+    raw: list[DataFileMeta] = []
+    for section in sections_of(metas, key_decoder(files.schema)):
+        if section.needs_merge:
+            splits.append(split(section.files, merge=True))
+        elif pruner.takes_values(section.files[0]):
+            raw.append(section.files[0])
+    return [split(tuple(raw), merge=False), *splits] if raw else splits
+
+
+class _FilePruner:
+    """Decides by bucket and statistics which files may hold rows that match."""
+
+    def __init__(self, files: TableFiles, predicate: Predicate | None) -> None:
+        self._files = files
+        self._predicate = predicate
+        self._on_keys = only_on(predicate, frozenset(files.schema.trimmed_primary_keys))
+        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        self._buckets: dict[int, frozenset[int] | None] = {}
+
+    def takes_bucket(self, bucket: int, total_buckets: int) -> bool:
+        if total_buckets <= 0 or self._predicate is None:
+            return True
+        if total_buckets not in self._buckets:
+            self._buckets[total_buckets] = self._buckets_asked_for(total_buckets)
+        asked = self._buckets[total_buckets]
+        return asked is None or bucket in asked
+
+    def takes_keys(self, file: DataFileMeta) -> bool:
+        if self._on_keys is None:
+            return True
+        fields = self._files.schema.key_fields
+        types = [field.type for field in fields]
+        low, high = decode_row(file.min_key, types), decode_row(file.max_key, types)
+        bounds: dict[str, Bounds] = {}
+        if file.key_stats.null_counts:
+            bounds = stats_bounds(file.key_stats, fields, file.row_count)
+        # A range of keys bounds their first column, and says nothing of the others alone.
+        bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
+        return may_match(self._on_keys, bounds)
+
+    def takes_values(self, file: DataFileMeta) -> bool:
+        if self._predicate is None:
+            return True
+        return may_match(self._predicate, self._bounds_now(file))
+
+    def _bounds_now(self, file: DataFileMeta) -> Mapping[str, Bounds]:
+        """The file's bounds by the names of the schema read with; columns retyped since are left out."""
+        written_with = self._schemas.get(file.schema_id)
+        if written_with is None:
+            written_with = self._files.schemas.read(file.schema_id)
+            self._schemas[file.schema_id] = written_with
+        known = file_bounds(file, written_with)
+        by_id = {field.id: field for field in written_with.fields}
+        bounds = {}
+        for field in self._files.schema.fields:
+            old = by_id.get(field.id)
+            if old is None:
+                # The file predates the column, so all its rows hold null there.
+                bounds[field.name] = Bounds(None, None, file.row_count, file.row_count)
+            elif old.name in known and old.type == field.type:
+                bounds[field.name] = known[old.name]
+        return bounds
+
+    def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
+        """Buckets of the keys that the filter names one by one; None for all."""
+        options = self._files.options
+        if options.bucket_mode is not BucketMode.FIXED:
+            return None
+        fields = self._files.schema.fields_of(options.bucket_keys)
+        literals: list[tuple[object, ...]] = []
+        for field in fields:
+            for part in conjuncts(self._predicate):
+                if (
+                    isinstance(part, Leaf)
+                    and part.column == field.name
+                    and part.operator in (Operator.EQ, Operator.IN)
+                    and None not in part.literals
+                ):
+                    literals.append(part.literals)
+                    break
+            else:
+                return None
+        if len(fields) > 1 and any(len(values) > 1 for values in literals):
+            return None
+        arrays = [
+            pa.array([scalar_of(value, field.type).as_py() for value in values], each.type)  # type: ignore[arg-type]
+            for field, values, each in zip(fields, literals, to_arrow_schema(fields), strict=True)
+        ]
+        rows = pa.table(arrays, schema=to_arrow_schema(fields))
+        return frozenset(buckets_of(rows, fields, total_buckets).tolist())

@@ -1,0 +1,96 @@
+"""What writers hand to the committer, and what the committer answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from lakewright.storage.spec.values import Value
+
+
+class WriteMode(Enum):
+    """What becomes of the rows that are there already."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """Changes of one bucket: files written, and files a compaction replaced by others."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteScope:
+    """Which partitions an overwrite empties first.
+
+    `spec` holds the fixed partition columns; with `dynamic` only those of
+    their partitions that the new rows touch are replaced.
+    """
+
+    spec: tuple[tuple[str, Value], ...] = ()
+    dynamic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionWrite:
+    """What a staged write puts into one partition."""
+
+    spec: dict[str, object]
+    row_count: int
+    file_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedWrite:
+    """Rows that lie on disk and that no reader sees yet.
+
+    `base_snapshot_id` is the latest snapshot when the writing began, None for
+    an empty table: an earlier commit of the same value is looked for after it.
+    """
+
+    table: str
+    write_id: str
+    mode: WriteMode
+    schema_id: int
+    messages: tuple[CommitMessage, ...]
+    partitions: tuple[PartitionWrite, ...]
+    base_snapshot_id: int | None
+    commit_user: str
+    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    overwrite: OverwriteScope | None = None
+
+    @property
+    def row_count(self) -> int:
+        return sum(partition.row_count for partition in self.partitions)
+
+    @property
+    def file_count(self) -> int:
+        return sum(partition.file_count for partition in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(partition.size_bytes for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """How a commit ended.
+
+    `snapshot` is None when there was nothing to commit; `already_committed`
+    says that an earlier try had made it.
+    """
+
+    snapshot: Snapshot | None
+    attempts: int
+    already_committed: bool = False

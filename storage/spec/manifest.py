@@ -1,0 +1,155 @@
+"""Manifests: which data files a snapshot added and removed, with their statistics.
+
+Source: Paimon specification, chapter Manifest. Keys, partitions and bounds stay
+the bytes they are on disk; `codec.binary_row` decodes them where somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from lakewright.storage.errors import CorruptionError
+
+MANIFEST_VERSION = 2
+
+# A row without columns: the partition of unpartitioned tables, the key of append tables.
+EMPTY_ROW = bytes(12)
+
+
+class FileKind(IntEnum):
+    """What an entry does; the numbers are embedded in manifests."""
+
+    ADD = 0
+    DELETE = 1
+
+
+class FileSource(IntEnum):
+    """How a data file came to be; the numbers are embedded in manifests."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Bounds of some columns, as two rows and a null count each (None: unknown)."""
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...] = ()
+
+
+EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileMeta:
+    """One data file."""
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int = 0
+    extra_files: tuple[str, ...] = ()
+    creation_time: int | None = None
+    delete_row_count: int | None = None
+    embedded_file_index: bytes | None = None
+    file_source: FileSource | None = None
+    # None: value_stats covers all columns of the schema; otherwise exactly these.
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryIdentity:
+    """What makes two entries speak of the same file; the level is part of it."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    file_name: str
+    extra_files: tuple[str, ...]
+    embedded_file_index: bytes | None
+    external_path: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """A data file added to or removed from a bucket."""
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFileMeta
+
+    @property
+    def identity(self) -> EntryIdentity:
+        file = self.file
+        return EntryIdentity(
+            self.partition,
+            self.bucket,
+            file.level,
+            file.file_name,
+            file.extra_files,
+            file.embedded_file_index,
+            file.external_path,
+        )
+
+    def removed(self) -> ManifestEntry:
+        """The entry that takes this file out again."""
+        return replace(self, kind=FileKind.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFileMeta:
+    """One manifest, as a manifest list describes it.
+
+    Partition bounds must be true: a manifest they rule out is never opened.
+    """
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: SimpleStats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+
+
+def fold_entries(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
+    """Merge entries in order: a DELETE removes its ADD, or stays when there is none before it.
+
+    Raises:
+        CorruptionError: a file is added twice.
+    """
+    merged: dict[EntryIdentity, ManifestEntry] = {}
+    for entry in entries:
+        identity = entry.identity
+        present = merged.get(identity)
+        if entry.kind is FileKind.ADD:
+            if present is not None and present.kind is FileKind.ADD:
+                raise CorruptionError(
+                    f"manifests add data file {entry.file.file_name} twice "
+                    f"(bucket {entry.bucket}, level {entry.file.level})"
+                )
+            merged[identity] = entry
+        elif present is not None and present.kind is FileKind.ADD:
+            del merged[identity]
+        else:
+            merged[identity] = entry
+    return merged

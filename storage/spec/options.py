@@ -1,0 +1,438 @@
+"""Table options: those that are implemented, those that change nothing here, and refusals.
+
+An option that steers bytes or rows and is not implemented is refused by name,
+before anything is touched. One that only tunes another engine's buffers or
+schedules is accepted and left alone. Names and defaults: Paimon, CoreOptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.schema import TableSchema
+
+KIB = 1024
+MIB = 1024 * KIB
+
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    "k": KIB,
+    "kb": KIB,
+    "m": MIB,
+    "mb": MIB,
+    "g": 1024 * MIB,
+    "gb": 1024 * MIB,
+    "t": 1024 * 1024 * MIB,
+    "tb": 1024 * 1024 * MIB,
+}
+_TIME_UNITS_MS = {
+    "": 1,
+    "ms": 1,
+    "s": 1000,
+    "sec": 1000,
+    "second": 1000,
+    "seconds": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "minutes": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "hours": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+    "days": 86_400_000,
+}
+
+
+class BucketMode(Enum):
+    """How rows find their bucket."""
+
+    UNAWARE = "unaware"
+    FIXED = "fixed"
+
+
+class Use(Enum):
+    """What somebody wants to do with a table; an option may stand in the way of one only."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Options as values; `read_options` makes them from a schema."""
+
+    bucket: int
+    bucket_keys: tuple[str, ...]
+    target_file_size: int
+    compaction_min_file_num: int
+    num_sorted_run_compaction_trigger: int
+    num_levels: int
+    snapshot_num_retained_min: int
+    snapshot_num_retained_max: int
+    snapshot_time_retained_ms: int
+    snapshot_expire_limit: int
+    snapshot_clean_empty_directories: bool
+    manifest_target_file_size: int
+    manifest_merge_min_count: int
+    manifest_full_compaction_threshold: int
+    manifest_compression: str
+    stats_mode: str
+    column_stats_modes: Mapping[str, str]
+    partition_default_name: str
+    partition_legacy_name: bool
+    data_file_prefix: str
+    file_compression: str
+    file_compression_level: int
+    dynamic_partition_overwrite: bool
+    commit_max_retries: int
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        return BucketMode.FIXED if self.bucket > 0 else BucketMode.UNAWARE
+
+    @property
+    def max_level(self) -> int:
+        """The deepest level of the LSM tree: where a full compaction writes."""
+        return self.num_levels - 1
+
+
+# Options with one implemented value (or a few): anything else is refused for the use named.
+_ONLY: dict[str, tuple[frozenset[str], Use]] = {
+    "type": (frozenset({"table"}), Use.READ),
+    "merge-engine": (frozenset({"deduplicate"}), Use.READ),
+    "deletion-vectors.enabled": (frozenset({"false"}), Use.READ),
+    "row-tracking.enabled": (frozenset({"false"}), Use.READ),
+    "data-evolution.enabled": (frozenset({"false"}), Use.READ),
+    "ignore-delete": (frozenset({"false"}), Use.READ),
+    "data-file.thin-mode": (frozenset({"false"}), Use.READ),
+    "query-auth.enabled": (frozenset({"false"}), Use.READ),
+    "bucket-function.type": (frozenset({"default"}), Use.READ),
+    "file.format": (frozenset({"parquet"}), Use.WRITE),
+    "manifest.format": (frozenset({"avro"}), Use.READ),
+    "changelog-producer": (frozenset({"none"}), Use.WRITE),
+    "tag.automatic-creation": (frozenset({"none"}), Use.WRITE),
+    "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
+    "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
+    "force-lookup": (frozenset({"false"}), Use.WRITE),
+    "local-merge-buffer-size": (frozenset(), Use.WRITE),
+    "metadata.stats-dense-store": (frozenset({"true", "false"}), Use.READ),
+    "file.suffix.include.compression": (frozenset({"false"}), Use.WRITE),
+    "snapshot.expire.execution-mode": (frozenset({"sync", "async"}), Use.READ),
+    "write-only": (frozenset({"true", "false"}), Use.READ),
+    "auto-create": (frozenset({"true", "false"}), Use.READ),
+}
+
+# Implemented options: `read_options` turns them into values.
+_IMPLEMENTED = frozenset(
+    {
+        "bucket",
+        "bucket-key",
+        "target-file-size",
+        "compaction.min.file-num",
+        "num-sorted-run.compaction-trigger",
+        "num-levels",
+        "snapshot.num-retained.min",
+        "snapshot.num-retained.max",
+        "snapshot.time-retained",
+        "snapshot.expire.limit",
+        "snapshot.clean-empty-directories",
+        "manifest.target-file-size",
+        "manifest.merge-min-count",
+        "manifest.full-compaction-threshold-size",
+        "manifest.compression",
+        "metadata.stats-mode",
+        "partition.default-name",
+        "partition.legacy-name",
+        "data-file.prefix",
+        "file.compression",
+        "file.compression.zstd-level",
+        "dynamic-partition-overwrite",
+        "commit.max-retries",
+    }
+)
+
+# Options that tune another engine, or say where and whose the table is: no bytes and no rows
+# depend on them.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "path",
+        "owner",
+        "comment",
+        "primary-key",
+        "partition",
+        "page-size",
+        "cache-page-size",
+        "async-file-write",
+        "streaming-read-overwrite",
+        "num-sorted-run.stop-trigger",
+        "commit.callbacks",
+        "commit.timeout",
+        "commit.min-retry-wait",
+        "commit.max-retry-wait",
+        "commit.force-compact",
+        "commit.user-prefix",
+        "compaction.max.file-num",
+        "compaction.size-ratio",
+        "compaction.max-size-amplification-percent",
+        "compaction.optimization-interval",
+        "full-compaction.delta-commits",
+        "partition.mark-done-action",
+        "file.block-size",
+    }
+)
+_PREFIXES_WITHOUT_EFFECT = (
+    "write-buffer-",
+    "write-manifest-cache",
+    "write-max-writers-to-spill",
+    "write.batch",
+    "sort-spill-",
+    "sort-engine",
+    "local-sort.",
+    "read.batch-size",
+    "scan.manifest.parallelism",
+    "scan.parallelism",
+    "scan.infer-parallelism",
+    "scan.split-enumerator",
+    "sink.",
+    "source.split.",
+    "parquet.",
+    "orc.",
+    "lookup.",
+    "lookup-",
+    "metastore.",
+    "spill-",
+    "continuous.discovery-interval",
+)
+_STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
+_COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
+_COMPRESSIONS = {"zstd": "zstd", "none": "none", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4"}
+_MANIFEST_COMPRESSIONS = {
+    "zstd": "zstandard",
+    "none": "null",
+    "null": "null",
+    "snappy": "snappy",
+    "deflate": "deflate",
+}
+
+
+def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
+    """Refuse a table whose options are not implemented for `use`.
+
+    Raises:
+        UnsupportedError: names the option, its value, and what is implemented.
+    """
+    options = _lowered(schema.options)
+    for name, value in options.items():
+        if name in _ONLY:
+            allowed, blocked = _ONLY[name]
+            # What cannot be read cannot be written either.
+            if value.lower() not in allowed and (blocked is Use.READ or use is Use.WRITE):
+                instead = ", ".join(sorted(allowed)) or "leaving it out"
+                raise UnsupportedError(
+                    f"{table} sets option {name}={value}, which is not implemented "
+                    f"(implemented: {instead}); the table was not touched",
+                    table=table,
+                    option=name,
+                )
+        elif not _is_known(name):
+            raise UnsupportedError(
+                f"{table} sets option {name}={value}, which is not implemented; "
+                "the table was not touched",
+                table=table,
+                option=name,
+            )
+    _check_bucket(schema, read_options(schema, table=table), table)
+
+
+def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptions:
+    """The schema's options as values, defaults filled in.
+
+    Raises:
+        InvalidOption: a value cannot be read; the message names option and value.
+    """
+    reader = _OptionReader(_lowered(schema.options), table)
+    # Schemas before version 2 were written when one bucket was the default.
+    bucket = reader.integer("bucket", 1 if schema.version < 2 else -1)
+    keys = reader.text("bucket-key", "")
+    bucket_keys = tuple(key.strip() for key in keys.split(",") if key.strip())
+    if not bucket_keys and bucket > 0:
+        bucket_keys = schema.trimmed_primary_keys
+    for key in bucket_keys:
+        if key not in schema.field_names:
+            raise InvalidOption(f"{table}: bucket-key names {key!r}, which is no column")
+    trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
+    default_target = 128 * MIB if schema.has_primary_key else 256 * MIB
+    compression = reader.choice("file.compression", "zstd", _COMPRESSIONS)
+    return TableOptions(
+        bucket=bucket,
+        bucket_keys=bucket_keys,
+        target_file_size=reader.size("target-file-size", default_target),
+        compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
+        num_sorted_run_compaction_trigger=trigger,
+        num_levels=reader.integer("num-levels", trigger + 1, minimum=2),
+        snapshot_num_retained_min=reader.integer("snapshot.num-retained.min", 10, minimum=1),
+        snapshot_num_retained_max=reader.integer(
+            "snapshot.num-retained.max", 2**31 - 1, minimum=1
+        ),
+        snapshot_time_retained_ms=reader.duration_ms("snapshot.time-retained", 3_600_000),
+        snapshot_expire_limit=reader.integer("snapshot.expire.limit", 50, minimum=1),
+        snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories", False),
+        manifest_target_file_size=reader.size("manifest.target-file-size", 8 * MIB),
+        manifest_merge_min_count=reader.integer("manifest.merge-min-count", 30, minimum=2),
+        manifest_full_compaction_threshold=reader.size(
+            "manifest.full-compaction-threshold-size", 16 * MIB
+        ),
+        manifest_compression=reader.choice("manifest.compression", "zstd", _MANIFEST_COMPRESSIONS),
+        stats_mode=reader.stats_mode("metadata.stats-mode", "truncate(16)"),
+        column_stats_modes=reader.column_stats_modes(schema),
+        partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
+        partition_legacy_name=reader.boolean("partition.legacy-name", True),
+        data_file_prefix=reader.text("data-file.prefix", "data-"),
+        file_compression=compression,
+        file_compression_level=reader.integer("file.compression.zstd-level", 1, minimum=1),
+        dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
+        commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
+    )
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `128 MB` or `8mb`.
+
+    Raises:
+        InvalidOption: it is no size.
+    """
+    return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds from `1 h`, `30min` or `7d`.
+
+    Raises:
+        InvalidOption: it is no duration.
+    """
+    return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
+
+
+def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    if match is None or match.group(2).lower() not in units:
+        raise InvalidOption(f"{text!r} is not {expected}")
+    return int(match.group(1)) * units[match.group(2).lower()]
+
+
+def _lowered(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.strip(): str(value).strip() for name, value in options.items()}
+
+
+def _is_known(name: str) -> bool:
+    return (
+        name in _IMPLEMENTED
+        or name in _WITHOUT_EFFECT
+        or name.startswith(_PREFIXES_WITHOUT_EFFECT)
+        or _COLUMN_STATS_MODE.fullmatch(name) is not None
+    )
+
+
+def _check_bucket(schema: TableSchema, options: TableOptions, table: str) -> None:
+    if schema.has_primary_key and options.bucket < 1:
+        mode = {-1: "dynamic", -2: "postpone"}.get(options.bucket, "unknown")
+        raise UnsupportedError(
+            f"{table} has a primary key and bucket={options.bucket} ({mode} buckets), which is "
+            "not implemented; set a fixed number such as bucket=4 when creating it",
+            table=table,
+            option="bucket",
+        )
+    if options.bucket == 0 or options.bucket < -1:
+        raise InvalidOption(f"{table}: bucket={options.bucket}; write -1 or a positive number")
+    if not schema.has_primary_key and options.bucket > 0 and not options.bucket_keys:
+        raise InvalidOption(
+            f"{table}: bucket={options.bucket} without a bucket-key; name the columns rows are "
+            "hashed by, or leave bucket at -1"
+        )
+    if options.bucket == -1 and options.bucket_keys:
+        raise InvalidOption(f"{table}: a bucket-key needs a fixed number of buckets; set bucket")
+    if schema.has_primary_key:
+        outside = [key for key in options.bucket_keys if key not in schema.trimmed_primary_keys]
+        if outside:
+            raise InvalidOption(
+                f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
+                f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
+                "buckets"
+            )
+
+
+class _OptionReader:
+    """Reads one option at a time and names it when it cannot."""
+
+    def __init__(self, options: Mapping[str, str], table: str) -> None:
+        self.options = options
+        self.table = table
+
+    def text(self, name: str, default: str) -> str:
+        return self.options.get(name, default)
+
+    def integer(self, name: str, default: int, *, minimum: int | None = None) -> int:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            raise InvalidOption(f"{self.table}: {name}={text} is no whole number") from None
+        if minimum is not None and value < minimum:
+            raise InvalidOption(f"{self.table}: {name}={text} is less than {minimum}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise InvalidOption(f"{self.table}: {name}={text} is neither true nor false")
+        return text.lower() == "true"
+
+    def size(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else self._quantity(name, text, parse_size(text))
+
+    def duration_ms(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else self._quantity(name, text, parse_duration_ms(text))
+
+    def _quantity(self, name: str, text: str, value: int) -> int:
+        if value < 1 and name != "snapshot.time-retained":
+            raise InvalidOption(f"{self.table}: {name}={text} is not positive")
+        return value
+
+    def choice(self, name: str, default: str, values: Mapping[str, str]) -> str:
+        text = self.options.get(name, default)
+        if text.lower() not in values:
+            raise InvalidOption(f"{self.table}: {name}={text} is none of {', '.join(values)}")
+        return values[text.lower()]
+
+    def stats_mode(self, name: str, default: str) -> str:
+        text = self.options.get(name, default).lower().replace(" ", "")
+        if _STATS_MODES.fullmatch(text) is None:
+            raise InvalidOption(
+                f"{self.table}: {name}={text} is none of none, counts, truncate(16), full"
+            )
+        return text
+
+    def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
+        modes = {}
+        for name in self.options:
+            match = _COLUMN_STATS_MODE.fullmatch(name)
+            if match is None:
+                continue
+            if match.group(1) not in schema.field_names:
+                raise InvalidOption(f"{self.table}: {name} names a column that is not there")
+            modes[match.group(1)] = self.stats_mode(name, "")
+        return modes

@@ -1,0 +1,217 @@
+"""Table schemas: fields with ids, keys and options, one version per file.
+
+Source: Paimon specification, chapter Schema (version 3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    nested_fields,
+    not_null,
+)
+
+SCHEMA_VERSION = 3
+
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+# Names that data files use for columns of their own.
+RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind"})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column somebody asks for; it has no id yet."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSpec:
+    """A table somebody asks for."""
+
+    columns: tuple[Column, ...]
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """One version of a table's schema.
+
+    `highest_field_id` never decreases, so a name that is dropped and added
+    again is another field.
+    """
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str = ""
+    time_millis: int = 0
+    version: int = SCHEMA_VERSION
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.fields)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Primary keys that are not partition keys: what orders the rows of a bucket."""
+        return tuple(key for key in self.primary_keys if key not in self.partition_keys)
+
+    @property
+    def has_primary_key(self) -> bool:
+        return bool(self.primary_keys)
+
+    def field(self, name: str) -> DataField:
+        """The field of that name.
+
+        Raises:
+            InvalidSchema: there is none; the message lists those there are.
+        """
+        for each in self.fields:
+            if each.name == name:
+                return each
+        raise InvalidSchema(f"no column {name!r}; there are {', '.join(self.field_names)}")
+
+    def fields_of(self, names: Iterable[str]) -> tuple[DataField, ...]:
+        return tuple(self.field(name) for name in names)
+
+    @property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        return self.fields_of(self.partition_keys)
+
+    @property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """Fields of the trimmed primary key."""
+        return self.fields_of(self.trimmed_primary_keys)
+
+
+def new_schema(spec: SchemaSpec, *, time_millis: int) -> TableSchema:
+    """The first schema of a table, every field with its id.
+
+    Primary-key columns become NOT NULL, whatever was asked.
+
+    Raises:
+        InvalidSchema: names repeat, are reserved or missing, or the keys contradict each other.
+    """
+    _check_columns(spec)
+    _check_keys(spec)
+    ids = count()
+    fields = []
+    for column in spec.columns:
+        # A column takes its id before its members do: ids are assigned depth first.
+        column_id = next(ids)
+        data_type = with_member_ids(column.type, ids)
+        if column.name in spec.primary_keys:
+            data_type = not_null(data_type)
+        fields.append(DataField(column_id, column.name, data_type, column.comment))
+    return TableSchema(
+        id=0,
+        fields=tuple(fields),
+        highest_field_id=next(ids) - 1,
+        partition_keys=spec.partition_keys,
+        primary_keys=spec.primary_keys,
+        options=dict(spec.options),
+        comment=spec.comment,
+        time_millis=time_millis,
+    )
+
+
+def with_member_ids(data_type: DataType, ids: count[int]) -> DataType:
+    """The type with a fresh id from `ids` for every row member inside it."""
+    match data_type:
+        case RowType(fields=members):
+            numbered = []
+            for member in members:
+                member_id = next(ids)
+                inner = with_member_ids(member.type, ids)
+                numbered.append(replace(member, id=member_id, type=inner))
+            return replace(data_type, fields=tuple(numbered))
+        case ArrayType(element=element) | MultisetType(element=element):
+            return replace(data_type, element=with_member_ids(element, ids))
+        case MapType(key=key, value=value):
+            key = with_member_ids(key, ids)
+            return replace(data_type, key=key, value=with_member_ids(value, ids))
+        case AtomicType():
+            return data_type
+
+
+def _check_columns(spec: SchemaSpec) -> None:
+    if not spec.columns:
+        raise InvalidSchema("a table needs at least one column")
+    names = [column.name for column in spec.columns]
+    repeated = [name for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise InvalidSchema(f"column {repeated[0]!r} is declared more than once; rename one")
+    for name in names:
+        if not name.strip():
+            raise InvalidSchema("a column has an empty name")
+        if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+            raise InvalidSchema(
+                f"column name {name!r} is one that data files use themselves; rename it"
+            )
+    for column in spec.columns:
+        for row in _rows_of(column.type):
+            members = Counter(member.name for member in row.fields)
+            doubled = [name for name, times in members.items() if times > 1]
+            if doubled:
+                raise InvalidSchema(
+                    f"column {column.name!r} has member {doubled[0]!r} more than once; rename one"
+                )
+
+
+def _rows_of(data_type: DataType) -> list[RowType]:
+    rows = [data_type] if isinstance(data_type, RowType) else []
+    rows += [each.type for each in nested_fields(data_type) if isinstance(each.type, RowType)]
+    return rows
+
+
+def _check_keys(spec: SchemaSpec) -> None:
+    types = {column.name: column.type for column in spec.columns}
+    for kind, keys in (("partition", spec.partition_keys), ("primary", spec.primary_keys)):
+        if len(set(keys)) != len(keys):
+            raise InvalidSchema(f"{kind} keys repeat a column: {', '.join(keys)}")
+        for key in keys:
+            if key not in types:
+                raise InvalidSchema(
+                    f"{kind} key {key!r} is no column; there are {', '.join(types)}"
+                )
+            if not isinstance(types[key], AtomicType):
+                raise InvalidSchema(
+                    f"{kind} key {key!r} is {types[key]}; keys must be of primitive types"
+                )
+    if spec.primary_keys:
+        outside = [key for key in spec.partition_keys if key not in spec.primary_keys]
+        if outside:
+            raise InvalidSchema(
+                f"partition key {outside[0]!r} is not in the primary key "
+                f"({', '.join(spec.primary_keys)}); add it there"
+            )
+        if set(spec.primary_keys) <= set(spec.partition_keys):
+            raise InvalidSchema(
+                "the primary key holds partition keys only, so a partition could keep one row; "
+                "add a column that tells rows apart"
+            )
+    if spec.columns and len(spec.partition_keys) == len(spec.columns):
+        raise InvalidSchema("every column is a partition key; a table needs one that is not")

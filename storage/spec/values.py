@@ -1,0 +1,177 @@
+"""Column values inside metadata, and how people write them.
+
+Inside, a value is what the format compares and stores: DATE days and TIME
+milliseconds as int, timestamps as int nanoseconds since the epoch, decimals as
+`Decimal` of the column's scale, text as str, bytes as bytes. `to_python` and
+`from_python` convert at the edge, where people use `date`, `datetime` and text.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Context, Decimal, InvalidOperation
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import INTEGER_BITS, AtomicType, DataType, TypeRoot
+
+Value = bool | int | float | str | bytes | Decimal | None
+
+NANOS_PER_MICRO = 1_000
+NANOS_PER_MILLI = 1_000_000
+NANOS_PER_SECOND = 1_000_000_000
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = dt.date(1970, 1, 1)
+# Wide enough for DECIMAL(38), whatever the caller's own context rounds to.
+_DECIMALS = Context(prec=76)
+
+
+def to_python(value: Value, data_type: DataType) -> object:
+    """A stored value as Python users know it; timestamps keep microseconds."""
+    if value is None or not isinstance(data_type, AtomicType):
+        return value
+    match data_type.root:
+        case TypeRoot.DATE:
+            assert isinstance(value, int)
+            return _EPOCH_DAY + dt.timedelta(days=value)
+        case TypeRoot.TIME:
+            assert isinstance(value, int)
+            return (_EPOCH + dt.timedelta(milliseconds=value)).time()
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            assert isinstance(value, int)
+            moment = _EPOCH + dt.timedelta(microseconds=value // NANOS_PER_MICRO)
+            utc = data_type.root is TypeRoot.TIMESTAMP_LTZ
+            return moment.replace(tzinfo=dt.UTC) if utc else moment
+        case _:
+            return value
+
+
+def from_python(value: object, data_type: DataType) -> Value:
+    """What a caller gave, as the format stores it; text is read for any type.
+
+    Raises:
+        InvalidRequestError: the value is none of that type.
+    """
+    if value is None:
+        return None
+    if not isinstance(data_type, AtomicType):
+        raise InvalidRequestError(f"{value!r} cannot be compared with a {data_type}")
+    try:
+        return _convert(value, data_type)
+    except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
+        raise InvalidRequestError(f"{value!r} is no {data_type}: {error}") from error
+
+
+def _convert(value: object, data_type: AtomicType) -> Value:
+    root = data_type.root
+    if root is TypeRoot.BOOLEAN:
+        return _boolean(value)
+    if root in INTEGER_BITS:
+        return _integer(value, INTEGER_BITS[root])
+    if root.is_floating:
+        if isinstance(value, (int, float, str, Decimal)) and not isinstance(value, bool):
+            return float(value)
+        raise TypeError("a number is expected")
+    if root is TypeRoot.DECIMAL:
+        return _decimal(value, data_type)
+    if root.is_text:
+        if isinstance(value, str):
+            return value
+        raise TypeError("text is expected")
+    if root.is_bytes:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes(value)
+        if isinstance(value, str):
+            return bytes.fromhex(value)
+        raise TypeError("bytes, or hexadecimal text, are expected")
+    if root is TypeRoot.DATE:
+        return _days(value)
+    if root is TypeRoot.TIME:
+        return _milliseconds_of_day(value)
+    return _nanoseconds(value, data_type)
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise TypeError("true or false is expected")
+
+
+def _integer(value: object, bits: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, float)):
+        raise TypeError("a whole number is expected")
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError("it is no whole number")
+    number = int(value)
+    if isinstance(value, Decimal) and number != value:
+        raise ValueError("it is no whole number")
+    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        raise ValueError(f"it does not fit in {bits} bits")
+    return number
+
+
+def _decimal(value: object, data_type: AtomicType) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise TypeError("a number is expected")
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    scaled = exact.quantize(Decimal(1).scaleb(-data_type.scale), context=_DECIMALS)
+    if scaled != exact:
+        raise ValueError(f"it has more than {data_type.scale} digits after the point")
+    if len(scaled.as_tuple().digits) > data_type.precision:
+        raise ValueError(f"it has more than {data_type.precision} digits")
+    return scaled
+
+
+def _days(value: object) -> int:
+    if isinstance(value, dt.datetime):
+        raise TypeError("a date without a time is expected")
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.date):
+        return (value - _EPOCH_DAY).days
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise TypeError("a date is expected, such as 2024-01-31")
+
+
+def _milliseconds_of_day(value: object) -> int:
+    if isinstance(value, str):
+        value = dt.time.fromisoformat(value)
+    if isinstance(value, dt.time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return seconds * 1000 + value.microsecond // 1000
+    raise TypeError("a time of day is expected, such as 13:45:00")
+
+
+def _nanoseconds(value: object, data_type: AtomicType) -> int:
+    local = data_type.root is TypeRoot.TIMESTAMP_LTZ
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    if not isinstance(value, dt.datetime):
+        raise TypeError("a timestamp is expected, such as 2024-01-31T13:45:00")
+    if value.tzinfo is not None:
+        if not local:
+            raise ValueError("it has a time zone, the column has none")
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    micros = (value - _EPOCH) // dt.timedelta(microseconds=1)
+    return micros * NANOS_PER_MICRO
+
+
+def order_key(value: Value) -> object:
+    """A key that sorts like the format compares: NaN above all numbers, -0.0 below 0.0."""
+    if isinstance(value, float):
+        if math.isnan(value):
+            return (1, 0.0, 0)
+        return (0, value, 0 if math.copysign(1.0, value) < 0 else 1)
+    return value
+
+
+def comparison_key(value: Value) -> object:
+    """A key that compares like SQL: NaN above all numbers and equal to itself, -0.0 = 0.0."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    return value

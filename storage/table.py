@@ -1,0 +1,375 @@
+"""Table: one façade over the verbs; it delegates and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit import commit_write, find_committed
+from lakewright.storage.operations.compact import (
+    CompactionPlan,
+    CompactionResult,
+    plan_compact,
+    run_compact,
+)
+from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_snapshots import (
+    ExpirePlan,
+    ExpireResult,
+    plan_expire_snapshots,
+    run_expire_snapshots,
+)
+from lakewright.storage.operations.read import SplitReader
+from lakewright.storage.operations.scan import (
+    DataSplit,
+    ScanPlan,
+    choose_snapshot,
+    live_entries,
+    plan_scan,
+)
+from lakewright.storage.operations.table_stats import PartitionStats, partition_stats
+from lakewright.storage.operations.write import (
+    StagingJob,
+    abort_staged,
+    prepare_write,
+    stage_rows,
+)
+from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.options import TableOptions, Use, check_supported
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+
+Rows = pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch] | Sequence[pa.Table]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with the schema it had when it was opened."""
+
+    files: TableFiles
+
+    @property
+    def name(self) -> str:
+        return self.files.name
+
+    @property
+    def location(self) -> str:
+        return self.files.fs.uri(self.files.paths.root)
+
+    @property
+    def uuid(self) -> str:
+        """The same as long as the table lives; another when it is dropped and created again."""
+        created = self.files.schemas.read(self.files.schemas.ids()[0]).time_millis
+        return f"{self.name}.{created}"
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.files.schema
+
+    @property
+    def options(self) -> TableOptions:
+        return self.files.options
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return to_arrow_schema(self.schema.fields)
+
+    # --- history and health ---------------------------------------------------------------------
+
+    def latest_snapshot(self) -> Snapshot | None:
+        return self.files.snapshots.latest()
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Snapshots there are, oldest first."""
+        return tuple(reversed(list(self.files.snapshots.newest_first())))
+
+    def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
+        """What an earlier try of the same commit made, if it did."""
+        return find_committed(self.files, commit_user, commit_identifier)
+
+    def data_files(
+        self, where: Predicate | None = None, *, snapshot_id: int | None = None
+    ) -> tuple[ManifestEntry, ...]:
+        """Live data files, of the partitions that a filter leaves."""
+        snapshot = choose_snapshot(self.files, snapshot_id=snapshot_id)
+        return tuple(live_entries(self.files, snapshot, predicate=where))
+
+    def partitions(
+        self, where: Predicate | None = None, *, snapshot_id: int | None = None
+    ) -> tuple[PartitionStats, ...]:
+        """Partitions with their counts, from metadata alone."""
+        return partition_stats(self.files, self.data_files(where, snapshot_id=snapshot_id))
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def stage(
+        self,
+        rows: Rows,
+        *,
+        mode: str = "append",
+        partition: Mapping[str, object] | None = None,
+        dynamic: bool | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> StagedWrite:
+        """Write rows where no reader sees them yet; `commit` or `abort` comes next.
+
+        `mode` is append (upsert on primary-key tables) or overwrite. `partition`
+        fixes partition columns, which rows may then leave out. Rows may say what
+        they do to their key in a column `_rowkind` ('+I', '-U', '+U', '-D').
+
+        Raises:
+            InvalidRequestError: mode, partition or rows do not fit; nothing is left on disk.
+            UnsupportedError: the table has an option that is not implemented.
+        """
+        job = self.prepare_write(
+            mode=mode,
+            partition=partition,
+            dynamic=dynamic,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+        return stage_rows(job, _tables(rows))
+
+    def prepare_write(
+        self,
+        *,
+        mode: str,
+        partition: Mapping[str, object] | None = None,
+        dynamic: bool | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> StagingJob:
+        """What tasks of an engine need to stage their share of the rows."""
+        return prepare_write(
+            self.files,
+            mode=write_mode(mode),
+            partition=partition,
+            dynamic=dynamic,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+
+    def read_staged(
+        self, staged: StagedWrite, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Rows of a staged write, as the table would hold them; deletions are left out."""
+        reader = SplitReader(
+            self.files.at_schema(staged.schema_id), columns=columns, predicate=None
+        )
+        splits = [
+            DataSplit(
+                partition=message.partition,
+                bucket=message.bucket,
+                files=message.new_files,
+                merge=self.schema.has_primary_key,
+            )
+            for message in staged.messages
+        ]
+        return _collected(reader, splits)
+
+    def commit(self, staged: StagedWrite) -> CommitResult:
+        """Publish a staged write, once: committing it again finds the first commit.
+
+        Raises:
+            CommitConflictError: the table changed so that the rows do not fit any more.
+            CommitOutcomeUnknownError: the store failed at the decisive moment.
+        """
+        return commit_write(self.files, staged)
+
+    def abort(self, staged: StagedWrite) -> int:
+        """Delete the files of a staged write that was not committed; how many there were."""
+        return abort_staged(self.files, staged.messages)
+
+    def write(
+        self,
+        rows: Rows,
+        *,
+        mode: str = "append",
+        partition: Mapping[str, object] | None = None,
+        dynamic: bool | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> CommitResult:
+        """Stage and commit; when the commit conflicts nothing is left on disk."""
+        staged = self.stage(
+            rows,
+            mode=mode,
+            partition=partition,
+            dynamic=dynamic,
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+        try:
+            result = self.commit(staged)
+        except CommitConflictError:
+            self.abort(staged)
+            raise
+        if result.already_committed or result.snapshot is None:
+            self.abort(staged)
+        return result
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def plan_scan(
+        self,
+        where: Predicate | None = None,
+        *,
+        snapshot_id: int | None = None,
+        as_of_ms: int | None = None,
+    ) -> ScanPlan:
+        """Files and splits a read touches; an earlier snapshot is read with its own schema.
+
+        Raises:
+            SnapshotNotFound: there is no such snapshot, or none that old any more.
+        """
+        check_supported(self.schema, Use.READ, table=self.name)
+        snapshot = choose_snapshot(self.files, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        files = self.files
+        if snapshot is not None and (snapshot_id is not None or as_of_ms is not None):
+            files = files.at_schema(snapshot.schema_id)
+        return plan_scan(files, snapshot, where)
+
+    def reader(
+        self,
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        as_of_ms: int | None = None,
+    ) -> tuple[SplitReader, ScanPlan]:
+        """A plan and what reads its splits; an engine may read them anywhere."""
+        plan = self.plan_scan(where, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        files = self.files
+        if plan.snapshot is not None and (snapshot_id is not None or as_of_ms is not None):
+            files = files.at_schema(plan.snapshot.schema_id)
+        for name in columns or ():
+            files.schema.field(name)
+        return SplitReader(files, columns=columns, predicate=where), plan
+
+    def read(
+        self,
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        as_of_ms: int | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows in memory, in no promised order."""
+        reader, plan = self.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        return _collected(reader, plan.splits, limit)
+
+    def read_batches(
+        self,
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        snapshot_id: int | None = None,
+        as_of_ms: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """Rows piece by piece, for more than fits in memory."""
+        reader, plan = self.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        for split in plan.splits:
+            yield from reader.read(split)
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    def plan_compact(
+        self,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        buckets: Sequence[int] | None = None,
+        *,
+        full: bool = False,
+        min_file_num: int | None = None,
+    ) -> CompactionPlan:
+        """What is worth compacting; see `operations.compact`."""
+        return plan_compact(
+            self.files, partitions=partitions, buckets=buckets, full=full, min_file_num=min_file_num
+        )
+
+    def run_compact(self, plan: CompactionPlan, engine: Engine | None = None) -> CompactionResult:
+        """Carry a compaction plan out, in this process unless an engine is given."""
+        self._check_plan(plan.table)
+        return run_compact(self.files, plan, engine or LocalEngine())
+
+    def plan_expire_snapshots(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        time_retained_ms: int | None = None,
+        max_deletes: int | None = None,
+    ) -> ExpirePlan:
+        """Which snapshots may go, and which files with them; see `operations.expire_snapshots`."""
+        return plan_expire_snapshots(
+            self.files,
+            retain_min=retain_min,
+            retain_max=retain_max,
+            time_retained_ms=time_retained_ms,
+            max_deletes=max_deletes,
+        )
+
+    def run_expire_snapshots(self, plan: ExpirePlan) -> ExpireResult:
+        """Carry an expiry plan out."""
+        self._check_plan(plan.table)
+        return run_expire_snapshots(self.files, plan)
+
+    def _check_plan(self, table: str) -> None:
+        if table != self.name:
+            raise InvalidRequestError(f"the plan is for {table}, and this is {self.name}")
+
+
+def write_mode(mode: str) -> WriteMode:
+    """The mode a caller names.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    if mode == "upsert":
+        return WriteMode.APPEND
+    try:
+        return WriteMode(mode)
+    except ValueError:
+        raise InvalidRequestError(
+            f"write mode {mode!r} is none of append, upsert, overwrite"
+        ) from None
+
+
+def _tables(rows: Rows) -> Iterator[pa.Table]:
+    if isinstance(rows, pa.Table):
+        yield rows
+    elif isinstance(rows, pa.RecordBatch):
+        yield pa.Table.from_batches([rows])
+    else:
+        for part in rows:
+            yield from _tables(part)
+
+
+def _collected(
+    reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
+) -> pa.Table:
+    parts: list[pa.Table] = []
+    count = 0
+    for split in splits:
+        for rows in reader.read(split):
+            if limit is not None and count + rows.num_rows >= limit:
+                parts.append(rows.slice(0, limit - count))
+                return _joined(reader, parts)
+            parts.append(rows)
+            count += rows.num_rows
+    return _joined(reader, parts)
+
+
+def _joined(reader: SplitReader, parts: list[pa.Table]) -> pa.Table:
+    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    if not parts:
+        return nullable.empty_table()
+    return pa.concat_tables([part.cast(nullable) for part in parts])

@@ -1,0 +1,35 @@
+"""What every test shares: where workers find Python, and how hard properties are tried."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Spark starts its workers from PATH otherwise, where the packages are not.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+
+# A time limit would test the machine, and a random seed would make two runs differ.
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
+settings.load_profile("default")
+
+FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by the folder they lie in."""
+    tests = Path(__file__).parent
+    for item in items:
+        room = item.path.relative_to(tests).parts[0]
+        if room in FOLDER_MARKERS:
+            item.add_marker(FOLDER_MARKERS[room])

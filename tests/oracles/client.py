@@ -1,0 +1,346 @@
+"""The tests' side of the oracles: real Paimon clients as objects with typed methods.
+
+An oracle starts its process with the first call and keeps it, so make one per test session.
+Values in rows are canonical JSON values, as `canonical` spells them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self
+
+HERE = Path(__file__).resolve().parent
+STDERR_TAIL_BYTES = 4000
+TIMEOUT_SECONDS = 180.0
+
+Row = dict[str, Any]
+DataType = str | Mapping[str, Any]
+Fields = Mapping[str, DataType]
+RowKind = Literal["+I", "-U", "+U", "-D"]
+# A column, an operator (= != < <= > >=) and a canonical value; or a column and "is null" or "is not null".
+Condition = tuple[str, str, Any] | tuple[str, str]
+Overwrite = Literal["dynamic", "table"] | Mapping[str, str]
+
+
+class OracleError(Exception):
+    """A client refused a request, or its process died.
+
+    `kind` is the client's own name of the error, or "died" or "timeout".
+    """
+
+    def __init__(self, oracle: str, command: str, kind: str, message: str) -> None:
+        super().__init__(f"{oracle} cannot {command}: {kind}: {message}")
+        self.oracle = oracle
+        self.command = command
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryRow:
+    """What Java makes of one row: arity-prefixed bytes in hex, and `BinaryRow.hashCode()`."""
+
+    hex: str
+    hash: int
+
+
+class Oracle:
+    """A client that can create, alter, write and read tables.
+
+    Type strings are those of a schema file ("BIGINT NOT NULL"); nested types are the objects found
+    there, where the ids of row fields may be left out.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self.name = name
+        self._command = tuple(command)
+        self._timeout_seconds = timeout_seconds
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._stderr: IO[bytes] | None = None
+
+    def create(
+        self,
+        warehouse: str | Path,
+        table: str,
+        fields: Fields,
+        *,
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create `table`, given as "database.table", and its database if need be."""
+        self._call(
+            "create",
+            warehouse,
+            table,
+            fields=[{"name": name, "type": data_type} for name, data_type in fields.items()],
+            partition_keys=list(partition_keys),
+            primary_keys=list(primary_keys),
+            options=dict(options or {}),
+        )
+
+    def alter(self, warehouse: str | Path, table: str, *changes: Mapping[str, Any]) -> None:
+        """Apply schema changes in one commit.
+
+        A change is {"add_column": name, "type": t}, {"drop_column": name}, {"rename_column": name, "to": new},
+        {"update_type": name, "type": t}, {"set_option": key, "value": v} or {"remove_option": key}.
+        """
+        self._call("alter", warehouse, table, changes=list(changes))
+
+    def read(
+        self,
+        warehouse: str | Path,
+        table: str,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        where: Sequence[Condition] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> list[Row]:
+        """Rows merged by primary key, in no promised order; of all conditions, where the client must prune by them.
+
+        `options` are dynamic table options. System tables ("database.table$files") are tables too.
+        """
+        return list(
+            self._call(
+                "read",
+                warehouse,
+                table,
+                snapshot=snapshot,
+                tag=tag,
+                where=[list(condition) for condition in where],
+                options=dict(options or {}),
+            )
+        )
+
+    def write(
+        self,
+        warehouse: str | Path,
+        table: str,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        kinds: Sequence[RowKind] | None = None,
+        overwrite: Overwrite | None = None,
+        options: Mapping[str, str] | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> int | None:
+        """Write `rows` in one commit; the id of the latest snapshot after it.
+
+        `overwrite` replaces the partitions met in `rows` ("dynamic"), the whole table ("table") or one static
+        partition. Columns that a row lacks are null. A commit user or identifier makes it a streaming commit.
+        """
+        written = self._call(
+            "write",
+            warehouse,
+            table,
+            rows=list(rows),
+            kinds=None if kinds is None else list(kinds),
+            overwrite=overwrite,
+            options=dict(options or {}),
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+        return None if written is None else int(written)
+
+    def snapshots(self, warehouse: str | Path, table: str) -> list[dict[str, Any]]:
+        """The snapshots as the client parsed them, oldest first, under the names of the snapshot file."""
+        return list(self._call("snapshots", warehouse, table))
+
+    def create_tag(self, warehouse: str | Path, table: str, tag: str, *, snapshot: int | None = None) -> None:
+        self._call("create_tag", warehouse, table, tag=tag, snapshot=snapshot)
+
+    def delete_tag(self, warehouse: str | Path, table: str, tag: str) -> None:
+        self._call("delete_tag", warehouse, table, tag=tag)
+
+    def rollback_to(self, warehouse: str | Path, table: str, target: int | str) -> None:
+        """Roll back to a snapshot id, or to a tag by its name."""
+        self._call("rollback_to", warehouse, table, target=target)
+
+    def create_branch(self, warehouse: str | Path, table: str, branch: str, *, tag: str | None = None) -> None:
+        """Branch off from `tag`, or an empty branch. Its table is "database.table$branch_NAME"."""
+        self._call("create_branch", warehouse, table, branch=branch, tag=tag)
+
+    def delete_branch(self, warehouse: str | Path, table: str, branch: str) -> None:
+        self._call("delete_branch", warehouse, table, branch=branch)
+
+    def fast_forward(self, warehouse: str | Path, table: str, branch: str) -> None:
+        self._call("fast_forward", warehouse, table, branch=branch)
+
+    def close(self) -> None:
+        """End the process. A later call starts a new one."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.close()
+            process.wait(timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            process.kill()
+            process.wait()
+        if self._stderr is not None:
+            self._stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(self, command: str, warehouse: str | Path, table: str, **arguments: Any) -> Any:
+        return self._request(command, warehouse=str(warehouse), table=table, **arguments)
+
+    def _request(self, command: str, **arguments: Any) -> Any:
+        process = self._process or self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps({"command": command, **arguments}, allow_nan=False) + "\n")
+            process.stdin.flush()
+            line = self._answers.get(timeout=self._timeout_seconds)
+        except queue.Empty:
+            raise self._dead(command, "timeout", f"no answer in {self._timeout_seconds:.0f} s") from None
+        except BrokenPipeError:
+            line = None
+        if line is None:
+            raise self._dead(command, "died", "the process ended") from None
+        answer = json.loads(line)
+        if "error" in answer:
+            raise OracleError(self.name, command, answer["error"], answer["message"])
+        return answer["result"]
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._answers = queue.SimpleQueue()
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            encoding="utf-8",
+            # The drivers are modules of this package, imported from the directory above it.
+            cwd=HERE.parent,
+            env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+        )
+        self._process = process
+        threading.Thread(target=pump, args=(process, self._answers), daemon=True).start()
+        return process
+
+    def _dead(self, command: str, kind: str, message: str) -> OracleError:
+        """The error for a process that is lost, which is ended here."""
+        process, stderr = self._process, self._stderr
+        self._process = None
+        assert process is not None and stderr is not None
+        process.kill()
+        code = process.wait()
+        stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
+        tail = stderr.read().decode(errors="replace").strip()
+        stderr.close()
+        return OracleError(self.name, command, kind, f"{message}, exit code {code}; its last words:\n{tail}")
+
+
+class JavaOracle(Oracle):
+    """Java Paimon, which can also maintain tables."""
+
+    def compact(
+        self,
+        warehouse: str | Path,
+        table: str,
+        *,
+        partition: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> int | None:
+        """Compact every bucket fully, of one partition if given; the id of the latest snapshot after it."""
+        latest = self._call(
+            "compact",
+            warehouse,
+            table,
+            partition=None if partition is None else dict(partition),
+            options=dict(options or {}),
+        )
+        return None if latest is None else int(latest)
+
+    def expire_snapshots(
+        self,
+        warehouse: str | Path,
+        table: str,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than_ms: int | None = None,
+    ) -> int:
+        """Expire snapshots older than a wall-clock time (now, if absent); how many went.
+
+        Left out, `retain_max` is unlimited and `retain_min` is 10, as in Paimon.
+        """
+        return int(
+            self._call(
+                "expire_snapshots",
+                warehouse,
+                table,
+                retain_max=retain_max,
+                retain_min=retain_min,
+                older_than_ms=older_than_ms,
+            )
+        )
+
+    def remove_orphan_files(self, warehouse: str | Path, table: str, *, older_than: str) -> list[str]:
+        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; the paths deleted."""
+        return list(self._call("remove_orphan_files", warehouse, table, older_than=older_than))
+
+    def binary_row(self, types: Sequence[DataType], values: Sequence[Any]) -> BinaryRow:
+        """Encode one row, for golden vectors of keys, partitions and bucket hashes."""
+        encoded = self._request("binary_row", types=list(types), values=list(values))
+        return BinaryRow(hex=encoded["hex"], hash=encoded["hash"])
+
+
+def start_pypaimon(venv_dir: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> Oracle:
+    """pypaimon from the environment at `venv_dir`."""
+    return Oracle("pypaimon", (*driver(venv_dir, "pypaimon_driver"),), timeout_seconds)
+
+
+def start_java(
+    venv_dir: Path, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+) -> JavaOracle:
+    """Java Paimon from the environment at `venv_dir`, with the Hadoop client of the installed pyspark."""
+    jars = hadoop_jars or pyspark_jars()
+    return JavaOracle("java", (*driver(venv_dir, "java_driver"), str(jars)), timeout_seconds)
+
+
+def driver(venv_dir: Path, module: str) -> tuple[str, ...]:
+    # Not resolved: a virtual environment is found by the path of its own interpreter link.
+    python = venv_dir.absolute() / "bin" / "python"
+    if not python.exists():
+        raise FileNotFoundError(f"no environment at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
+    return (str(python), "-m", f"{HERE.name}.{module}")
+
+
+def pyspark_jars() -> Path:
+    """The jars folder of the pyspark that these tests run with."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError("pyspark is not installed: the Java oracle takes its Hadoop jars from there")
+    return Path(spec.submodule_search_locations[0]) / "jars"
+
+
+def pump(process: subprocess.Popen[str], answers: queue.SimpleQueue[str | None]) -> None:
+    """Move answers out of the pipe; None says that it ended."""
+    assert process.stdout is not None
+    with process.stdout:
+        for line in process.stdout:
+            answers.put(line)
+    answers.put(None)

@@ -1,0 +1,583 @@
+"""Java Paimon behind JSON lines: run inside the `java` environment by `client.start_java`.
+
+Rows leave Java in bulk as BinaryRow bytes; everything that is written goes through Java's own writers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from . import canonical, wire
+from .binary_rows import BYTES, COMPACT_DECIMAL, COMPACT_TIMESTAMP, TEXT, decode_rows
+from .canonical import ValueType, parse_type
+
+HADOOP_JARS = (
+    "hadoop-client-api-*.jar",
+    "hadoop-client-runtime-*.jar",
+    "commons-logging-*.jar",
+    "jcl-over-slf4j-*.jar",
+    "slf4j-api-*.jar",
+)
+JVM_OPTIONS = [
+    "-Xmx1g",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Duser.timezone=UTC",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+]
+ROW_KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
+BATCH_IDENTIFIER = 2**63 - 1
+
+Type = str | Mapping[str, Any]
+Row = Mapping[str, Any]
+Where = Sequence[Sequence[Any]]
+
+PREDICATES = {
+    "=": "Equal",
+    "!=": "NotEqual",
+    "<": "LessThan",
+    "<=": "LessOrEqual",
+    ">": "GreaterThan",
+    ">=": "GreaterOrEqual",
+    "is null": "IsNull",
+    "is not null": "IsNotNull",
+}
+
+
+def start_gateway(hadoop_jars: Path) -> JavaGateway:
+    package = find_spec("pypaimon")
+    assert package is not None and package.submodule_search_locations
+    jars = sorted(Path(package.submodule_search_locations[0]).glob("jars/*.jar"))
+    for pattern in HADOOP_JARS:
+        jars += sorted(hadoop_jars.glob(pattern))
+    port, token = launch_gateway(
+        classpath=":".join(map(str, jars)),
+        javaopts=JVM_OPTIONS,
+        die_on_exit=True,
+        redirect_stdout=sys.stderr,
+        redirect_stderr=sys.stderr,
+        enable_auth=True,
+    )
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+
+
+class JavaPaimon:
+    """The commands, over one JVM."""
+
+    def __init__(self, gateway: JavaGateway) -> None:
+        self._gateway = gateway
+        self._java = gateway.jvm.java
+        self._paimon = gateway.jvm.org.apache.paimon
+        self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
+        self._spill = tempfile.TemporaryDirectory(prefix="java-oracle-")
+        self._io_manager = self._paimon.disk.IOManager.create(self._spill.name)
+
+    def commands(self) -> dict[str, wire.Command]:
+        return {
+            "create": self.create,
+            "alter": self.alter,
+            "read": self.read,
+            "write": self.write,
+            "compact": self.compact,
+            "snapshots": self.snapshots,
+            "expire_snapshots": self.expire_snapshots,
+            "create_tag": self.create_tag,
+            "delete_tag": self.delete_tag,
+            "rollback_to": self.rollback_to,
+            "create_branch": self.create_branch,
+            "delete_branch": self.delete_branch,
+            "fast_forward": self.fast_forward,
+            "remove_orphan_files": self.remove_orphan_files,
+            "binary_row": self.binary_row,
+        }
+
+    def create(
+        self,
+        warehouse: str,
+        table: str,
+        fields: Sequence[Mapping[str, Any]],
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        builder = self._paimon.schema.Schema.newBuilder()
+        for field in fields:
+            builder.column(field["name"], self._data_type(field["type"]))
+        builder.partitionKeys(list(partition_keys))
+        builder.primaryKey(list(primary_keys))
+        builder.options(dict(options or {}))
+        catalog = self._catalog(warehouse)
+        catalog.createDatabase(table.split(".")[0], True)
+        catalog.createTable(self._identifier(table), builder.build(), False)
+
+    def alter(self, warehouse: str, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        self._catalog(warehouse).alterTable(
+            self._identifier(table), [self._schema_change(change) for change in changes], False
+        )
+
+    def read(
+        self,
+        warehouse: str,
+        table: str,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        where: Where = (),
+        options: Mapping[str, str] | None = None,
+    ) -> list[dict[str, Any]]:
+        travel = dict(options or {})
+        if snapshot is not None:
+            travel["scan.snapshot-id"] = str(snapshot)
+        if tag is not None:
+            travel["scan.tag-name"] = tag
+        source = self._table(warehouse, table, travel)
+        row_type = self._row_type(source)
+        builder = self._paimon.table.source.ReadBuilderImpl(source)
+        for condition in where:
+            builder.withFilter(self._predicate(row_type, *condition))
+        table_read = builder.newRead().withIOManager(self._io_manager)
+        if where:
+            self._invoke(self._paimon.table.source.TableRead, "executeFilter", table_read)
+        rows = self._paimon.io.DataOutputSerializer(1 << 16)
+        sink = self._row_sink(row_type, rows)
+        for split in builder.newScan().plan().splits():
+            self._invoke(
+                self._paimon.reader.RecordReader,
+                "forEachRemaining",
+                table_read.createReader(split),
+                (self._java.util.function.Consumer, sink),
+            )
+        fields = [json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field)) for field in row_type.getFields()]
+        return list(decode_rows(rows.getCopyOfBuffer(), parse_type({"type": "ROW", "fields": fields})))
+
+    def write(
+        self,
+        warehouse: str,
+        table: str,
+        rows: Sequence[Row],
+        kinds: Sequence[str] | None = None,
+        overwrite: str | Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> int | None:
+        """Write and commit; `overwrite` is "dynamic", "table" or a static partition."""
+        dynamic_options = dict(options or {})
+        if overwrite is not None:
+            dynamic_options["dynamic-partition-overwrite"] = "true" if overwrite == "dynamic" else "false"
+        target = self._table(warehouse, table, dynamic_options)
+        partition = dict(overwrite) if isinstance(overwrite, Mapping) else {}
+        encoder = RowEncoder(self._paimon, self._java, self._row_type(target))
+        if commit_user is None and commit_identifier is None:
+            builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
+            if overwrite is not None:
+                builder.withOverwrite(partition)
+            with self._closing(builder.newWrite(), builder.newCommit()) as (write, commit):
+                self._write_rows(write, encoder, rows, kinds)
+                commit.commit(write.prepareCommit())
+        else:
+            identifier = BATCH_IDENTIFIER if commit_identifier is None else commit_identifier
+            user = commit_user or "java-oracle"
+            with self._closing(target.newWrite(user), target.newCommit(user)) as (write, commit):
+                if overwrite is not None:
+                    write.withIgnorePreviousFiles(True)
+                    commit.withOverwrite(partition)
+                self._write_rows(write, encoder, rows, kinds)
+                commit.commit(identifier, write.prepareCommit(True, identifier))
+        return self._latest_snapshot(target)
+
+    def compact(
+        self,
+        warehouse: str,
+        table: str,
+        partition: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> int | None:
+        """Full compaction of every bucket; an append table without buckets gets one file group per partition."""
+        target = self._table(warehouse, table, {"write-only": "false", **(options or {})})
+        snapshot_reader = target.newSnapshotReader()
+        if partition is not None:
+            snapshot_reader.withPartitionFilter(dict(partition))
+        splits = snapshot_reader.read().dataSplits()
+        if target.store().bucketMode().toString() == "BUCKET_UNAWARE":
+            self._compact_unaware(target, splits)
+        else:
+            builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
+            with self._closing(builder.newWrite(), builder.newCommit()) as (write, commit):
+                write.withIOManager(self._io_manager)
+                for _, _, data_split in self._buckets(splits):
+                    write.compact(data_split.partition(), data_split.bucket(), True)
+                commit.commit(write.prepareCommit())
+        return self._latest_snapshot(target)
+
+    def snapshots(self, warehouse: str, table: str) -> list[dict[str, Any]]:
+        """Snapshot files as Java understood them, oldest first."""
+        manager = self._table(warehouse, table).snapshotManager()
+        found = manager.snapshots()
+        parsed = []
+        while found.hasNext():
+            parsed.append(json.loads(found.next().toJson()))
+        return sorted(parsed, key=lambda snapshot: snapshot["id"])
+
+    def expire_snapshots(
+        self,
+        warehouse: str,
+        table: str,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than_ms: int | None = None,
+    ) -> int:
+        """Expire what the counts allow; `older_than_ms` is a wall-clock bound, now if absent."""
+        config = self._paimon.options.ExpireConfig.builder()
+        if retain_max is not None:
+            config.snapshotRetainMax(retain_max)
+        if retain_min is not None:
+            config.snapshotRetainMin(retain_min)
+        # Java expires what is strictly older than now minus the retained time.
+        retained_ms = -1 if older_than_ms is None else int(time.time() * 1000) - older_than_ms
+        config.snapshotTimeRetain(self._java.time.Duration.ofMillis(retained_ms))
+        expire = self._table(warehouse, table).newExpireSnapshots()
+        return int(expire.config(config.build()).expire())
+
+    def create_tag(self, warehouse: str, table: str, tag: str, snapshot: int | None = None) -> None:
+        target = self._table(warehouse, table)
+        if snapshot is None:
+            target.createTag(tag)
+        else:
+            target.createTag(tag, snapshot)
+
+    def delete_tag(self, warehouse: str, table: str, tag: str) -> None:
+        self._table(warehouse, table).deleteTag(tag)
+
+    def rollback_to(self, warehouse: str, table: str, target: int | str) -> None:
+        """Roll back to a snapshot id, or to a tag by its name."""
+        self._table(warehouse, table).rollbackTo(target)
+
+    def create_branch(self, warehouse: str, table: str, branch: str, tag: str | None = None) -> None:
+        target = self._table(warehouse, table)
+        if tag is None:
+            target.createBranch(branch)
+        else:
+            target.createBranch(branch, tag)
+
+    def delete_branch(self, warehouse: str, table: str, branch: str) -> None:
+        self._table(warehouse, table).deleteBranch(branch)
+
+    def fast_forward(self, warehouse: str, table: str, branch: str) -> None:
+        self._table(warehouse, table).fastForward(branch)
+
+    def remove_orphan_files(self, warehouse: str, table: str, older_than: str) -> list[str]:
+        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; their paths."""
+        clean = self._paimon.operation.OrphanFilesClean(self._table(warehouse, table))
+        return sorted(path.toString() for path in clean.olderThan(older_than).clean())
+
+    def binary_row(self, types: Sequence[Type], values: Sequence[Any]) -> dict[str, Any]:
+        """Serialised bytes and hash of one row, as manifests and bucket assignment use them."""
+        names = [f"f{index}" for index in range(len(types))]
+        fields = [self._data_type(declared) for declared in types]
+        encoder = RowEncoder(self._paimon, self._java, self._row_of(fields))
+        row = encoder.encode(dict(zip(names, values, strict=True)))
+        return {
+            "hex": bytes(self._paimon.utils.SerializationUtils.serializeBinaryRow(row)).hex(),
+            "hash": row.hashCode(),
+        }
+
+    def _catalog(self, warehouse: str) -> Any:
+        options = self._paimon.options.Options({"warehouse": warehouse, "cache-enabled": "false"})
+        context = self._paimon.catalog.CatalogContext.create(options)
+        return self._paimon.catalog.CatalogFactory.createCatalog(context)
+
+    def _identifier(self, table: str) -> Any:
+        return self._paimon.catalog.Identifier.fromString(table)
+
+    def _table(self, warehouse: str, table: str, options: Mapping[str, str] | None = None) -> Any:
+        found = self._catalog(warehouse).getTable(self._identifier(table))
+        return found.copy(dict(options)) if options else found
+
+    def _row_type(self, table: Any) -> Any:
+        return self._invoke(self._paimon.table.Table, "rowType", table)
+
+    def _latest_snapshot(self, table: Any) -> int | None:
+        latest = table.snapshotManager().latestSnapshotId()
+        return None if latest is None else int(latest)
+
+    def _data_type(self, declared: Type) -> Any:
+        field = json.dumps({"id": 0, "name": "f", "type": with_field_ids(declared)})
+        data_field = self._paimon.types.DataField
+        return self._paimon.utils.JsonSerdeUtil.fromJson(field, data_field._java_lang_class).type()
+
+    def _row_of(self, types: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(self._paimon.types.DataType, len(types))
+        for index, data_type in enumerate(types):
+            array[index] = data_type
+        return self._paimon.types.RowType.of(array)
+
+    def _schema_change(self, change: Mapping[str, Any]) -> Any:
+        make = self._paimon.schema.SchemaChange
+        match change:
+            case {"add_column": name, "type": declared}:
+                return make.addColumn(name, self._data_type(declared))
+            case {"drop_column": name}:
+                return make.dropColumn(name)
+            case {"rename_column": name, "to": new_name}:
+                return make.renameColumn(name, new_name)
+            case {"update_type": name, "type": declared}:
+                return make.updateColumnType(name, self._data_type(declared))
+            case {"set_option": key, "value": value}:
+                return make.setOption(key, value)
+            case {"remove_option": key}:
+                return make.removeOption(key)
+            case _:
+                raise ValueError(f"unknown schema change {change}")
+
+    def _invoke(self, interface: Any, method: str, target: Any, *arguments: tuple[Any, Any]) -> Any:
+        """Call a method by the interface that declares it: py4j does not see default methods.
+
+        Each argument goes with the class of its parameter.
+        """
+        classes = self._gateway.new_array(self._java.lang.Class, len(arguments))
+        values = self._gateway.new_array(self._java.lang.Object, len(arguments))
+        for index, (parameter, value) in enumerate(arguments):
+            classes[index] = parameter._java_lang_class
+            values[index] = value
+        return interface._java_lang_class.getMethod(method, classes).invoke(target, values)
+
+    def _predicate(self, row_type: Any, column: str, operator: str, literal: Any = None) -> Any:
+        index = row_type.getFieldIndex(column)
+        column_type = row_type.getTypeAt(index)
+        # The literal goes through a row, since py4j would turn a boxed long back into a Python int.
+        encoder = RowEncoder(self._paimon, self._java, row_type)
+        row = encoder.encode({column: literal})
+        values = self._paimon.utils.RowDataToObjectArrayConverter(row_type).convert(row)
+        # A list made from the array by constructor: py4j wraps the argument of Arrays.asList once more.
+        literals = self._java.util.concurrent.CopyOnWriteArrayList(values)
+        literals = literals.subList(index, index if literal is None else index + 1)
+        function = getattr(self._paimon.predicate, PREDICATES[operator]).INSTANCE
+        return self._paimon.predicate.LeafPredicate(function, column_type, index, column, literals)
+
+    def _row_sink(self, row_type: Any, rows: Any) -> Any:
+        """A java.util.function.Consumer that appends each row to `rows`, so the loop stays in Java."""
+        invoke = self._java.lang.invoke
+        serializer = self._paimon.data.serializer.InternalRowSerializer(row_type)
+        signature = invoke.MethodType.fromMethodDescriptorString(
+            "(Lorg/apache/paimon/data/InternalRow;Lorg/apache/paimon/io/DataOutputView;)V", self._loader
+        )
+        handle = (
+            invoke.MethodHandles.publicLookup().findVirtual(serializer.getClass(), "serialize", signature)
+        ).bindTo(serializer)
+        arguments = self._gateway.new_array(self._java.lang.Object, 1)
+        arguments[0] = rows
+        consumer = self._java.util.function.Consumer
+        return invoke.MethodHandleProxies.asInterfaceInstance(
+            consumer._java_lang_class, invoke.MethodHandles.insertArguments(handle, 1, arguments)
+        )
+
+    def _write_rows(
+        self, write: Any, encoder: RowEncoder, rows: Sequence[Row], kinds: Sequence[str] | None
+    ) -> None:
+        write.withIOManager(self._io_manager)
+        for row, kind in zip(rows, kinds or ["+I"] * len(rows), strict=True):
+            write.write(encoder.encode(row, ROW_KINDS[kind]))
+
+    def _compact_unaware(self, table: Any, splits: Any) -> None:
+        groups: dict[str, tuple[Any, list[Any]]] = {}
+        for partition, _, data_split in self._buckets(splits, merge=False):
+            groups.setdefault(partition, (data_split.partition(), []))[1].extend(data_split.dataFiles())
+        user = "java-oracle"
+        store_write = table.store().newWrite(user)
+        try:
+            messages = [
+                self._paimon.append.UnawareAppendCompactionTask(partition, files).doCompact(table, store_write)
+                for partition, files in groups.values()
+                if len(files) > 1
+            ]
+        finally:
+            store_write.close()
+        commit = table.newCommit(user)
+        try:
+            if messages:
+                commit.commit(BATCH_IDENTIFIER, messages)
+        finally:
+            commit.close()
+
+    def _buckets(self, splits: Any, merge: bool = True) -> Iterator[tuple[str, int, Any]]:
+        seen = set()
+        serialize = self._paimon.utils.SerializationUtils.serializeBinaryRow
+        for data_split in splits:
+            key = (bytes(serialize(data_split.partition())).hex(), data_split.bucket())
+            if not merge or key not in seen:
+                seen.add(key)
+                yield *key, data_split
+
+    @contextmanager
+    def _closing(self, write: Any, commit: Any) -> Iterator[tuple[Any, Any]]:
+        try:
+            yield write, commit
+        finally:
+            write.close()
+            commit.close()
+
+
+class RowEncoder:
+    """Canonical values as Java rows of one type, written by Java's BinaryRowWriter."""
+
+    def __init__(self, paimon: Any, java: Any, row_type: Any) -> None:
+        self._paimon = paimon
+        self._java = java
+        self._row_type = row_type
+        self._fields = [self._field(field) for field in row_type.getFields()]
+
+    def _field(self, field: Any) -> tuple[str, ValueType, Any]:
+        declared = json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
+        return declared["name"], parse_type(declared["type"]), field.type()
+
+    def encode(self, values: Row, kind: int = 0) -> Any:
+        """A new BinaryRow; columns that `values` lacks are null."""
+        unknown = values.keys() - {name for name, _, _ in self._fields}
+        if unknown:
+            raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+        row = self._paimon.data.BinaryRow(len(self._fields))
+        writer = self._paimon.data.BinaryRowWriter(row)
+        for index, (name, value_type, data_type) in enumerate(self._fields):
+            value = values.get(name)
+            if value is None:
+                self._put_null(writer, index, value_type)
+            else:
+                self._put(writer, index, value, value_type, data_type)
+        writer.complete()
+        if kind:
+            row.setRowKind(self._paimon.types.RowKind.fromByteValue(kind))
+        return row
+
+    def _put_null(self, writer: Any, index: int, value_type: ValueType) -> None:
+        # Wide decimals and timestamps reserve their variable part even when null.
+        if value_type.root == "DECIMAL" and value_type.precision > COMPACT_DECIMAL:
+            writer.writeDecimal(index, None, value_type.precision)
+        elif value_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value_type.precision > COMPACT_TIMESTAMP:
+            writer.writeTimestamp(index, None, value_type.precision)
+        else:
+            writer.setNullAt(index)
+
+    def _put(self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any) -> None:
+        paimon, root = self._paimon, value_type.root
+        if root in TEXT:
+            writer.writeString(index, paimon.data.BinaryString.fromString(value))
+            return
+        if root in BYTES:
+            writer.writeBinary(index, bytes.fromhex(value))
+            return
+        match root:
+            case "BOOLEAN":
+                writer.writeBoolean(index, value)
+            case "TINYINT":
+                writer.writeByte(index, value)
+            case "SMALLINT":
+                writer.writeShort(index, value)
+            case "INT":
+                writer.writeInt(index, value)
+            case "BIGINT":
+                writer.writeLong(index, value)
+            case "FLOAT":
+                writer.writeFloat(index, canonical.parse_float(value))
+            case "DOUBLE":
+                writer.writeDouble(index, canonical.parse_float(value))
+            case "DATE":
+                writer.writeInt(index, canonical.parse_date(value))
+            case "TIME":
+                writer.writeInt(index, canonical.parse_time(value))
+            case "DECIMAL":
+                number = self._java.math.BigDecimal(value)
+                decimal = paimon.data.Decimal.fromBigDecimal(number, value_type.precision, value_type.scale)
+                writer.writeDecimal(index, decimal, value_type.precision)
+            case "TIMESTAMP" | "TIMESTAMP_LTZ":
+                moment = paimon.data.Timestamp.fromEpochMillis(*canonical.parse_timestamp(value))
+                writer.writeTimestamp(index, moment, value_type.precision)
+            case "ARRAY":
+                element = data_type.getElementType()
+                serializer = paimon.data.serializer.InternalArraySerializer(element)
+                writer.writeArray(index, self._array(value, value_type.element, element), serializer)
+            case "MAP":
+                self._put_map(writer, index, value, value_type, data_type)
+            case "ROW":
+                nested = RowEncoder(paimon, self._java, data_type)
+                serializer = paimon.data.serializer.InternalRowSerializer(data_type)
+                writer.writeRow(index, nested.encode(value), serializer)
+            case _:
+                raise ValueError(f"cannot write values of type {root}")
+
+    def _put_map(self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any) -> None:
+        multiset = data_type.getTypeRoot().toString() == "MULTISET"
+        key = data_type.getElementType() if multiset else data_type.getKeyType()
+        element = self._paimon.types.IntType(False) if multiset else data_type.getValueType()
+        keys = self._array([pair[0] for pair in value], value_type.key, key)
+        values = self._array([pair[1] for pair in value], value_type.element, element)
+        serializer = self._paimon.data.serializer.InternalMapSerializer(key, element)
+        writer.writeMap(index, self._paimon.data.BinaryMap.valueOf(keys, values), serializer)
+
+    def _array(self, values: Sequence[Any], value_type: ValueType | None, data_type: Any) -> Any:
+        assert value_type is not None
+        binary_array = self._paimon.data.BinaryArray
+        array = binary_array()
+        width = binary_array.calculateFixLengthPartSize(data_type)
+        writer = self._paimon.data.BinaryArrayWriter(array, len(values), width)
+        for index, value in enumerate(values):
+            if value is None:
+                writer.setNullAt(index, data_type)
+            else:
+                self._put(writer, index, value, value_type, data_type)
+        writer.complete()
+        return array
+
+
+def with_field_ids(declared: Type) -> Type:
+    """Row fields need ids to be parsed; Paimon assigns the real ones when the table is made."""
+    if isinstance(declared, str):
+        return declared
+    completed = dict(declared)
+    for part in ("element", "key", "value"):
+        if part in completed:
+            completed[part] = with_field_ids(completed[part])
+    if "fields" in completed:
+        completed["fields"] = [
+            {"id": index, **field, "type": with_field_ids(field["type"])}
+            for index, field in enumerate(completed["fields"])
+        ]
+    return completed
+
+
+def describe_java(error: BaseException) -> tuple[str, str]:
+    if not isinstance(error, Py4JJavaError):
+        return wire.describe_python(error)
+    thrown = error.java_exception
+    kind, messages = thrown.getClass().getSimpleName(), []
+    while thrown is not None:
+        messages.append(thrown.toString())
+        thrown = thrown.getCause()
+    return kind, "; caused by ".join(messages)
+
+
+def main() -> None:
+    answers = wire.take_over_stdout()
+    parser = argparse.ArgumentParser(description="serve Java Paimon on standard input and output")
+    parser.add_argument("hadoop_jars", type=Path, help="directory that holds the Hadoop client jars")
+    gateway = start_gateway(parser.parse_args().hadoop_jars)
+    try:
+        wire.serve(JavaPaimon(gateway).commands(), answers, describe_java)
+    finally:
+        gateway.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""pypaimon behind JSON lines: run inside the `pypaimon` environment by `client.start_pypaimon`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pypaimon import CatalogFactory, Schema
+from pypaimon.common.json_util import JSON
+from pypaimon.schema.data_types import AtomicInteger, DataTypeParser, PyarrowFieldParser
+from pypaimon.schema.schema_change import SchemaChange
+
+from . import canonical, wire
+
+Type = str | Mapping[str, Any]
+Row = Mapping[str, Any]
+Where = Sequence[Sequence[Any]]
+
+NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+PREDICATES = {
+    "=": "equal",
+    "!=": "not_equal",
+    "<": "less_than",
+    "<=": "less_or_equal",
+    ">": "greater_than",
+    ">=": "greater_or_equal",
+    "is null": "is_null",
+    "is not null": "is_not_null",
+}
+
+
+class Pypaimon:
+    """The commands."""
+
+    def commands(self) -> dict[str, wire.Command]:
+        return {
+            "create": self.create,
+            "alter": self.alter,
+            "read": self.read,
+            "write": self.write,
+            "snapshots": self.snapshots,
+            "create_tag": self.create_tag,
+            "delete_tag": self.delete_tag,
+            "rollback_to": self.rollback_to,
+            "create_branch": self.create_branch,
+            "delete_branch": self.delete_branch,
+            "fast_forward": self.fast_forward,
+        }
+
+    def create(
+        self,
+        warehouse: str,
+        table: str,
+        fields: Sequence[Mapping[str, Any]],
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        ids = AtomicInteger(-1)
+        schema = Schema(
+            fields=[DataTypeParser.parse_data_field(dict(field), ids) for field in fields],
+            partition_keys=list(partition_keys),
+            primary_keys=list(primary_keys),
+            options=dict(options or {}),
+        )
+        catalog = self._catalog(warehouse)
+        catalog.create_database(table.split(".")[0], True)
+        catalog.create_table(table, schema, False)
+
+    def alter(self, warehouse: str, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        self._catalog(warehouse).alter_table(table, [schema_change(change) for change in changes])
+
+    def read(
+        self,
+        warehouse: str,
+        table: str,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        where: Where = (),
+        options: Mapping[str, str] | None = None,
+    ) -> list[dict[str, Any]]:
+        travel = dict(options or {})
+        if snapshot is not None:
+            travel["scan.snapshot-id"] = str(snapshot)
+        if tag is not None:
+            travel["scan.tag-name"] = tag
+        source = self._table(warehouse, table)
+        builder = (source.copy(travel) if travel else source).new_read_builder()
+        if where:
+            schema = PyarrowFieldParser.from_paimon_schema(builder.read_type())
+            builder = builder.with_filter(predicate(builder.new_predicate_builder(), schema, where))
+        found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+        return canonical_rows(found)
+
+    def write(
+        self,
+        warehouse: str,
+        table: str,
+        rows: Sequence[Row],
+        kinds: Sequence[str] | None = None,
+        overwrite: str | Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> int | None:
+        if kinds is not None and set(kinds) != {"+I"}:
+            raise ValueError("pypaimon takes row kinds only from a column, named by the option rowkind.field")
+        if commit_user is not None:
+            raise ValueError("pypaimon chooses the commit user itself")
+        dynamic_options = dict(options or {})
+        if overwrite is not None:
+            dynamic_options["dynamic-partition-overwrite"] = "true" if overwrite == "dynamic" else "false"
+        target = self._table(warehouse, table)
+        if dynamic_options:
+            target = target.copy(dynamic_options)
+        batch = commit_identifier is None
+        builder = target.new_batch_write_builder() if batch else target.new_stream_write_builder()
+        if overwrite is not None:
+            schema = PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
+            spec = overwrite if isinstance(overwrite, Mapping) else {}
+            builder = builder.overwrite({name: partition_literal(schema, name, text) for name, text in spec.items()})
+        identifier = () if batch else (commit_identifier,)
+        write, commit = builder.new_write(), builder.new_commit()
+        try:
+            if rows:
+                write.write_arrow(arrow_table(rows, target.table_schema.fields))
+            commit.commit(write.prepare_commit(*identifier), *identifier)
+        finally:
+            write.close()
+            commit.close()
+        latest = target.snapshot_manager().get_latest_snapshot()
+        return None if latest is None else latest.id
+
+    def snapshots(self, warehouse: str, table: str) -> list[dict[str, Any]]:
+        found = self._table(warehouse, table).snapshot_manager().list_snapshots()
+        return [json.loads(JSON.to_json(snapshot)) for snapshot in found]
+
+    def create_tag(self, warehouse: str, table: str, tag: str, snapshot: int | None = None) -> None:
+        self._table(warehouse, table).create_tag(tag, snapshot)
+
+    def delete_tag(self, warehouse: str, table: str, tag: str) -> None:
+        if not self._table(warehouse, table).delete_tag(tag):
+            raise ValueError(f"no tag {tag}")
+
+    def rollback_to(self, warehouse: str, table: str, target: int | str) -> None:
+        self._table(warehouse, table).rollback_to(target)
+
+    def create_branch(self, warehouse: str, table: str, branch: str, tag: str | None = None) -> None:
+        self._table(warehouse, table).branch_manager().create_branch(branch, tag)
+
+    def delete_branch(self, warehouse: str, table: str, branch: str) -> None:
+        self._table(warehouse, table).branch_manager().drop_branch(branch)
+
+    def fast_forward(self, warehouse: str, table: str, branch: str) -> None:
+        self._table(warehouse, table).branch_manager().fast_forward(branch)
+
+    def _catalog(self, warehouse: str) -> Any:
+        return CatalogFactory.create({"warehouse": warehouse})
+
+    def _table(self, warehouse: str, table: str) -> Any:
+        return self._catalog(warehouse).get_table(table)
+
+
+def schema_change(change: Mapping[str, Any]) -> Any:
+    match change:
+        case {"add_column": name, "type": declared}:
+            return SchemaChange.add_column(name, data_type(declared))
+        case {"drop_column": name}:
+            return SchemaChange.drop_column(name)
+        case {"rename_column": name, "to": new_name}:
+            return SchemaChange.rename_column(name, new_name)
+        case {"update_type": name, "type": declared}:
+            return SchemaChange.update_column_type(name, data_type(declared))
+        case {"set_option": key, "value": value}:
+            return SchemaChange.set_option(key, value)
+        case {"remove_option": key}:
+            return SchemaChange.remove_option(key)
+        case _:
+            raise ValueError(f"unknown schema change {change}")
+
+
+def data_type(declared: Type) -> Any:
+    return DataTypeParser.parse_data_type(declared, AtomicInteger(-1))
+
+
+def predicate(builder: Any, schema: pa.Schema, where: Where) -> Any:
+    leaves = []
+    for column, operator, *literals in where:
+        column_type = schema.field(column).type
+        values = [pa.scalar(to_arrow(literal, column_type), column_type).as_py() for literal in literals]
+        leaves.append(getattr(builder, PREDICATES[operator])(column, *values))
+    return builder.and_predicates(leaves)
+
+
+def partition_literal(schema: pa.Schema, name: str, text: str) -> Any:
+    """The typed value of a partition that is given as text."""
+    column_type = schema.field(name).type
+    if pa.types.is_boolean(column_type):
+        return text == "true"
+    if pa.types.is_integer(column_type):
+        return int(text)
+    return pa.scalar(to_arrow(text, column_type), column_type).as_py()
+
+
+def arrow_table(rows: Sequence[Row], fields: Any) -> pa.Table:
+    schema = PyarrowFieldParser.from_paimon_schema(fields)
+    unknown = {name for row in rows for name in row} - set(schema.names)
+    if unknown:
+        raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+    columns = [pa.array([to_arrow(row.get(field.name), field.type) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def to_arrow(value: Any, arrow_type: pa.DataType) -> Any:
+    """A canonical value as what pyarrow takes for `arrow_type`: times as integers in its unit."""
+    if value is None:
+        return None
+    if pa.types.is_decimal(arrow_type):
+        return Decimal(value)
+    if pa.types.is_floating(arrow_type):
+        return canonical.parse_float(value)
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
+        return bytes.fromhex(value)
+    if pa.types.is_date32(arrow_type):
+        return canonical.parse_date(value)
+    if pa.types.is_time32(arrow_type):
+        return canonical.parse_time(value)
+    if pa.types.is_timestamp(arrow_type):
+        millis, nanos = canonical.parse_timestamp(value)
+        return (millis * 1_000_000 + nanos) // NANOS_PER_UNIT[arrow_type.unit]
+    if pa.types.is_list(arrow_type):
+        return [to_arrow(item, arrow_type.value_type) for item in value]
+    if pa.types.is_map(arrow_type):
+        return [(to_arrow(key, arrow_type.key_type), to_arrow(item, arrow_type.item_type)) for key, item in value]
+    if pa.types.is_struct(arrow_type):
+        return {field.name: to_arrow(value.get(field.name), field.type) for field in arrow_type}
+    return value
+
+
+def canonical_rows(table: pa.Table) -> list[dict[str, Any]]:
+    columns = [[from_arrow(scalar) for scalar in column] for column in table.columns]
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def from_arrow(scalar: pa.Scalar) -> Any:
+    """The canonical value of one Arrow scalar."""
+    arrow_type = scalar.type
+    if not scalar.is_valid:
+        return None
+    if pa.types.is_decimal(arrow_type):
+        return format(scalar.as_py(), "f")
+    if pa.types.is_floating(arrow_type):
+        return canonical.float_value(scalar.as_py())
+    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
+        return scalar.as_py().hex()
+    if pa.types.is_date32(arrow_type):
+        return canonical.date_text(scalar.value)
+    if pa.types.is_time32(arrow_type):
+        return canonical.time_text(scalar.value)
+    if pa.types.is_timestamp(arrow_type):
+        millis, nanos = divmod(scalar.value * NANOS_PER_UNIT[arrow_type.unit], 1_000_000)
+        precision = 9 if arrow_type.unit == "ns" else 6
+        return canonical.timestamp_text(millis, nanos, precision, arrow_type.tz is not None)
+    if pa.types.is_map(arrow_type):
+        return canonical.map_value((from_arrow(entry["key"]), from_arrow(entry["value"])) for entry in scalar.values)
+    if pa.types.is_list(arrow_type):
+        return [from_arrow(item) for item in scalar.values]
+    if pa.types.is_struct(arrow_type):
+        return {field.name: from_arrow(scalar[field.name]) for field in arrow_type}
+    return scalar.as_py()
+
+
+def main() -> None:
+    wire.serve(Pypaimon().commands(), wire.take_over_stdout())
+
+
+if __name__ == "__main__":
+    main()

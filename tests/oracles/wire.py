@@ -1,0 +1,47 @@
+"""One request per line on standard input, one answer per line on standard output, both JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Command = Callable[..., Any]
+Describe = Callable[[BaseException], tuple[str, str]]
+
+
+def describe_python(error: BaseException) -> tuple[str, str]:
+    """Type and message of an error, its causes included."""
+    messages = []
+    cause: BaseException | None = error
+    while cause is not None:
+        messages.append(f"{type(cause).__name__}: {cause}" if messages else str(cause))
+        cause = cause.__cause__
+    return type(error).__name__, "; caused by ".join(messages)
+
+
+def take_over_stdout() -> int:
+    """Keep standard output for answers: whatever else prints there goes to standard error."""
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return answers
+
+
+def serve(commands: Mapping[str, Command], answers: int, describe: Describe = describe_python) -> None:
+    """Answer requests until standard input ends. A failing command does not end the loop."""
+    with os.fdopen(answers, "w", encoding="utf-8") as out:
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                answer = {"result": commands[request.pop("command")](**request)}
+                text = json.dumps(answer, allow_nan=False)
+            except Exception as error:
+                traceback.print_exc(file=sys.stderr)
+                kind, message = describe(error)
+                text = json.dumps({"error": kind, "message": message})
+            out.write(text + "\n")
+            out.flush()
