@@ -21,7 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    CorruptionError,
+    InvalidRequestError,
+    StalePlan,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import pack_neighbours, pack_small_files
 from lakewright.storage.lsm.merge import without_deletions
@@ -36,6 +41,7 @@ from lakewright.storage.operations.scan import (
     key_decoder,
     live_entries,
 )
+from lakewright.storage.operations.sweep import sweep
 from lakewright.storage.operations.write import abort_staged, partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
@@ -272,13 +278,16 @@ def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> Comp
     dropped = len(plan.tasks) - len(units)
     if not units or snapshot is None:
         return _result(files, (), (), None, dropped, started)
-    messages = engine.map(partial(rewrite_bucket, files), units)
+    run_id = files.env.new_id()
     try:
+        messages = engine.map(partial(rewrite_bucket, files, run_id), units)
         result, lost = commit_compaction(
-            files, messages, user=files.env.new_id(), base_snapshot_id=snapshot.id
+            files, messages, user=run_id, base_snapshot_id=snapshot.id
         )
+    except CommitOutcomeUnknownError:
+        raise
     except BaseException:
-        abort_staged(files, messages)
+        sweep(files, run_id)
         raise
     abort_staged(files, lost)
     published = [message for message in messages if message not in lost]
@@ -329,7 +338,7 @@ def _live_units(
     return units
 
 
-def rewrite_bucket(files: TableFiles, unit: _Unit) -> CommitMessage:
+def rewrite_bucket(files: TableFiles, run_id: str, unit: _Unit) -> CommitMessage:
     """Write the files of one unit anew and prove that no row was lost on the way."""
     first = unit.entries[0]
     target = BucketTarget(
@@ -339,7 +348,7 @@ def rewrite_bucket(files: TableFiles, unit: _Unit) -> CommitMessage:
         level=unit.task.output_level,
         source=FileSource.COMPACT,
     )
-    writer = RollingWriter(files, target, write_id=files.env.new_id())
+    writer = RollingWriter(files, target, write_id=f"{run_id}-{files.env.new_id()[:8]}")
     metas = tuple(entry.file for entry in unit.entries)
     split = DataSplit(
         partition=first.partition,

@@ -1,0 +1,14 @@
+"""The only room that imports pyspark: DataFrames in and out, and tasks on executors."""
+
+from lakewright.storage.spark.engine import SparkEngine
+from lakewright.storage.spark.read import read_dataframe, read_staged_dataframe
+from lakewright.storage.spark.session import build_session
+from lakewright.storage.spark.write import stage_dataframe
+
+__all__ = [
+    "SparkEngine",
+    "build_session",
+    "read_dataframe",
+    "read_staged_dataframe",
+    "stage_dataframe",
+]

@@ -12,6 +12,7 @@ import pytest
 from tests.architecture.sources import ROOT
 
 LINKED_ROOMS = ("storage", "platform", "assets", "jobs")
+LOCKS = sorted([*ROOT.glob("*.lock"), *ROOT.glob("tests/oracles/*.lock")])
 
 
 def run_python(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -80,9 +81,9 @@ def test_running_a_module_from_the_root_finds_the_standard_platform() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-build.lock"])
-def test_locks_pin_every_package_and_name_no_place(lock: str) -> None:
-    lines = (ROOT / lock).read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_locks_pin_every_package_and_name_no_place(lock: Path) -> None:
+    lines = lock.read_text(encoding="utf-8").splitlines()
     pins = [index for index, line in enumerate(lines) if line and line[0] not in " #"]
     assert pins
     assert not [line for line in lines if "://" in line or " @ " in line or line.startswith("-")]

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,11 +56,7 @@ class BinaryRow:
 
 
 class Oracle:
-    """A client that can create, alter, write and read tables.
-
-    Type strings are those of a schema file ("BIGINT NOT NULL"); nested types are the objects found
-    there, where the ids of row fields may be left out.
-    """
+    """A client that can read tables."""
 
     def __init__(self, name: str, command: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self.name = name
@@ -68,35 +65,6 @@ class Oracle:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._stderr: IO[bytes] | None = None
-
-    def create(
-        self,
-        warehouse: str | Path,
-        table: str,
-        fields: Fields,
-        *,
-        partition_keys: Sequence[str] = (),
-        primary_keys: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
-    ) -> None:
-        """Create `table`, given as "database.table", and its database if need be."""
-        self._call(
-            "create",
-            warehouse,
-            table,
-            fields=[{"name": name, "type": data_type} for name, data_type in fields.items()],
-            partition_keys=list(partition_keys),
-            primary_keys=list(primary_keys),
-            options=dict(options or {}),
-        )
-
-    def alter(self, warehouse: str | Path, table: str, *changes: Mapping[str, Any]) -> None:
-        """Apply schema changes in one commit.
-
-        A change is {"add_column": name, "type": t}, {"drop_column": name}, {"rename_column": name, "to": new},
-        {"update_type": name, "type": t}, {"set_option": key, "value": v} or {"remove_option": key}.
-        """
-        self._call("alter", warehouse, table, changes=list(changes))
 
     def read(
         self,
@@ -123,60 +91,6 @@ class Oracle:
                 options=dict(options or {}),
             )
         )
-
-    def write(
-        self,
-        warehouse: str | Path,
-        table: str,
-        rows: Sequence[Mapping[str, Any]],
-        *,
-        kinds: Sequence[RowKind] | None = None,
-        overwrite: Overwrite | None = None,
-        options: Mapping[str, str] | None = None,
-        commit_user: str | None = None,
-        commit_identifier: int | None = None,
-    ) -> int | None:
-        """Write `rows` in one commit; the id of the latest snapshot after it.
-
-        `overwrite` replaces the partitions met in `rows` ("dynamic"), the whole table ("table") or one static
-        partition. Columns that a row lacks are null. A commit user or identifier makes it a streaming commit.
-        """
-        written = self._call(
-            "write",
-            warehouse,
-            table,
-            rows=list(rows),
-            kinds=None if kinds is None else list(kinds),
-            overwrite=overwrite,
-            options=dict(options or {}),
-            commit_user=commit_user,
-            commit_identifier=commit_identifier,
-        )
-        return None if written is None else int(written)
-
-    def snapshots(self, warehouse: str | Path, table: str) -> list[dict[str, Any]]:
-        """The snapshots as the client parsed them, oldest first, under the names of the snapshot file."""
-        return list(self._call("snapshots", warehouse, table))
-
-    def create_tag(self, warehouse: str | Path, table: str, tag: str, *, snapshot: int | None = None) -> None:
-        self._call("create_tag", warehouse, table, tag=tag, snapshot=snapshot)
-
-    def delete_tag(self, warehouse: str | Path, table: str, tag: str) -> None:
-        self._call("delete_tag", warehouse, table, tag=tag)
-
-    def rollback_to(self, warehouse: str | Path, table: str, target: int | str) -> None:
-        """Roll back to a snapshot id, or to a tag by its name."""
-        self._call("rollback_to", warehouse, table, target=target)
-
-    def create_branch(self, warehouse: str | Path, table: str, branch: str, *, tag: str | None = None) -> None:
-        """Branch off from `tag`, or an empty branch. Its table is "database.table$branch_NAME"."""
-        self._call("create_branch", warehouse, table, branch=branch, tag=tag)
-
-    def delete_branch(self, warehouse: str | Path, table: str, branch: str) -> None:
-        self._call("delete_branch", warehouse, table, branch=branch)
-
-    def fast_forward(self, warehouse: str | Path, table: str, branch: str) -> None:
-        self._call("fast_forward", warehouse, table, branch=branch)
 
     def close(self) -> None:
         """End the process. A later call starts a new one."""
@@ -244,16 +158,115 @@ class Oracle:
         """The error for a process that is lost, which is ended here."""
         process, stderr = self._process, self._stderr
         self._process = None
-        assert process is not None and stderr is not None
-        process.kill()
-        code = process.wait()
+        assert process is not None and process.stdin is not None and stderr is not None
+        if kind == "timeout":
+            process.kill()
+        else:
+            with suppress(OSError):
+                process.stdin.close()
+        try:
+            code = process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
         stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
         tail = stderr.read().decode(errors="replace").strip()
         stderr.close()
         return OracleError(self.name, command, kind, f"{message}, exit code {code}; its last words:\n{tail}")
 
 
-class JavaOracle(Oracle):
+class WritingOracle(Oracle):
+    """A client that can create, alter and write tables as well.
+
+    Type strings are those of a schema file ("BIGINT NOT NULL"); nested types are the objects found
+    there, where the ids of row fields may be left out.
+    """
+
+    def create(
+        self,
+        warehouse: str | Path,
+        table: str,
+        fields: Fields,
+        *,
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create `table`, given as "database.table", and its database if need be."""
+        self._call(
+            "create",
+            warehouse,
+            table,
+            fields=[{"name": name, "type": data_type} for name, data_type in fields.items()],
+            partition_keys=list(partition_keys),
+            primary_keys=list(primary_keys),
+            options=dict(options or {}),
+        )
+
+    def alter(self, warehouse: str | Path, table: str, *changes: Mapping[str, Any]) -> None:
+        """Apply schema changes in one commit.
+
+        A change is {"add_column": name, "type": t}, {"drop_column": name}, {"rename_column": name, "to": new},
+        {"update_type": name, "type": t}, {"set_option": key, "value": v} or {"remove_option": key}.
+        """
+        self._call("alter", warehouse, table, changes=list(changes))
+
+    def write(
+        self,
+        warehouse: str | Path,
+        table: str,
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        kinds: Sequence[RowKind] | None = None,
+        overwrite: Overwrite | None = None,
+        options: Mapping[str, str] | None = None,
+        commit_user: str | None = None,
+        commit_identifier: int | None = None,
+    ) -> int | None:
+        """Write `rows` in one commit; the id of the latest snapshot after it.
+
+        `overwrite` replaces the partitions met in `rows` ("dynamic"), the whole table ("table") or one static
+        partition. Columns that a row lacks are null. A commit user or identifier makes it a streaming commit.
+        """
+        written = self._call(
+            "write",
+            warehouse,
+            table,
+            rows=list(rows),
+            kinds=None if kinds is None else list(kinds),
+            overwrite=overwrite,
+            options=dict(options or {}),
+            commit_user=commit_user,
+            commit_identifier=commit_identifier,
+        )
+        return None if written is None else int(written)
+
+    def snapshots(self, warehouse: str | Path, table: str) -> list[dict[str, Any]]:
+        """The snapshots as the client parsed them, oldest first, under the names of the snapshot file."""
+        return list(self._call("snapshots", warehouse, table))
+
+    def create_tag(self, warehouse: str | Path, table: str, tag: str, *, snapshot: int | None = None) -> None:
+        self._call("create_tag", warehouse, table, tag=tag, snapshot=snapshot)
+
+    def delete_tag(self, warehouse: str | Path, table: str, tag: str) -> None:
+        self._call("delete_tag", warehouse, table, tag=tag)
+
+    def rollback_to(self, warehouse: str | Path, table: str, target: int | str) -> None:
+        """Roll back to a snapshot id, or to a tag by its name."""
+        self._call("rollback_to", warehouse, table, target=target)
+
+    def create_branch(self, warehouse: str | Path, table: str, branch: str, *, tag: str | None = None) -> None:
+        """Branch off from `tag`, or an empty branch. Its table is "database.table$branch_NAME"."""
+        self._call("create_branch", warehouse, table, branch=branch, tag=tag)
+
+    def delete_branch(self, warehouse: str | Path, table: str, branch: str) -> None:
+        self._call("delete_branch", warehouse, table, branch=branch)
+
+    def fast_forward(self, warehouse: str | Path, table: str, branch: str) -> None:
+        self._call("fast_forward", warehouse, table, branch=branch)
+
+
+class JavaOracle(WritingOracle):
     """Java Paimon, which can also maintain tables."""
 
     def compact(
@@ -308,13 +321,25 @@ class JavaOracle(Oracle):
         return BinaryRow(hex=encoded["hex"], hash=encoded["hash"])
 
 
-def start_pypaimon(venv_dir: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> Oracle:
-    """pypaimon from the environment at `venv_dir`."""
-    return Oracle("pypaimon", (*driver(venv_dir, "pypaimon_driver"),), timeout_seconds)
+def start_pypaimon(
+    venv_dir: Path, *, read_java_0_9: bool = False, timeout_seconds: float = TIMEOUT_SECONDS
+) -> WritingOracle:
+    """pypaimon from the environment at `venv_dir`.
+
+    As released it cannot read a manifest that Java 0.9 wrote or merged. `read_java_0_9` mends that one line, so that
+    pypaimon can still judge tables which the Java oracle maintained.
+    """
+    flags = ("--read-java-0.9",) if read_java_0_9 else ()
+    return WritingOracle("pypaimon", (*driver(venv_dir, "pypaimon_driver"), *flags), timeout_seconds)
+
+
+def start_rust(venv_dir: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> Oracle:
+    """pypaimon-rust from the environment at `venv_dir`, as a reader."""
+    return Oracle("rust", driver(venv_dir, "rust_driver"), timeout_seconds)
 
 
 def start_java(
-    venv_dir: Path, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    venv_dir: Path, *, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> JavaOracle:
     """Java Paimon from the environment at `venv_dir`, with the Hadoop client of the installed pyspark."""
     jars = hadoop_jars or pyspark_jars()

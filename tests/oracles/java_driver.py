@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from . import canonical, wire
 from .binary_rows import BYTES, COMPACT_DECIMAL, COMPACT_TIMESTAMP, TEXT, decode_rows
@@ -57,7 +57,7 @@ PREDICATES = {
 }
 
 
-def start_gateway(hadoop_jars: Path) -> JavaGateway:
+def start_gateway(hadoop_jars: Path, scratch: Path) -> JavaGateway:
     package = find_spec("pypaimon")
     assert package is not None and package.submodule_search_locations
     jars = sorted(Path(package.submodule_search_locations[0]).glob("jars/*.jar"))
@@ -65,7 +65,7 @@ def start_gateway(hadoop_jars: Path) -> JavaGateway:
         jars += sorted(hadoop_jars.glob(pattern))
     port, token = launch_gateway(
         classpath=":".join(map(str, jars)),
-        javaopts=JVM_OPTIONS,
+        javaopts=[*JVM_OPTIONS, f"-XX:ErrorFile={scratch}/crash.log"],
         die_on_exit=True,
         redirect_stdout=sys.stderr,
         redirect_stderr=sys.stderr,
@@ -74,16 +74,24 @@ def start_gateway(hadoop_jars: Path) -> JavaGateway:
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
 
 
+def answers_calls(gateway: JavaGateway) -> bool:
+    """Whether the JVM still lives: malformed statistics can crash it, since Paimon reads rows by address."""
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
+
+
 class JavaPaimon:
     """The commands, over one JVM."""
 
-    def __init__(self, gateway: JavaGateway) -> None:
+    def __init__(self, gateway: JavaGateway, scratch: Path) -> None:
         self._gateway = gateway
         self._java = gateway.jvm.java
         self._paimon = gateway.jvm.org.apache.paimon
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
-        self._spill = tempfile.TemporaryDirectory(prefix="java-oracle-")
-        self._io_manager = self._paimon.disk.IOManager.create(self._spill.name)
+        self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
 
     def commands(self) -> dict[str, wire.Command]:
         return {
@@ -436,20 +444,22 @@ class RowEncoder:
     def __init__(self, paimon: Any, java: Any, row_type: Any) -> None:
         self._paimon = paimon
         self._java = java
-        self._row_type = row_type
         self._fields = [self._field(field) for field in row_type.getFields()]
+        self._nested: dict[ValueType, RowEncoder] = {}
+        self._row = paimon.data.BinaryRow(len(self._fields))
+        self._writer = paimon.data.BinaryRowWriter(self._row)
 
     def _field(self, field: Any) -> tuple[str, ValueType, Any]:
         declared = json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
         return declared["name"], parse_type(declared["type"]), field.type()
 
     def encode(self, values: Row, kind: int = 0) -> Any:
-        """A new BinaryRow; columns that `values` lacks are null."""
+        """A BinaryRow, good until the next call; columns that `values` lacks are null."""
         unknown = values.keys() - {name for name, _, _ in self._fields}
         if unknown:
             raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
-        row = self._paimon.data.BinaryRow(len(self._fields))
-        writer = self._paimon.data.BinaryRowWriter(row)
+        row, writer = self._row, self._writer
+        writer.reset()
         for index, (name, value_type, data_type) in enumerate(self._fields):
             value = values.get(name)
             if value is None:
@@ -511,7 +521,9 @@ class RowEncoder:
             case "MAP":
                 self._put_map(writer, index, value, value_type, data_type)
             case "ROW":
-                nested = RowEncoder(paimon, self._java, data_type)
+                nested = self._nested.get(value_type)
+                if nested is None:
+                    nested = self._nested[value_type] = RowEncoder(paimon, self._java, data_type)
                 serializer = paimon.data.serializer.InternalRowSerializer(data_type)
                 writer.writeRow(index, nested.encode(value), serializer)
             case _:
@@ -572,11 +584,14 @@ def main() -> None:
     answers = wire.take_over_stdout()
     parser = argparse.ArgumentParser(description="serve Java Paimon on standard input and output")
     parser.add_argument("hadoop_jars", type=Path, help="directory that holds the Hadoop client jars")
-    gateway = start_gateway(parser.parse_args().hadoop_jars)
-    try:
-        wire.serve(JavaPaimon(gateway).commands(), answers, describe_java)
-    finally:
-        gateway.shutdown()
+    hadoop_jars = parser.parse_args().hadoop_jars
+    with tempfile.TemporaryDirectory(prefix="java-oracle-") as scratch:
+        gateway = start_gateway(hadoop_jars, Path(scratch))
+        try:
+            commands = JavaPaimon(gateway, Path(scratch)).commands()
+            wire.serve(commands, answers, describe_java, alive=lambda: answers_calls(gateway))
+        finally:
+            gateway.shutdown()
 
 
 if __name__ == "__main__":

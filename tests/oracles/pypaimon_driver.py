@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
 from pypaimon.common.json_util import JSON
+from pypaimon.manifest.manifest_file_manager import ManifestFileManager
 from pypaimon.schema.data_types import AtomicInteger, DataTypeParser, PyarrowFieldParser
 from pypaimon.schema.schema_change import SchemaChange
 
-from . import canonical, wire
+from . import wire
+from .arrow_values import arrow_table, canonical_rows, native_literal
 
 Type = str | Mapping[str, Any]
 Row = Mapping[str, Any]
 Where = Sequence[Sequence[Any]]
 
-NANOS_PER_UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 PREDICATES = {
     "=": "equal",
     "!=": "not_equal",
@@ -126,7 +127,7 @@ class Pypaimon:
         write, commit = builder.new_write(), builder.new_commit()
         try:
             if rows:
-                write.write_arrow(arrow_table(rows, target.table_schema.fields))
+                write.write_arrow(arrow_table(rows, PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)))
             commit.commit(write.prepare_commit(*identifier), *identifier)
         finally:
             write.close()
@@ -189,8 +190,7 @@ def data_type(declared: Type) -> Any:
 def predicate(builder: Any, schema: pa.Schema, where: Where) -> Any:
     leaves = []
     for column, operator, *literals in where:
-        column_type = schema.field(column).type
-        values = [pa.scalar(to_arrow(literal, column_type), column_type).as_py() for literal in literals]
+        values = [native_literal(literal, schema.field(column).type) for literal in literals]
         leaves.append(getattr(builder, PREDICATES[operator])(column, *values))
     return builder.and_predicates(leaves)
 
@@ -202,79 +202,27 @@ def partition_literal(schema: pa.Schema, name: str, text: str) -> Any:
         return text == "true"
     if pa.types.is_integer(column_type):
         return int(text)
-    return pa.scalar(to_arrow(text, column_type), column_type).as_py()
+    return native_literal(text, column_type)
 
 
-def arrow_table(rows: Sequence[Row], fields: Any) -> pa.Table:
-    schema = PyarrowFieldParser.from_paimon_schema(fields)
-    unknown = {name for row in rows for name in row} - set(schema.names)
-    if unknown:
-        raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
-    columns = [pa.array([to_arrow(row.get(field.name), field.type) for row in rows], field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+def read_manifests_of_java_0_9() -> None:
+    """Let a manifest without _VALUE_STATS_COLS mean what Java means by it: statistics of every column."""
+    unpatched = ManifestFileManager._get_value_stats_fields
 
+    def value_stats_fields(self: Any, file_dict: dict[str, Any], file_schema: Any) -> Any:
+        file_dict.setdefault("_VALUE_STATS_COLS", None)
+        return unpatched(self, file_dict, file_schema)
 
-def to_arrow(value: Any, arrow_type: pa.DataType) -> Any:
-    """A canonical value as what pyarrow takes for `arrow_type`: times as integers in its unit."""
-    if value is None:
-        return None
-    if pa.types.is_decimal(arrow_type):
-        return Decimal(value)
-    if pa.types.is_floating(arrow_type):
-        return canonical.parse_float(value)
-    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return bytes.fromhex(value)
-    if pa.types.is_date32(arrow_type):
-        return canonical.parse_date(value)
-    if pa.types.is_time32(arrow_type):
-        return canonical.parse_time(value)
-    if pa.types.is_timestamp(arrow_type):
-        millis, nanos = canonical.parse_timestamp(value)
-        return (millis * 1_000_000 + nanos) // NANOS_PER_UNIT[arrow_type.unit]
-    if pa.types.is_list(arrow_type):
-        return [to_arrow(item, arrow_type.value_type) for item in value]
-    if pa.types.is_map(arrow_type):
-        return [(to_arrow(key, arrow_type.key_type), to_arrow(item, arrow_type.item_type)) for key, item in value]
-    if pa.types.is_struct(arrow_type):
-        return {field.name: to_arrow(value.get(field.name), field.type) for field in arrow_type}
-    return value
-
-
-def canonical_rows(table: pa.Table) -> list[dict[str, Any]]:
-    columns = [[from_arrow(scalar) for scalar in column] for column in table.columns]
-    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def from_arrow(scalar: pa.Scalar) -> Any:
-    """The canonical value of one Arrow scalar."""
-    arrow_type = scalar.type
-    if not scalar.is_valid:
-        return None
-    if pa.types.is_decimal(arrow_type):
-        return format(scalar.as_py(), "f")
-    if pa.types.is_floating(arrow_type):
-        return canonical.float_value(scalar.as_py())
-    if pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return scalar.as_py().hex()
-    if pa.types.is_date32(arrow_type):
-        return canonical.date_text(scalar.value)
-    if pa.types.is_time32(arrow_type):
-        return canonical.time_text(scalar.value)
-    if pa.types.is_timestamp(arrow_type):
-        millis, nanos = divmod(scalar.value * NANOS_PER_UNIT[arrow_type.unit], 1_000_000)
-        precision = 9 if arrow_type.unit == "ns" else 6
-        return canonical.timestamp_text(millis, nanos, precision, arrow_type.tz is not None)
-    if pa.types.is_map(arrow_type):
-        return canonical.map_value((from_arrow(entry["key"]), from_arrow(entry["value"])) for entry in scalar.values)
-    if pa.types.is_list(arrow_type):
-        return [from_arrow(item) for item in scalar.values]
-    if pa.types.is_struct(arrow_type):
-        return {field.name: from_arrow(scalar[field.name]) for field in arrow_type}
-    return scalar.as_py()
+    ManifestFileManager._get_value_stats_fields = value_stats_fields
 
 
 def main() -> None:
-    wire.serve(Pypaimon().commands(), wire.take_over_stdout())
+    answers = wire.take_over_stdout()
+    parser = argparse.ArgumentParser(description="serve pypaimon on standard input and output")
+    parser.add_argument("--read-java-0.9", action="store_true", dest="read_java_0_9", help="mend one known defect")
+    if parser.parse_args().read_java_0_9:
+        read_manifests_of_java_0_9()
+    wire.serve(Pypaimon().commands(), answers)
 
 
 if __name__ == "__main__":

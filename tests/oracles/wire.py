@@ -31,8 +31,13 @@ def take_over_stdout() -> int:
     return answers
 
 
-def serve(commands: Mapping[str, Command], answers: int, describe: Describe = describe_python) -> None:
-    """Answer requests until standard input ends. A failing command does not end the loop."""
+def serve(
+    commands: Mapping[str, Command],
+    answers: int,
+    describe: Describe = describe_python,
+    alive: Callable[[], bool] = lambda: True,
+) -> None:
+    """Answer requests until standard input ends. A failing command does not end the loop, a lost client does."""
     with os.fdopen(answers, "w", encoding="utf-8") as out:
         for line in sys.stdin:
             request = json.loads(line)
@@ -41,6 +46,8 @@ def serve(commands: Mapping[str, Command], answers: int, describe: Describe = de
                 text = json.dumps(answer, allow_nan=False)
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
+                if not alive():
+                    return
                 kind, message = describe(error)
                 text = json.dumps({"error": kind, "message": message})
             out.write(text + "\n")

@@ -1,0 +1,192 @@
+"""Reading a table into a DataFrame.
+
+1. Plan in Python, from metadata.
+2. Files that need no merging and whose columns Spark understands: Spark's own
+   Parquet reader over exactly those files.
+3. The rest: Arrow readers inside Spark tasks, a task a split, rows handed up.
+4. The filter once more in Spark, over both, so that it reaches the Parquet reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read import SplitReader
+from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.spark.predicates import to_spark_filter
+from lakewright.storage.spark.types import reads_natively, to_spark_schema
+from lakewright.storage.spec.commit import StagedWrite
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.table import Table
+
+
+def read_dataframe(
+    spark: SparkSession,
+    table: Table,
+    where: Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    snapshot_id: int | None = None,
+    as_of_ms: int | None = None,
+) -> DataFrame:
+    """Rows of a table; the files are fixed when this returns, whatever is committed later.
+
+    Raises:
+        UnsupportedError: the table lies where executors cannot reach it, or a column has no
+            Spark type.
+    """
+    reader, plan = table.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+    return _dataframe(spark, reader, plan.splits, where)
+
+
+def read_staged_dataframe(
+    spark: SparkSession, table: Table, staged: StagedWrite, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """Rows of a staged write, as the table would hold them."""
+    reader = SplitReader(table.files.at_schema(staged.schema_id), columns=columns, predicate=None)
+    splits = [
+        DataSplit(
+            partition=message.partition,
+            bucket=message.bucket,
+            files=message.new_files,
+            merge=table.schema.has_primary_key,
+        )
+        for message in staged.messages
+    ]
+    return _dataframe(spark, reader, splits, None)
+
+
+def check_reachable(files: TableFiles) -> None:
+    """Refuse stores that live in this process alone.
+
+    Raises:
+        UnsupportedError: the table is in memory.
+    """
+    if files.fs.scheme == "memory":
+        raise UnsupportedError(
+            f"{files.name} lies in this process's memory, which Spark tasks cannot reach; use the "
+            "local engine, or a warehouse on disk",
+            table=files.name,
+        )
+
+
+def _dataframe(
+    spark: SparkSession,
+    reader: SplitReader,
+    splits: Sequence[DataSplit],
+    predicate: Predicate | None,
+) -> DataFrame:
+    check_reachable(reader.files)
+    schema = reader.files.schema
+    fields = schema.fields_of(reader.columns)
+    # The filter runs in Spark, so its columns come along until then.
+    extra = sorted(columns_of(predicate) - set(reader.columns)) if predicate else []
+    needed = [*fields, *schema.fields_of(extra)]
+    native, other = _divide(reader, splits, needed)
+    parts = [_native_scan(spark, reader, native, needed)] if native else []
+    if other:
+        parts.append(_arrow_scan(spark, reader, other, needed))
+    if not parts:
+        return spark.createDataFrame([], to_spark_schema(fields))
+    rows = reduce(DataFrame.unionByName, parts)
+    if predicate is not None:
+        rows = rows.filter(to_spark_filter(predicate, schema))
+    return rows.select(*[_quoted(field.name) for field in fields])
+
+
+def _divide(
+    reader: SplitReader, splits: Sequence[DataSplit], needed: Sequence[DataField]
+) -> tuple[list[DataSplit], list[DataSplit]]:
+    """Splits for Spark's own reader, and those for ours."""
+    understood = all(reads_natively(field) for field in needed)
+    native: list[DataSplit] = []
+    other: list[DataSplit] = []
+    for split in splits:
+        if split.merge or not understood:
+            other.append(split)
+            continue
+        current = reader.files.schema.id
+        for is_current, group in groupby(split.files, lambda file: file.schema_id == current):
+            part = DataSplit(
+                partition=split.partition, bucket=split.bucket, files=tuple(group), merge=False
+            )
+            (native if is_current else other).append(part)
+    return native, other
+
+
+def _native_scan(
+    spark: SparkSession,
+    reader: SplitReader,
+    splits: Sequence[DataSplit],
+    needed: Sequence[DataField],
+) -> DataFrame:
+    files = reader.files
+    paths = [
+        _spark_path(files, files.data_file_path(split.partition, split.bucket, file))
+        for split in splits
+        for file in split.files
+    ]
+    return (
+        spark.read.schema(to_spark_schema(needed))
+        # Folder names look like Hive partitions and may hold glob characters; they are neither.
+        .option("recursiveFileLookup", "true")
+        .option("__globPaths__", "false")
+        .parquet(*paths)
+    )
+
+
+def _spark_path(files: TableFiles, path: str) -> str:
+    return f"{files.fs.scheme}:{path}"
+
+
+def _arrow_scan(
+    spark: SparkSession,
+    reader: SplitReader,
+    splits: Sequence[DataSplit],
+    needed: Sequence[DataField],
+) -> DataFrame:
+    schema = to_spark_schema(needed)
+    tasks = [(reader.files, tuple(field.name for field in needed), split) for split in splits]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                files, columns, split = tasks[index]
+                task_reader = SplitReader(files, columns=columns, predicate=None)
+                for rows in task_reader.read(split):
+                    yield from _for_spark(rows).to_batches()
+
+    count = len(tasks)
+    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+
+
+def _for_spark(rows: pa.Table) -> pa.Table:
+    """Rows with timestamps in Spark's microseconds."""
+    fields = [pa.field(each.name, _in_micros(each.type), True) for each in rows.schema]
+    return rows.cast(pa.schema(fields), safe=False)
+
+
+def _in_micros(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(arrow_type):
+        return pa.timestamp("us", arrow_type.tz)
+    if pa.types.is_map(arrow_type):
+        return pa.map_(_in_micros(arrow_type.key_type), _in_micros(arrow_type.item_type))
+    if pa.types.is_list(arrow_type):
+        return pa.list_(_in_micros(arrow_type.value_type))
+    if pa.types.is_struct(arrow_type):
+        members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
+        return pa.struct([pa.field(each.name, _in_micros(each.type)) for each in members])
+    return arrow_type
+
+
+def _quoted(name: str) -> object:
+    return f.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,77 @@
+"""A Spark session set up for what storage does with it.
+
+By default a local one, on loopback. `LAKEWRIGHT_SPARK_MASTER` names a cluster and
+`LAKEWRIGHT_SPARK_REMOTE` a Spark Connect server; the same code runs on all three.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from lakewright.storage.errors import UnavailableError
+
+DEFAULT_MASTER = "local[*]"
+
+_SESSION_CONF = {
+    # Timestamps with a time zone are moments; printing them is the reader's business.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A scan over thousands of listed files would start a task per file just to look at them.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.sql.adaptive.enabled": "true",
+}
+_LOCAL_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.driver.memory": "2g",
+    # Keeps an embedded metastore and its folders out of the working directory.
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+def build_session(
+    app_name: str = "lakewright",
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session, the running one if there is one.
+
+    Raises:
+        UnavailableError: Spark did not start; a Java older than 17 is the usual cause.
+    """
+    # Workers look for `python3` on the path, which is not the interpreter that has the packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    remote = remote or os.environ.get("LAKEWRIGHT_SPARK_REMOTE")
+    master = master or os.environ.get("LAKEWRIGHT_SPARK_MASTER") or DEFAULT_MASTER
+    builder = SparkSession.builder.appName(app_name)
+    settings = dict(_SESSION_CONF)
+    if remote:
+        builder = builder.remote(remote)
+    else:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            settings |= _LOCAL_CONF
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for key, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise UnavailableError(
+            f"spark did not start on {remote or master}: {error}; it needs a Java runtime of "
+            "version 17 or newer (JAVA_HOME, or java on the path)"
+        ) from error
+    if not remote:
+        session.sparkContext.setLogLevel("ERROR")
+    return session

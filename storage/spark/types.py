@@ -1,0 +1,98 @@
+"""Paimon types as Spark types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import types as t
+
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    nested_fields,
+)
+
+_PLAIN: dict[TypeRoot, t.DataType] = {
+    TypeRoot.BOOLEAN: t.BooleanType(),
+    TypeRoot.TINYINT: t.ByteType(),
+    TypeRoot.SMALLINT: t.ShortType(),
+    TypeRoot.INT: t.IntegerType(),
+    TypeRoot.BIGINT: t.LongType(),
+    TypeRoot.FLOAT: t.FloatType(),
+    TypeRoot.DOUBLE: t.DoubleType(),
+    TypeRoot.CHAR: t.StringType(),
+    TypeRoot.VARCHAR: t.StringType(),
+    TypeRoot.BINARY: t.BinaryType(),
+    TypeRoot.VARBINARY: t.BinaryType(),
+    TypeRoot.DATE: t.DateType(),
+    TypeRoot.TIMESTAMP: t.TimestampNTZType(),
+    TypeRoot.TIMESTAMP_LTZ: t.TimestampType(),
+}
+# Timestamps in Spark count microseconds.
+_SPARK_PRECISION = 6
+
+
+def to_spark_type(data_type: DataType) -> t.DataType:
+    """The Spark type of a column; timestamps finer than microseconds lose the rest.
+
+    Raises:
+        UnsupportedError: Spark reads no such column, as with TIME.
+    """
+    match data_type:
+        case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
+            return t.DecimalType(precision, scale)
+        case AtomicType(root=root):
+            if root not in _PLAIN:
+                raise UnsupportedError(
+                    f"a column of type {data_type} cannot be read into Spark; leave it out of the "
+                    "columns, or read with Arrow"
+                )
+            return _PLAIN[root]
+        case ArrayType(element=element):
+            return t.ArrayType(to_spark_type(element), element.nullable)
+        case MapType(key=key, value=value):
+            return t.MapType(to_spark_type(key), to_spark_type(value), value.nullable)
+        case MultisetType(element=element):
+            return t.MapType(to_spark_type(element), t.IntegerType(), valueContainsNull=False)
+        case RowType(fields=fields):
+            return to_spark_schema(fields)
+
+
+def to_spark_schema(fields: Iterable[DataField]) -> t.StructType:
+    """Columns in the order of the fields, all nullable, since Spark checks that on writing only."""
+    return t.StructType(
+        [t.StructField(field.name, to_spark_type(field.type), True) for field in fields]
+    )
+
+
+def reads_natively(field: DataField) -> bool:
+    """Whether Spark's own Parquet reader understands a column as the format writes it."""
+    inner = [each.type for each in nested_fields(field.type)]
+    return all(_is_native(each) for each in [field.type, *inner, *_elements(field.type)])
+
+
+def _elements(data_type: DataType) -> list[DataType]:
+    match data_type:
+        case ArrayType(element=element) | MultisetType(element=element):
+            return [element, *_elements(element)]
+        case MapType(key=key, value=value):
+            return [key, value, *_elements(key), *_elements(value)]
+        case RowType(fields=fields):
+            return [inner for each in fields for inner in (each.type, *_elements(each.type))]
+        case _:
+            return []
+
+
+def _is_native(data_type: DataType) -> bool:
+    if not isinstance(data_type, AtomicType):
+        return True
+    # Finer timestamps lie in files as INT96, which Spark takes for moments.
+    too_fine = data_type.root.is_timestamp and data_type.precision > _SPARK_PRECISION
+    return not too_fine and data_type.root is not TypeRoot.TIME

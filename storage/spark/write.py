@@ -1,0 +1,144 @@
+"""Staging a DataFrame: rows are brought together by partition and bucket, and written in tasks.
+
+1. Check the write on the driver, before Spark does anything.
+2. Fixed buckets: hash the key columns, shuffle by (partition, bucket), so that one
+   task holds all rows of a bucket. Append tables with partitions: rebalance by
+   partition, which lets Spark split a skewed one.
+3. Each task writes its rows with the same writer that a local write uses, and
+   returns its commit messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.codec.commit_json import decode_message, encode_message
+from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.write import (
+    StagingJob,
+    StagingWriter,
+    staged_write,
+)
+from lakewright.storage.spark.read import check_reachable
+from lakewright.storage.spec.commit import CommitMessage, StagedWrite
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.table import Table
+
+_BUCKET = "__lakewright_bucket"
+_RESULT_SCHEMA = "message string, error binary"
+
+
+def stage_dataframe(
+    table: Table,
+    rows: DataFrame,
+    *,
+    mode: str = "append",
+    partition: Mapping[str, object] | None = None,
+    dynamic: bool | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+) -> StagedWrite:
+    """Write a DataFrame where no reader sees it yet; the counterpart of `Table.stage`.
+
+    Of rows with one key in a primary-key table it is open which counts, unless
+    they come in different writes.
+
+    Raises:
+        InvalidRequestError: mode, partition or rows do not fit; nothing is left on disk.
+        UnsupportedError: the table has an option that is not implemented, or lies in memory.
+    """
+    check_reachable(table.files)
+    job = table.prepare_write(
+        mode=mode,
+        partition=partition,
+        dynamic=dynamic,
+        commit_user=commit_user,
+        commit_identifier=commit_identifier,
+    )
+    try:
+        messages = _run(job, _distributed(job, rows))
+    except BaseException:
+        # Tasks that succeeded, or died without a word, left files under the write's id.
+        sweep(job.files, job.write_id)
+        raise
+    return staged_write(job, messages)
+
+
+def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
+    """Rows so placed that tasks write few, whole buckets."""
+    options, schema = job.files.options, job.files.schema
+    fixed = {name for name, _ in job.request.static}
+    partition_columns = [
+        f.col(_quoted(name))
+        for name in schema.partition_keys
+        if name not in fixed and name in rows.columns
+    ]
+    if options.bucket_mode is BucketMode.FIXED:
+        missing = [key for key in options.bucket_keys if key not in rows.columns]
+        if missing:
+            # The writer says what is missing, in the words that every write uses.
+            return rows
+        rows = rows.withColumn(_BUCKET, _bucket_column(job))
+        return rows.repartition(*partition_columns, f.col(_BUCKET)).drop(_BUCKET)
+    return rows.hint("rebalance", *partition_columns) if partition_columns else rows
+
+
+def _bucket_column(job: StagingJob) -> Column:
+    options = job.files.options
+    keys = job.files.schema.fields_of(options.bucket_keys)
+    count = options.bucket
+    target = to_arrow_schema(keys)
+
+    def bucket_of(*columns: pa.Array) -> pa.Array:
+        arrays = [column.cast(each.type) for column, each in zip(columns, target, strict=True)]
+        return pa.array(buckets_of(pa.table(arrays, names=target.names), keys, count))
+
+    function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[call-overload]
+    result: Column = function(*[f.col(_quoted(key.name)) for key in keys])
+    return result
+
+
+def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _written(job, batches)
+
+    results = rows.mapInArrow(write, _RESULT_SCHEMA).collect()
+    errors = [bytes(row["error"]) for row in results if row["error"] is not None]
+    if errors:
+        error: StorageError = cloudpickle.loads(errors[0])
+        raise error
+    return [decode_message(row["message"]) for row in results if row["message"] is not None]
+
+
+def _written(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
+    """What one task answers: its messages, or the error that stopped it."""
+    writer = StagingWriter(job)
+    try:
+        for batch in batches:
+            writer.write(pa.Table.from_batches([batch]))
+        messages = writer.close()
+    except StorageError as error:
+        writer.abandon()
+        # Raised here it would reach the driver as text; as a result it keeps its kind.
+        return _result([None], [cloudpickle.dumps(error)])
+    return _result([encode_message(each) for each in messages], [None] * len(messages))
+
+
+def _result(messages: list[str | None], errors: list[bytes | None]) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array(messages, pa.string()), pa.array(errors, pa.binary())],
+        names=["message", "error"],
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
