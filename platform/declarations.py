@@ -42,31 +42,30 @@ def _as_text(value: object) -> object:
 
 
 def _as_moment(value: object) -> object:
-    if isinstance(value, dt.datetime):
-        moment = value
-    elif isinstance(value, dt.date):
-        moment = dt.datetime(value.year, value.month, value.day)
-    elif isinstance(value, str):
-        try:
-            moment = dt.datetime.fromisoformat(value if len(value) != 7 else f"{value}-01")
-        except ValueError:
-            raise ValueError(
-                f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00"
-            ) from None
-    else:
-        raise ValueError(f"{value!r} is no date; write for example 2013-01-01")
-    if moment.tzinfo is not None:
-        raise ValueError(f"{value!r} has a time zone; give the zone as `timezone` instead")
-    return moment
+    match value:
+        case dt.datetime(tzinfo=None):
+            return value
+        case dt.datetime():
+            raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)
+        case str():
+            try:
+                # A month alone means its first day.
+                whole = f"{value}-01" if len(value) == len("2013-01") else value
+                return _as_moment(dt.datetime.fromisoformat(whole))
+            except ValueError:
+                pass
+    raise ValueError(f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00")
 
 
 def _as_duration_ms(value: object) -> object:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no duration; write it with a unit, such as 30s, 1h or 7d")
     try:
-        return parse_duration_ms(value)
+        return parse_duration_ms(value if isinstance(value, str) else "")
     except InvalidRequestError:
-        raise ValueError(f"{value!r} is no duration; write for example 30s, 1h or 7d") from None
+        raise ValueError(
+            f"{value!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
+        ) from None
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]
@@ -308,9 +307,7 @@ class TableDeclaration(Declared):
         if self.partitions is None:
             return PartitionScheme((DynamicDimension(columns=self.partition_columns),))
         return PartitionScheme(
-            tuple(
-                _dimension(name, given, columns) for name, given in self.partitions.given.items()
-            )
+            tuple(_dimension(name, given, columns) for name, given in self.partitions.given.items())
         )
 
     @property

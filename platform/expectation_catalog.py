@@ -98,7 +98,7 @@ class ExpectationKind:
     @property
     def looks_at_all_columns(self) -> bool:
         """Whether leaving out columns it does not name would change its answer."""
-        return self.name.startswith("expect_table_column")
+        return self.name.startswith(("expect_table_column", "expect_column_to_exist"))
 
 
 def snake_name(name: str) -> str:

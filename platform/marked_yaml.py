@@ -53,6 +53,7 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
     try:
         while loader.check_node():
             root = loader.get_node()
+            assert root is not None
             reader = _Reader(loader)
             value = reader.read(root, ())
             if value is not None:

@@ -21,8 +21,8 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.values import from_python, to_python
 
-NULL_TOKEN = "%null"
-EMPTY_TOKEN = "%empty"
+NULL_KEY = "%null"
+EMPTY_KEY = "%empty"
 
 # `[ ] ,` part lists of keys in Dagster, `/` and `=` part columns here.
 _RESERVED = frozenset('%|[],/="\\')
@@ -114,14 +114,14 @@ def _encode_value(value: object, column: PartitionColumn) -> str:
     except InvalidRequestError as err:
         raise InvalidPartitionKeyError(f"{column.name}: {err}") from err
     if known is None:
-        return NULL_TOKEN
-    return _escape(value_text(known)) or EMPTY_TOKEN
+        return NULL_KEY
+    return _escape(value_text(known)) or EMPTY_KEY
 
 
 def _decode_value(text: str, column: PartitionColumn) -> object:
-    if text == NULL_TOKEN:
+    if text == NULL_KEY:
         return None
-    plain = "" if text == EMPTY_TOKEN else _unescape(text)
+    plain = "" if text == EMPTY_KEY else _unescape(text)
     try:
         return to_python(from_python(plain, column.type), column.type)
     except InvalidRequestError as err:

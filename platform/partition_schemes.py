@@ -89,12 +89,10 @@ class TimeDimension:
                 raise InvalidPartitionKeyError(
                     f"partition {describe_partition(spec)} is no moment: {each.column.name} is null"
                 )
-            texts.append(
-                value.strftime(each.format) if isinstance(value, dt.date) else str(value)
-            )
+            texts.append(value.strftime(each.format) if isinstance(value, dt.date) else str(value))
             formats.append(each.format)
         try:
-            moment = dt.datetime.strptime(" ".join(texts), " ".join(formats))
+            moment = _read_moment(" ".join(texts), " ".join(formats))
         except ValueError as err:
             raise InvalidPartitionKeyError(
                 f"partition {describe_partition(spec)} is not of the format {' '.join(formats)}"
@@ -126,7 +124,7 @@ class TimeDimension:
 
     def _moment(self, key: str) -> dt.datetime:
         try:
-            return dt.datetime.strptime(key, self.cadence.key_format)
+            return _read_moment(key, self.cadence.key_format)
         except ValueError as err:
             raise InvalidPartitionKeyError(
                 f"{key!r} is no {self.cadence.value} partition key; "
@@ -226,6 +224,11 @@ class PartitionScheme:
             except InvalidRequestError as err:
                 raise InvalidPartitionKeyError(f"{part!r}: {err}") from err
         return {name: found[name] for name in self.column_names}
+
+
+def _read_moment(text: str, layout: str) -> dt.datetime:
+    # Partition values are local moments; which zone they are local to, the dimension says.
+    return dt.datetime.strptime(text, layout)  # noqa: DTZ007
 
 
 def default_formats(cadence: Cadence, columns: Sequence[PartitionColumn]) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Paimon tables: write, read, compact, expire. No Dagster anywhere in it.
 
-    catalog = Catalog.open("./warehouse")
-    table = catalog.create_table("db.orders", SchemaSpec(columns=(...), primary_keys=("id",)))
-    table.write(rows)
-    table.read(columns=["id"])
+catalog = Catalog.open("./warehouse")
+table = catalog.create_table("db.orders", SchemaSpec(columns=(...), primary_keys=("id",)))
+table.write(rows)
+table.read(columns=["id"])
 """
 
 from lakewright.storage.catalog import Catalog

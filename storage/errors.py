@@ -8,7 +8,8 @@
     │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     ├── CommitConflictError        re-plan from the latest snapshot
-    │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, SchemaMoved, RetriesExhausted, StalePlan
+    │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, SchemaMoved, StalePlan,
+    │   └── RetriesExhausted
     ├── CommitOutcomeUnknownError  look for (commit user, commit identifier) before retrying
     ├── CorruptionError            stop, and have a person look
     └── UnavailableError           try later

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,7 +47,8 @@ from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 
-Rows = pa.Table | pa.RecordBatch | Iterator[pa.RecordBatch] | Sequence[pa.Table]
+# A table, a record batch, or any number of them.
+Rows = Any
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,7 @@ class Table:
             commit_identifier=commit_identifier,
         )
 
-    def read_staged(
-        self, staged: StagedWrite, *, columns: Sequence[str] | None = None
-    ) -> pa.Table:
+    def read_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of a staged write, as the table would hold them; deletions are left out."""
         reader = SplitReader(
             self.files.at_schema(staged.schema_id), columns=columns, predicate=None

@@ -5,7 +5,7 @@ Field ids ride along as Parquet field ids in Arrow field metadata and nowhere el
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,9 +137,7 @@ def _from_arrow_type(arrow_type: pa.DataType) -> DataType:
     if pa.types.is_dictionary(arrow_type):
         return _from_arrow_type(arrow_type.value_type)
     if pa.types.is_decimal128(arrow_type):
-        return AtomicType(
-            TypeRoot.DECIMAL, precision=arrow_type.precision, scale=arrow_type.scale
-        )
+        return AtomicType(TypeRoot.DECIMAL, precision=arrow_type.precision, scale=arrow_type.scale)
     if pa.types.is_timestamp(arrow_type):
         root = TypeRoot.TIMESTAMP_LTZ if arrow_type.tz else TypeRoot.TIMESTAMP
         return AtomicType(root, precision=_UNIT_PRECISIONS[arrow_type.unit])
@@ -224,35 +222,37 @@ def _cast(
 
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_null(source) or source.equals(target):
+    """Whether both are of one kind, so that a cast can only fail on a value that does not fit."""
+    if pa.types.is_null(source):
         return True
-    if types.is_dictionary(source):
+    if pa.types.is_dictionary(source):
         return _castable(source.value_type, target)
-    if types.is_nested(target):
-        return source.id == target.id or (types.is_large_list(source) and types.is_list(target))
-    if types.is_integer(target):
-        return types.is_integer(source)
-    if types.is_floating(target):
-        return types.is_integer(source) or types.is_floating(source)
-    if types.is_decimal(target):
-        return types.is_integer(source) or types.is_decimal(source)
-    if types.is_string(target):
-        return types.is_string(source) or types.is_large_string(source) or (
-            types.is_string_view(source)
-        )
-    if types.is_binary(target):
-        return (
-            types.is_binary(source)
-            or types.is_large_binary(source)
-            or types.is_fixed_size_binary(source)
-        )
-    if types.is_timestamp(target):
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         # A moment and a local time are not the same thing, however alike they look.
-        return types.is_timestamp(source) and (source.tz is None) == (target.tz is None)
-    if types.is_date(target):
-        return types.is_date(source)
-    return types.is_time(target) and types.is_time(source)
+        return (source.tz is None) == (target.tz is None)
+    return _kind(target) in _TAKES.get(_kind(source), {_kind(source)})
+
+
+_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
+    ("integer", pa.types.is_integer),
+    ("floating", pa.types.is_floating),
+    ("decimal", pa.types.is_decimal),
+    ("text", lambda each: pa.types.is_string(each) or pa.types.is_large_string(each)),
+    ("text", pa.types.is_string_view),
+    ("bytes", lambda each: pa.types.is_binary(each) or pa.types.is_large_binary(each)),
+    ("bytes", pa.types.is_fixed_size_binary),
+    ("date", pa.types.is_date),
+    ("time", pa.types.is_time),
+    ("list", lambda each: pa.types.is_list(each) or pa.types.is_large_list(each)),
+    ("map", pa.types.is_map),
+    ("struct", pa.types.is_struct),
+)
+# Kinds that values of a kind may become, where it is not only their own.
+_TAKES = {"integer": {"integer", "floating", "decimal"}}
+
+
+def _kind(arrow_type: pa.DataType) -> str:
+    return next((name for name, is_kind in _KINDS if is_kind(arrow_type)), str(arrow_type))
 
 
 def _check_nested_nulls(column: pa.ChunkedArray, field: DataField, table: str) -> None:

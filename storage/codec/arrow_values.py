@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -63,7 +65,9 @@ def _mask(rows: pa.Table, predicate: Predicate, schema: TableSchema) -> pa.Chunk
         case Not(part=part):
             return pc.invert(_mask(rows, part, schema))
         case Leaf():
-            return _leaf_mask(rows.column(predicate.column), predicate, schema.field(predicate.column))
+            return _leaf_mask(
+                rows.column(predicate.column), predicate, schema.field(predicate.column)
+            )
 
 
 _FUNCTIONS = {
@@ -109,7 +113,7 @@ def _with_nan_on_top(
     literal = leaf.literals[0]
     if literal is None:
         return result
-    literal_is_nan = literal != literal
+    literal_is_nan = isinstance(literal, float) and math.isnan(literal)
     nan = pc.is_nan(column)
     match leaf.operator:
         case Operator.EQ:

@@ -159,15 +159,17 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
         return _decode_bytes(row, slot).decode("utf-8")
     if root.is_bytes:
         return _decode_bytes(row, slot)
-    (word,) = struct.unpack_from("<q", row, slot)
+    word: int = struct.unpack_from("<q", row, slot)[0]
     if root is TypeRoot.DECIMAL:
         if data_type.precision <= COMPACT_DECIMAL_PRECISION:
             unscaled = word
         else:
-            unscaled = int.from_bytes(_slice(row, word >> 32, word & 0xFFFFFFFF), "big", signed=True)
+            unscaled = int.from_bytes(
+                _slice(row, word >> 32, word & 0xFFFFFFFF), "big", signed=True
+            )
         return Decimal(unscaled).scaleb(-data_type.scale, _DECIMALS)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION:
-        return int(word) * NANOS_PER_MILLI
+        return word * NANOS_PER_MILLI
     (millis,) = struct.unpack("<q", _slice(row, word >> 32, 8))
     return int(millis) * NANOS_PER_MILLI + (word & 0xFFFFFFFF)
 

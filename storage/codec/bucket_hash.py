@@ -166,9 +166,7 @@ class _Column:
 
 
 def _hash_batch(batch: pa.RecordBatch, keys: Sequence[DataField]) -> np.ndarray:
-    columns = [
-        _Column(batch.column(index), field) for index, field in enumerate(keys)
-    ]
+    columns = [_Column(batch.column(index), field) for index, field in enumerate(keys)]
     fixed_size = null_bits_size(len(keys)) + 8 * len(keys)
     result = np.empty(batch.num_rows, dtype=np.int32)
     order, counts = _group_by_layout(columns, batch.num_rows)

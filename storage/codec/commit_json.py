@@ -41,9 +41,7 @@ def decode_message(text: str) -> CommitMessage:
 
 def _encode_files(files: Iterable[DataFileMeta]) -> str:
     entries = [
-        ManifestEntry(
-            kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=-1, file=file
-        )
+        ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=-1, file=file)
         for file in files
     ]
     if not entries:

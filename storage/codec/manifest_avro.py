@@ -291,9 +291,9 @@ def _names(value: list[str] | None) -> tuple[str, ...] | None:
 
 def _epoch_ms(value: Any) -> int | None:
     """Milliseconds, from the moment that a logical timestamp decodes to."""
-    if value is None or isinstance(value, int):
-        return value
-    return round(value.timestamp() * 1000)
+    if value is None:
+        return None
+    return value if isinstance(value, int) else round(value.timestamp() * 1000)
 
 
 def _meta_to_record(meta: ManifestFileMeta) -> Record:

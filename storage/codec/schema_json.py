@@ -71,7 +71,9 @@ def decode_schema(data: bytes, *, name: str) -> TableSchema:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InvalidSchema):
-            raise UnsupportedError(f"{name} holds a type that is not implemented: {error}") from error
+            raise UnsupportedError(
+                f"{name} holds a type that is not implemented: {error}"
+            ) from error
         raise CorruptionError(f"{name} is no schema: {error!r}") from error
 
 

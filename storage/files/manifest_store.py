@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.codec.manifest_avro import (
     decode_index_manifest,
     decode_manifest,
@@ -12,7 +13,6 @@ from lakewright.storage.codec.manifest_avro import (
     encode_manifest,
     encode_manifest_list,
 )
-from lakewright.storage.codec.statistics import partition_stats
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import CorruptionError, FileMissing
 from lakewright.storage.files.paths import TablePaths
@@ -84,9 +84,7 @@ class ManifestStore:
             max_level=max(levels),
         )
 
-    def write_list(
-        self, metas: Iterable[ManifestFileMeta], *, compression: str
-    ) -> tuple[str, int]:
+    def write_list(self, metas: Iterable[ManifestFileMeta], *, compression: str) -> tuple[str, int]:
         """Write a manifest list; its name and size in bytes."""
         name = f"manifest-list-{self.env.new_id()}-0"
         data = encode_manifest_list(metas, compression=compression)

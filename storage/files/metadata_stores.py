@@ -190,9 +190,7 @@ class ReferenceStore:
         """Paths of every branch, by its name."""
         names = self.fs.list_subdirs(self.paths.branch_dir)
         return {
-            name.removeprefix("branch-"): replace(
-                self.paths, branch=name.removeprefix("branch-")
-            )
+            name.removeprefix("branch-"): replace(self.paths, branch=name.removeprefix("branch-"))
             for name in names
             if name.startswith("branch-")
         }

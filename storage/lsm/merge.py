@@ -45,11 +45,10 @@ def _orderable(column: pa.ChunkedArray) -> pa.Array | np.ndarray:
     integers that order alike, with -0.0 below 0.0 and NaN on top.
     """
     if pa.types.is_floating(column.type):
-        bits = np.dtype(np.int64 if column.type.bit_width == 64 else np.int32)
-        values = column.to_numpy()
-        values = np.where(np.isnan(values), np.nan, values).astype(f"f{bits.itemsize}")
-        raw = values.view(bits)
-        ordered: np.ndarray = np.where(raw < 0, raw ^ np.iinfo(bits).max, raw)
+        # A float widened to a double keeps its value and order.
+        values = column.to_numpy().astype(np.float64)
+        raw = np.where(np.isnan(values), np.nan, values).view(np.int64)
+        ordered: np.ndarray = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
         return ordered
     if pa.types.is_integer(column.type):
         return column.to_numpy()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.values import Value, order_key
@@ -42,28 +43,28 @@ def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[S
     ]
     keyed.sort(key=lambda each: each[:2])
     sections: list[Section] = []
-    current: list[tuple[tuple[object, ...], tuple[object, ...], DataFileMeta]] = []
-    bound: tuple[object, ...] | None = None
+    current: list[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]] = []
+    bound: tuple[Any, ...] | None = None
     for low, high, file in keyed:
         # Equal bounds overlap too: both files could hold that key.
-        if bound is not None and low > bound:  # type: ignore[operator]
+        if bound is not None and low > bound:
             sections.append(_arranged(current))
             current, bound = [], None
         current.append((low, high, file))
-        bound = high if bound is None or high > bound else bound  # type: ignore[operator]
+        bound = high if bound is None or high > bound else bound
     if current:
         sections.append(_arranged(current))
     return tuple(sections)
 
 
 def _arranged(
-    keyed: Sequence[tuple[tuple[object, ...], tuple[object, ...], DataFileMeta]],
+    keyed: Sequence[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]],
 ) -> Section:
     runs: list[list[DataFileMeta]] = []
-    ends: list[tuple[object, ...]] = []
+    ends: list[tuple[Any, ...]] = []
     for low, high, file in keyed:
         for index, end in enumerate(ends):
-            if low > end:  # type: ignore[operator]
+            if low > end:
                 runs[index].append(file)
                 ends[index] = high
                 break
@@ -73,7 +74,7 @@ def _arranged(
     return Section(tuple(tuple(run) for run in runs))
 
 
-def _sortable(key: Key) -> tuple[object, ...]:
+def _sortable(key: Key) -> tuple[Any, ...]:
     # Keys hold no nulls, so their values compare among each other.
     return tuple(order_key(value) for value in key)
 

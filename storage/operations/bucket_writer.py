@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_schema
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import encode_row
-from lakewright.storage.codec.statistics import FULL, StatsCollector
+from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.data_files import PARQUET_SUFFIX, ParquetFileWriter
 from lakewright.storage.files.table_files import TableFiles
@@ -255,10 +255,7 @@ def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:
 
 def key_value_table(files: TableFiles, rows: pa.Table, sequence: pa.Array) -> pa.Table:
     """Rows of a primary-key table as its data files hold them."""
-    columns: list[object] = [
-        rows.column(name) for name in files.schema.trimmed_primary_keys
-    ]
+    columns: list[object] = [rows.column(name) for name in files.schema.trimmed_primary_keys]
     columns += [sequence, rows.column(VALUE_KIND)]
     columns += [rows.column(name) for name in files.schema.field_names]
     return pa.table(columns, schema=file_schema(files))
-

@@ -312,9 +312,7 @@ def _write_manifests(
         compression=options.manifest_compression,
     )
     written.append(delta_manifest.file_name)
-    delta, delta_size = store.write_list(
-        [delta_manifest], compression=options.manifest_compression
-    )
+    delta, delta_size = store.write_list([delta_manifest], compression=options.manifest_compression)
     written.append(delta)
     delta_rows = sum(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count

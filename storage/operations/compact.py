@@ -185,18 +185,18 @@ def plan_compact(
             skipped.append(
                 SkippedBucket(partition=spec, bucket=bucket, files=len(metas), reason=reason)
             )
-        for unit in chosen:
-            tasks.append(
-                CompactionTask(
-                    partition=spec,
-                    bucket=bucket,
-                    files=tuple(file.file_name for file in unit),
-                    file_sizes=tuple(file.file_size for file in unit),
-                    rows=sum(file.row_count for file in unit),
-                    output_level=files.options.max_level if files.schema.has_primary_key else 0,
-                    reason=reason,
-                )
+        tasks += [
+            CompactionTask(
+                partition=spec,
+                bucket=bucket,
+                files=tuple(file.file_name for file in unit),
+                file_sizes=tuple(file.file_size for file in unit),
+                rows=sum(file.row_count for file in unit),
+                output_level=files.options.max_level if files.schema.has_primary_key else 0,
+                reason=reason,
             )
+            for unit in chosen
+        ]
     return CompactionPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -205,12 +205,8 @@ def plan_compact(
     )
 
 
-def _is_wanted(
-    files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]
-) -> bool:
-    values = dict(
-        zip(files.schema.partition_keys, files.partition_values(partition), strict=True)
-    )
+def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
+    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
     return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
 
 
@@ -219,9 +215,7 @@ def _pick_append(
 ) -> tuple[list[tuple[DataFileMeta, ...]], str]:
     needed = 2 if full else min_files or files.options.compaction_min_file_num
     target = files.options.target_file_size
-    pack = (
-        pack_neighbours if files.options.bucket_mode is BucketMode.FIXED else pack_small_files
-    )
+    pack = pack_neighbours if files.options.bucket_mode is BucketMode.FIXED else pack_small_files
     ordered = sorted(metas, key=lambda file: (file.creation_time or 0, file.file_name))
     groups = pack(ordered, target_bytes=target, min_files=needed)
     if groups:
@@ -281,9 +275,7 @@ def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> Comp
     run_id = files.env.new_id()
     try:
         messages = engine.map(partial(rewrite_bucket, files, run_id), units)
-        result, lost = commit_compaction(
-            files, messages, user=run_id, base_snapshot_id=snapshot.id
-        )
+        result, lost = commit_compaction(files, messages, user=run_id, base_snapshot_id=snapshot.id)
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
@@ -321,9 +313,7 @@ def _result(
     )
 
 
-def _live_units(
-    files: TableFiles, plan: CompactionPlan, snapshot: Snapshot | None
-) -> list[_Unit]:
+def _live_units(files: TableFiles, plan: CompactionPlan, snapshot: Snapshot | None) -> list[_Unit]:
     live = {
         (entry.partition, entry.bucket, entry.file.file_name): entry
         for entry in live_entries(files, snapshot)

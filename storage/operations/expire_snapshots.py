@@ -142,14 +142,10 @@ def _check_retention(retention: Retention, table: str) -> None:
 
 
 def _nothing(files: TableFiles, end: int | None, *reasons: str) -> ExpirePlan:
-    return ExpirePlan(
-        table=files.name, snapshot_ids=(), end_id=end, files=(), reasons=reasons
-    )
+    return ExpirePlan(table=files.name, snapshot_ids=(), end_id=end, files=(), reasons=reasons)
 
 
-def _end_of_range(
-    files: TableFiles, ids: list[int], retention: Retention
-) -> tuple[int, list[str]]:
+def _end_of_range(files: TableFiles, ids: list[int], retention: Retention) -> tuple[int, list[str]]:
     """The first snapshot that stays, and why it is that one."""
     earliest, latest = ids[0], ids[-1]
     first = max(latest - retention.retain_max + 1, earliest)
@@ -177,9 +173,7 @@ def _end_of_range(
     return end, reasons
 
 
-def _files_of_range(
-    files: TableFiles, expired: list[Snapshot], end: int
-) -> list[ExpiredFile]:
+def _files_of_range(files: TableFiles, expired: list[Snapshot], end: int) -> list[ExpiredFile]:
     survivors = _snapshots_from(files, end)
     roots = [(files, survivors[0]), *_referenced(files)]
     kept_data = {path for table, root in roots for path in _state_paths(table, root)}
@@ -230,14 +224,10 @@ def _state_paths(files: TableFiles, snapshot: Snapshot) -> set[str]:
     return {path for entry in live_entries(seen, snapshot) for path in seen.entry_paths(entry)}
 
 
-def _delta_paths(
-    files: TableFiles, snapshot: Snapshot, kind: FileKind
-) -> list[tuple[str, int]]:
+def _delta_paths(files: TableFiles, snapshot: Snapshot, kind: FileKind) -> list[tuple[str, int]]:
     """Paths that a snapshot's delta added, or removed for good; with their sizes in bytes."""
     seen = files.at_schema(snapshot.schema_id)
-    entries = list(
-        files.manifests.entries(files.manifests.read_list(snapshot.delta_manifest_list))
-    )
+    entries = list(files.manifests.entries(files.manifests.read_list(snapshot.delta_manifest_list)))
     # Moving a file to another level removes and adds the same file.
     added = {path for e in entries if e.kind is FileKind.ADD for path in seen.entry_paths(e)}
     return [
@@ -305,7 +295,9 @@ def _check_current(files: TableFiles, plan: ExpirePlan) -> None:
             table=files.name,
         )
     present = [files.snapshots.read(each) for each in plan.snapshot_ids if each in ids]
-    fresh = {file.path for file in _files_of_range(files, present, plan.end_id)} if present else set()
+    fresh = (
+        {file.path for file in _files_of_range(files, present, plan.end_id)} if present else set()
+    )
     still_used = [file.path for file in plan.files if file.path not in fresh]
     if still_used:
         raise StalePlan(

@@ -18,7 +18,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
-from lakewright.storage.codec.statistics import file_bounds, stats_bounds
+from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
@@ -292,7 +292,7 @@ class _FilePruner:
         return may_match(self._predicate, self._bounds_now(file))
 
     def _bounds_now(self, file: DataFileMeta) -> Mapping[str, Bounds]:
-        """The file's bounds by the names of the schema read with; columns retyped since are left out."""
+        """Bounds by the names of the schema read with; columns retyped since are left out."""
         written_with = self._schemas.get(file.schema_id)
         if written_with is None:
             written_with = self._files.schemas.read(file.schema_id)

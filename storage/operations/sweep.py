@@ -13,5 +13,7 @@ def sweep(files: TableFiles, write_id: str) -> int:
     no commit has published.
     """
     prefix = f"{files.options.data_file_prefix}{write_id}"
-    found = [each.path for each in files.fs.list_tree(files.paths.root) if each.name.startswith(prefix)]
+    found = [
+        each.path for each in files.fs.list_tree(files.paths.root) if each.name.startswith(prefix)
+    ]
     return delete_files(files.fs, found)

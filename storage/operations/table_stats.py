@@ -48,9 +48,7 @@ def partition_stats(
     by_partition: dict[bytes, list[tuple[int, list[ManifestEntry]]]] = {}
     for (partition, bucket), group in grouped_by_bucket(entries).items():
         by_partition.setdefault(partition, []).append((bucket, group))
-    result = [
-        _partition(files, partition, groups) for partition, groups in by_partition.items()
-    ]
+    result = [_partition(files, partition, groups) for partition, groups in by_partition.items()]
     return tuple(sorted(result, key=_in_order))
 
 

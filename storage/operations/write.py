@@ -238,8 +238,8 @@ class StagingWriter:
         files = self._files
         codes = np.zeros(rows.num_rows, dtype=np.int64)
         for each in files.schema.partition_fields:
-            encoded = rows.column(each.name).combine_chunks().dictionary_encode(
-                null_encoding="encode"
+            encoded = (
+                rows.column(each.name).combine_chunks().dictionary_encode(null_encoding="encode")
             )
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
             # Codes stay small, however many partition columns there are.
@@ -370,8 +370,11 @@ def _partition_writes(
 
 def abort_staged(files: TableFiles, messages: Sequence[CommitMessage]) -> int:
     """Delete the files of messages that will never be committed; how many there were."""
-    paths = []
-    for message in messages:
-        for file in (*message.new_files, *message.compact_after):
-            paths.append(files.data_file_path(message.partition, message.bucket, file))
-    return delete_files(files.fs, paths)
+    return delete_files(
+        files.fs,
+        [
+            files.data_file_path(message.partition, message.bucket, file)
+            for message in messages
+            for file in (*message.new_files, *message.compact_after)
+        ],
+    )

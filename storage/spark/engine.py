@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from lakewright.storage.errors import StorageError
+from lakewright.storage.spark.pickling import dumps, loads
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ class SparkEngine:
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         if not tasks:
             return []
-        payloads = [cloudpickle.dumps((function, task)) for task in tasks]
+        payloads = [dumps((function, task)) for task in tasks]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -40,9 +40,7 @@ class SparkEngine:
 
         count = len(tasks)
         rows = self.spark.range(0, count, 1, count).mapInArrow(run, _RESULT_SCHEMA).collect()
-        results: dict[int, Any] = {
-            row["id"]: cloudpickle.loads(bytes(row["result"])) for row in rows
-        }
+        results: dict[int, Any] = {row["id"]: loads(bytes(row["result"])) for row in rows}
         for index in range(count):
             if isinstance(results[index], StorageError):
                 raise results[index]
@@ -50,14 +48,13 @@ class SparkEngine:
 
 
 def _run_one(payload: bytes) -> bytes:
-    function, task = cloudpickle.loads(payload)
+    function, task = loads(payload)
     try:
         result = function(task)
     except StorageError as error:
         # Raised here it would reach the driver as text; as a result it keeps its kind.
         result = error
-    pickled: bytes = cloudpickle.dumps(result)
-    return pickled
+    return dumps(result)
 
 
 def _result_batch(index: int, result: bytes) -> pa.RecordBatch:

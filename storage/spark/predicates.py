@@ -9,11 +9,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.spark.spark_types import to_spark_type
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value
-from lakewright.storage.spark.types import to_spark_type
 
 
 def to_spark_filter(predicate: Predicate, schema: TableSchema) -> Column:

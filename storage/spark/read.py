@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
-from itertools import groupby
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakewright.storage.errors import UnsupportedError
@@ -22,7 +22,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.spark.predicates import to_spark_filter
-from lakewright.storage.spark.types import reads_natively, to_spark_schema
+from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
 from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.predicate import Predicate, columns_of
@@ -114,12 +114,10 @@ def _divide(
         if split.merge or not understood:
             other.append(split)
             continue
-        current = reader.files.schema.id
-        for is_current, group in groupby(split.files, lambda file: file.schema_id == current):
-            part = DataSplit(
-                partition=split.partition, bucket=split.bucket, files=tuple(group), merge=False
-            )
-            (native if is_current else other).append(part)
+        current = [file for file in split.files if file.schema_id == reader.files.schema.id]
+        older = [file for file in split.files if file.schema_id != reader.files.schema.id]
+        native += [replace(split, files=tuple(current))] if current else []
+        other += [replace(split, files=tuple(older))] if older else []
     return native, other
 
 
@@ -188,5 +186,5 @@ def _in_micros(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type
 
 
-def _quoted(name: str) -> object:
+def _quoted(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
@@ -28,6 +27,7 @@ from lakewright.storage.operations.write import (
     StagingWriter,
     staged_write,
 )
+from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.options import BucketMode
@@ -102,7 +102,7 @@ def _bucket_column(job: StagingJob) -> Column:
         arrays = [column.cast(each.type) for column, each in zip(columns, target, strict=True)]
         return pa.array(buckets_of(pa.table(arrays, names=target.names), keys, count))
 
-    function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[call-overload]
+    function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[attr-defined]
     result: Column = function(*[f.col(_quoted(key.name)) for key in keys])
     return result
 
@@ -114,7 +114,7 @@ def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
     results = rows.mapInArrow(write, _RESULT_SCHEMA).collect()
     errors = [bytes(row["error"]) for row in results if row["error"] is not None]
     if errors:
-        error: StorageError = cloudpickle.loads(errors[0])
+        error: StorageError = loads(errors[0])
         raise error
     return [decode_message(row["message"]) for row in results if row["message"] is not None]
 
@@ -129,7 +129,7 @@ def _written(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> pa.RecordBat
     except StorageError as error:
         writer.abandon()
         # Raised here it would reach the driver as text; as a result it keeps its kind.
-        return _result([None], [cloudpickle.dumps(error)])
+        return _result([None], [dumps(error)])
     return _result([encode_message(each) for each in messages], [None] * len(messages))
 
 

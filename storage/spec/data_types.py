@@ -192,7 +192,7 @@ def _atomic_name(data_type: AtomicType) -> str:
         case TypeRoot.TIMESTAMP_LTZ:
             return f"TIMESTAMP({data_type.precision}) WITH LOCAL TIME ZONE"
         case root:
-            return root.value
+            return str(root.value)
 
 
 # --- reading ---------------------------------------------------------------------------------

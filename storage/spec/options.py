@@ -279,9 +279,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         num_sorted_run_compaction_trigger=trigger,
         num_levels=reader.integer("num-levels", trigger + 1, minimum=2),
         snapshot_num_retained_min=reader.integer("snapshot.num-retained.min", 10, minimum=1),
-        snapshot_num_retained_max=reader.integer(
-            "snapshot.num-retained.max", 2**31 - 1, minimum=1
-        ),
+        snapshot_num_retained_max=reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1),
         snapshot_time_retained_ms=reader.duration_ms("snapshot.time-retained", 3_600_000),
         snapshot_expire_limit=reader.integer("snapshot.expire.limit", 50, minimum=1),
         snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories", False),

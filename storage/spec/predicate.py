@@ -109,9 +109,7 @@ def conjunction(parts: tuple[Predicate, ...]) -> Predicate | None:
 
 def only_on(predicate: Predicate | None, columns: frozenset[str]) -> Predicate | None:
     """The conjuncts that look at `columns` alone: a weaker filter that prunes safely."""
-    return conjunction(
-        tuple(part for part in conjuncts(predicate) if columns_of(part) <= columns)
-    )
+    return conjunction(tuple(part for part in conjuncts(predicate) if columns_of(part) <= columns))
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, Bounds]) -> bool:
@@ -225,6 +223,6 @@ def _leaf_matches(leaf: Leaf, value: Value) -> bool | None:
         assert isinstance(value, str) and isinstance(literal, str)
         return value.startswith(literal)
     if leaf.operator is Operator.NE:
-        return comparison_key(value) != comparison_key(literal)
+        return bool(comparison_key(value) != comparison_key(literal))
     key = comparison_key(value)
-    return _COMPARISONS[leaf.operator](comparison_key(literal), key, key)
+    return bool(_COMPARISONS[leaf.operator](comparison_key(literal), key, key))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from decimal import Context, Decimal, InvalidOperation
+from typing import Any
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import INTEGER_BITS, AtomicType, DataType, TypeRoot
@@ -161,7 +162,7 @@ def _nanoseconds(value: object, data_type: AtomicType) -> int:
     return micros * NANOS_PER_MICRO
 
 
-def order_key(value: Value) -> object:
+def order_key(value: Value) -> Any:
     """A key that sorts like the format compares: NaN above all numbers, -0.0 below 0.0."""
     if isinstance(value, float):
         if math.isnan(value):
@@ -170,7 +171,7 @@ def order_key(value: Value) -> object:
     return value
 
 
-def comparison_key(value: Value) -> object:
+def comparison_key(value: Value) -> Any:
     """A key that compares like SQL: NaN above all numbers and equal to itself, -0.0 = 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)

@@ -1,1 +1,1 @@
-"""Real Paimon clients, each in an environment of its own, as the judges of what Lakewright writes."""
+"""Real Paimon clients, each in an environment of its own, that judge what Lakewright writes."""

@@ -1,5 +1,7 @@
 """Arrow columns from and to canonical values, for the clients that speak Arrow."""
 
+# mypy: disable-error-code="import-untyped"
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +20,10 @@ def arrow_table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Tabl
     unknown = {name for row in rows for name in row} - set(schema.names)
     if unknown:
         raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
-    columns = [pa.array([to_arrow(row.get(field.name), field.type) for row in rows], field.type) for field in schema]
+    columns = [
+        pa.array([to_arrow(row.get(field.name), field.type) for row in rows], field.type)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -47,7 +52,10 @@ def to_arrow(value: Any, arrow_type: pa.DataType) -> Any:
     if pa.types.is_list(arrow_type):
         return [to_arrow(item, arrow_type.value_type) for item in value]
     if pa.types.is_map(arrow_type):
-        return [(to_arrow(key, arrow_type.key_type), to_arrow(item, arrow_type.item_type)) for key, item in value]
+        return [
+            (to_arrow(key, arrow_type.key_type), to_arrow(item, arrow_type.item_type))
+            for key, item in value
+        ]
     if pa.types.is_struct(arrow_type):
         return {field.name: to_arrow(value.get(field.name), field.type) for field in arrow_type}
     return value
@@ -55,10 +63,12 @@ def to_arrow(value: Any, arrow_type: pa.DataType) -> Any:
 
 def canonical_rows(table: pa.Table) -> list[dict[str, Any]]:
     columns = [[from_arrow(scalar) for scalar in column] for column in table.columns]
-    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return [
+        dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)
+    ]
 
 
-def from_arrow(scalar: pa.Scalar) -> Any:
+def from_arrow(scalar: Any) -> Any:
     """The canonical value of one Arrow scalar."""
     arrow_type = scalar.type
     if not scalar.is_valid:
@@ -78,7 +88,9 @@ def from_arrow(scalar: pa.Scalar) -> Any:
         precision = 9 if arrow_type.unit == "ns" else 6
         return canonical.timestamp_text(millis, nanos, precision, arrow_type.tz is not None)
     if pa.types.is_map(arrow_type):
-        return canonical.map_value((from_arrow(entry["key"]), from_arrow(entry["value"])) for entry in scalar.values)
+        return canonical.map_value(
+            (from_arrow(entry["key"]), from_arrow(entry["value"])) for entry in scalar.values
+        )
     if pa.types.is_list(arrow_type):
         return [from_arrow(item) for item in scalar.values]
     if pa.types.is_struct(arrow_type):

@@ -47,7 +47,9 @@ def decode_rows(data: bytes, row_type: ValueType) -> Iterator[dict[str, Any]]:
 def decode_row(data: bytes, start: int, row_type: ValueType) -> dict[str, Any]:
     slots = start + (len(row_type.fields) + 63 + 8) // 64 * 8
     return {
-        name: None if is_set(data, start, index + 8) else decode_value(data, start, slots + 8 * index, value_type)
+        name: None
+        if is_set(data, start, index + 8)
+        else decode_value(data, start, slots + 8 * index, value_type)
         for index, (name, value_type) in enumerate(row_type.fields)
     }
 
@@ -57,13 +59,16 @@ def decode_array(data: bytes, start: int, element: ValueType) -> list[Any]:
     slots = start + 4 + (count + 31) // 32 * 4
     width = struct.calcsize(FIXED[element.root]) if element.root in FIXED else 8
     return [
-        None if is_set(data, start + 4, index) else decode_value(data, start, slots + width * index, element)
+        None
+        if is_set(data, start + 4, index)
+        else decode_value(data, start, slots + width * index, element)
         for index in range(count)
     ]
 
 
 def decode_map(data: bytes, start: int, map_type: ValueType) -> list[list[Any]]:
-    assert map_type.key is not None and map_type.element is not None
+    assert map_type.key is not None
+    assert map_type.element is not None
     (key_size,) = struct.unpack_from("<i", data, start)
     keys = decode_array(data, start + 4, map_type.key)
     values = decode_array(data, start + 4 + key_size, map_type.element)
@@ -91,14 +96,18 @@ def decode_value(data: bytes, base: int, slot: int, value_type: ValueType) -> An
     if (zoned or root == "TIMESTAMP") and value_type.precision <= COMPACT_TIMESTAMP:
         return timestamp_text(word, 0, value_type.precision, zoned)
     inline = root in TEXT | BYTES and data[slot + 7] & 0x80
-    start, size = (slot, data[slot + 7] & 0x7F) if inline else (base + (word >> 32), word & 0xFFFFFFFF)
+    start, size = (
+        (slot, data[slot + 7] & 0x7F) if inline else (base + (word >> 32), word & 0xFFFFFFFF)
+    )
     if root in TEXT:
         return data[start : start + size].decode()
     if root in BYTES:
         return data[start : start + size].hex()
     match root:
         case "DECIMAL":
-            return decimal_text(int.from_bytes(data[start : start + size], "big", signed=True), value_type.scale)
+            return decimal_text(
+                int.from_bytes(data[start : start + size], "big", signed=True), value_type.scale
+            )
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             (millis,) = struct.unpack_from("<q", data, start)
             return timestamp_text(millis, size, value_type.precision, zoned)

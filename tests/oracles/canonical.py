@@ -50,9 +50,13 @@ def parse_type(declared: str | Mapping[str, Any]) -> ValueType:
         case "MULTISET":
             return ValueType("MAP", key=parse_type(declared["element"]), element=ValueType("INT"))
         case "MAP":
-            return ValueType(root, key=parse_type(declared["key"]), element=parse_type(declared["value"]))
+            return ValueType(
+                root, key=parse_type(declared["key"]), element=parse_type(declared["value"])
+            )
         case "ROW":
-            fields = tuple((field["name"], parse_type(field["type"])) for field in declared["fields"])
+            fields = tuple(
+                (field["name"], parse_type(field["type"])) for field in declared["fields"]
+            )
             return ValueType(root, fields=fields)
         case _:
             return parse_atomic_type(root)
@@ -85,7 +89,9 @@ def parse_time(text: str) -> int:
     """Milliseconds of the day."""
     hours, minutes, seconds = text.split(":")
     whole, _, fraction = seconds.partition(".")
-    return (int(hours) * 3600 + int(minutes) * 60 + int(whole)) * 1000 + int(fraction.ljust(3, "0")[:3])
+    return (int(hours) * 3600 + int(minutes) * 60 + int(whole)) * 1000 + int(
+        fraction.ljust(3, "0")[:3]
+    )
 
 
 def timestamp_text(millis: int, nanos_of_milli: int, precision: int, zoned: bool) -> str:
@@ -102,7 +108,12 @@ def parse_timestamp(text: str) -> tuple[int, int]:
     whole, _, fraction = text.removesuffix("Z").partition(".")
     moment = datetime.fromisoformat(whole)
     nanos = int(fraction.ljust(9, "0")[:9])
-    seconds = (moment.date() - EPOCH).days * 86_400 + moment.hour * 3600 + moment.minute * 60 + moment.second
+    seconds = (
+        (moment.date() - EPOCH).days * 86_400
+        + moment.hour * 3600
+        + moment.minute * 60
+        + moment.second
+    )
     return seconds * 1000 + nanos // 1_000_000, nanos % 1_000_000
 
 

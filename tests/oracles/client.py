@@ -28,7 +28,8 @@ Row = dict[str, Any]
 DataType = str | Mapping[str, Any]
 Fields = Mapping[str, DataType]
 RowKind = Literal["+I", "-U", "+U", "-D"]
-# A column, an operator (= != < <= > >=) and a canonical value; or a column and "is null" or "is not null".
+# A column, an operator (= != < <= > >=) and a canonical value,
+# or a column and "is null" or "is not null".
 Condition = tuple[str, str, Any] | tuple[str, str]
 Overwrite = Literal["dynamic", "table"] | Mapping[str, str]
 
@@ -58,7 +59,9 @@ class BinaryRow:
 class Oracle:
     """A client that can read tables."""
 
-    def __init__(self, name: str, command: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         self.name = name
         self._command = tuple(command)
         self._timeout_seconds = timeout_seconds
@@ -76,9 +79,10 @@ class Oracle:
         where: Sequence[Condition] = (),
         options: Mapping[str, str] | None = None,
     ) -> list[Row]:
-        """Rows merged by primary key, in no promised order; of all conditions, where the client must prune by them.
+        """Rows merged by primary key, in no promised order.
 
-        `options` are dynamic table options. System tables ("database.table$files") are tables too.
+        `where` keeps the rows that meet every condition: the client prunes by them too.
+        `options` are dynamic table options. System tables are read as "database.table$files".
         """
         return list(
             self._call(
@@ -97,7 +101,7 @@ class Oracle:
         process, self._process = self._process, None
         if process is None:
             return
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
         try:
             process.stdin.close()
             process.wait(timeout=10)
@@ -111,7 +115,10 @@ class Oracle:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -122,11 +129,15 @@ class Oracle:
         process = self._process or self._start()
         assert process.stdin is not None
         try:
-            process.stdin.write(json.dumps({"command": command, **arguments}, allow_nan=False) + "\n")
+            process.stdin.write(
+                json.dumps({"command": command, **arguments}, allow_nan=False) + "\n"
+            )
             process.stdin.flush()
             line = self._answers.get(timeout=self._timeout_seconds)
         except queue.Empty:
-            raise self._dead(command, "timeout", f"no answer in {self._timeout_seconds:.0f} s") from None
+            raise self._dead(
+                command, "timeout", f"no answer in {self._timeout_seconds:.0f} s"
+            ) from None
         except BrokenPipeError:
             line = None
         if line is None:
@@ -148,7 +159,9 @@ class Oracle:
             encoding="utf-8",
             # The drivers are modules of this package, imported from the directory above it.
             cwd=HERE.parent,
-            env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            env={
+                name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+            },
         )
         self._process = process
         threading.Thread(target=pump, args=(process, self._answers), daemon=True).start()
@@ -158,7 +171,9 @@ class Oracle:
         """The error for a process that is lost, which is ended here."""
         process, stderr = self._process, self._stderr
         self._process = None
-        assert process is not None and process.stdin is not None and stderr is not None
+        assert process is not None
+        assert process.stdin is not None
+        assert stderr is not None
         if kind == "timeout":
             process.kill()
         else:
@@ -172,7 +187,9 @@ class Oracle:
         stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_TAIL_BYTES))
         tail = stderr.read().decode(errors="replace").strip()
         stderr.close()
-        return OracleError(self.name, command, kind, f"{message}, exit code {code}; its last words:\n{tail}")
+        return OracleError(
+            self.name, command, kind, f"{message}, exit code {code}; its last words:\n{tail}"
+        )
 
 
 class WritingOracle(Oracle):
@@ -206,8 +223,9 @@ class WritingOracle(Oracle):
     def alter(self, warehouse: str | Path, table: str, *changes: Mapping[str, Any]) -> None:
         """Apply schema changes in one commit.
 
-        A change is {"add_column": name, "type": t}, {"drop_column": name}, {"rename_column": name, "to": new},
-        {"update_type": name, "type": t}, {"set_option": key, "value": v} or {"remove_option": key}.
+        A change is {"add_column": name, "type": t}, {"drop_column": name},
+        {"rename_column": name, "to": new}, {"update_type": name, "type": t},
+        {"set_option": key, "value": v} or {"remove_option": key}.
         """
         self._call("alter", warehouse, table, changes=list(changes))
 
@@ -225,8 +243,9 @@ class WritingOracle(Oracle):
     ) -> int | None:
         """Write `rows` in one commit; the id of the latest snapshot after it.
 
-        `overwrite` replaces the partitions met in `rows` ("dynamic"), the whole table ("table") or one static
-        partition. Columns that a row lacks are null. A commit user or identifier makes it a streaming commit.
+        `overwrite` replaces the partitions met in `rows` ("dynamic"), the whole table ("table")
+        or one static partition. Columns that a row lacks are null. A commit user or identifier
+        makes it a streaming commit.
         """
         written = self._call(
             "write",
@@ -242,10 +261,12 @@ class WritingOracle(Oracle):
         return None if written is None else int(written)
 
     def snapshots(self, warehouse: str | Path, table: str) -> list[dict[str, Any]]:
-        """The snapshots as the client parsed them, oldest first, under the names of the snapshot file."""
+        """The snapshots as the client parsed them, oldest first, by the names of the format."""
         return list(self._call("snapshots", warehouse, table))
 
-    def create_tag(self, warehouse: str | Path, table: str, tag: str, *, snapshot: int | None = None) -> None:
+    def create_tag(
+        self, warehouse: str | Path, table: str, tag: str, *, snapshot: int | None = None
+    ) -> None:
         self._call("create_tag", warehouse, table, tag=tag, snapshot=snapshot)
 
     def delete_tag(self, warehouse: str | Path, table: str, tag: str) -> None:
@@ -255,7 +276,9 @@ class WritingOracle(Oracle):
         """Roll back to a snapshot id, or to a tag by its name."""
         self._call("rollback_to", warehouse, table, target=target)
 
-    def create_branch(self, warehouse: str | Path, table: str, branch: str, *, tag: str | None = None) -> None:
+    def create_branch(
+        self, warehouse: str | Path, table: str, branch: str, *, tag: str | None = None
+    ) -> None:
         """Branch off from `tag`, or an empty branch. Its table is "database.table$branch_NAME"."""
         self._call("create_branch", warehouse, table, branch=branch, tag=tag)
 
@@ -277,7 +300,7 @@ class JavaOracle(WritingOracle):
         partition: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Compact every bucket fully, of one partition if given; the id of the latest snapshot after it."""
+        """Compact every bucket fully, of one partition if given; the id of the latest snapshot."""
         latest = self._call(
             "compact",
             warehouse,
@@ -311,8 +334,10 @@ class JavaOracle(WritingOracle):
             )
         )
 
-    def remove_orphan_files(self, warehouse: str | Path, table: str, *, older_than: str) -> list[str]:
-        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; the paths deleted."""
+    def remove_orphan_files(
+        self, warehouse: str | Path, table: str, *, older_than: str
+    ) -> list[str]:
+        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; which."""
         return list(self._call("remove_orphan_files", warehouse, table, older_than=older_than))
 
     def binary_row(self, types: Sequence[DataType], values: Sequence[Any]) -> BinaryRow:
@@ -326,11 +351,13 @@ def start_pypaimon(
 ) -> WritingOracle:
     """pypaimon from the environment at `venv_dir`.
 
-    As released it cannot read a manifest that Java 0.9 wrote or merged. `read_java_0_9` mends that one line, so that
-    pypaimon can still judge tables which the Java oracle maintained.
+    As released it cannot read a manifest that Java 0.9 wrote or merged. `read_java_0_9` mends that
+    one line, so that pypaimon can still judge tables which the Java oracle maintained.
     """
     flags = ("--read-java-0.9",) if read_java_0_9 else ()
-    return WritingOracle("pypaimon", (*driver(venv_dir, "pypaimon_driver"), *flags), timeout_seconds)
+    return WritingOracle(
+        "pypaimon", (*driver(venv_dir, "pypaimon_driver"), *flags), timeout_seconds
+    )
 
 
 def start_rust(venv_dir: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> Oracle:
@@ -341,7 +368,7 @@ def start_rust(venv_dir: Path, *, timeout_seconds: float = TIMEOUT_SECONDS) -> O
 def start_java(
     venv_dir: Path, *, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> JavaOracle:
-    """Java Paimon from the environment at `venv_dir`, with the Hadoop client of the installed pyspark."""
+    """Java Paimon from the environment at `venv_dir`, with the Hadoop client of pyspark."""
     jars = hadoop_jars or pyspark_jars()
     return JavaOracle("java", (*driver(venv_dir, "java_driver"), str(jars)), timeout_seconds)
 
@@ -350,7 +377,9 @@ def driver(venv_dir: Path, module: str) -> tuple[str, ...]:
     # Not resolved: a virtual environment is found by the path of its own interpreter link.
     python = venv_dir.absolute() / "bin" / "python"
     if not python.exists():
-        raise FileNotFoundError(f"no environment at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
+        raise FileNotFoundError(
+            f"no environment at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}"
+        )
     return (str(python), "-m", f"{HERE.name}.{module}")
 
 
@@ -358,7 +387,9 @@ def pyspark_jars() -> Path:
     """The jars folder of the pyspark that these tests run with."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise FileNotFoundError("pyspark is not installed: the Java oracle takes its Hadoop jars from there")
+        raise FileNotFoundError(
+            "pyspark is not installed: the Java oracle takes its Hadoop jars from there"
+        )
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 

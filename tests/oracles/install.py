@@ -1,4 +1,4 @@
-"""Install the real Paimon clients that the interop tests compare against, one virtual environment each.
+"""Install the Paimon clients that the interop tests compare with, one environment for each.
 
 Usage: python tests/oracles/install.py TARGET_DIR [NAME ...]
 """
@@ -62,7 +62,9 @@ def install(target: Path, name: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="install the oracles of the interop tests")
     parser.add_argument("target", type=Path, help="directory that holds one environment per oracle")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(LOCKS)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"any of {', '.join(LOCKS)}; all by default"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in LOCKS]
     if unknown:

@@ -1,7 +1,9 @@
-"""Java Paimon behind JSON lines: run inside the `java` environment by `client.start_java`.
+"""Java Paimon behind JSON lines: `client.start_java` runs it in its environment.
 
-Rows leave Java in bulk as BinaryRow bytes; everything that is written goes through Java's own writers.
+Rows leave Java in bulk, as BinaryRow bytes; what is written goes through Java's own writers.
 """
+
+# mypy: disable-error-code="import-untyped"
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,6 +40,19 @@ JVM_OPTIONS = [
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 ]
+# How BinaryRowWriter takes the values of a type, and what makes them from canonical ones.
+SCALARS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "BOOLEAN": ("writeBoolean", bool),
+    "TINYINT": ("writeByte", int),
+    "SMALLINT": ("writeShort", int),
+    "INT": ("writeInt", int),
+    "BIGINT": ("writeLong", int),
+    "FLOAT": ("writeFloat", canonical.parse_float),
+    "DOUBLE": ("writeDouble", canonical.parse_float),
+    "DATE": ("writeInt", canonical.parse_date),
+    "TIME": ("writeInt", canonical.parse_time),
+    **dict.fromkeys(BYTES, ("writeBinary", bytes.fromhex)),
+}
 ROW_KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 BATCH_IDENTIFIER = 2**63 - 1
 
@@ -59,7 +74,8 @@ PREDICATES = {
 
 def start_gateway(hadoop_jars: Path, scratch: Path) -> JavaGateway:
     package = find_spec("pypaimon")
-    assert package is not None and package.submodule_search_locations
+    assert package is not None
+    assert package.submodule_search_locations
     jars = sorted(Path(package.submodule_search_locations[0]).glob("jars/*.jar"))
     for pattern in HADOOP_JARS:
         jars += sorted(hadoop_jars.glob(pattern))
@@ -71,11 +87,12 @@ def start_gateway(hadoop_jars: Path, scratch: Path) -> JavaGateway:
         redirect_stderr=sys.stderr,
         enable_auth=True,
     )
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
+    return JavaGateway(gateway_parameters=parameters)
 
 
 def answers_calls(gateway: JavaGateway) -> bool:
-    """Whether the JVM still lives: malformed statistics can crash it, since Paimon reads rows by address."""
+    """Whether the JVM lives: Paimon reads rows by address, so malformed statistics can crash it."""
     try:
         gateway.jvm.java.lang.System.nanoTime()
     except (Py4JError, OSError):
@@ -128,7 +145,7 @@ class JavaPaimon:
         builder.primaryKey(list(primary_keys))
         builder.options(dict(options or {}))
         catalog = self._catalog(warehouse)
-        catalog.createDatabase(table.split(".")[0], True)
+        catalog.createDatabase(table.split(".", 1)[0], True)
         catalog.createTable(self._identifier(table), builder.build(), False)
 
     def alter(self, warehouse: str, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
@@ -167,8 +184,13 @@ class JavaPaimon:
                 table_read.createReader(split),
                 (self._java.util.function.Consumer, sink),
             )
-        fields = [json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field)) for field in row_type.getFields()]
-        return list(decode_rows(rows.getCopyOfBuffer(), parse_type({"type": "ROW", "fields": fields})))
+        fields = [
+            json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
+            for field in row_type.getFields()
+        ]
+        return list(
+            decode_rows(rows.getCopyOfBuffer(), parse_type({"type": "ROW", "fields": fields}))
+        )
 
     def write(
         self,
@@ -184,7 +206,9 @@ class JavaPaimon:
         """Write and commit; `overwrite` is "dynamic", "table" or a static partition."""
         dynamic_options = dict(options or {})
         if overwrite is not None:
-            dynamic_options["dynamic-partition-overwrite"] = "true" if overwrite == "dynamic" else "false"
+            dynamic_options["dynamic-partition-overwrite"] = (
+                "true" if overwrite == "dynamic" else "false"
+            )
         target = self._table(warehouse, table, dynamic_options)
         partition = dict(overwrite) if isinstance(overwrite, Mapping) else {}
         encoder = RowEncoder(self._paimon, self._java, self._row_type(target))
@@ -213,7 +237,7 @@ class JavaPaimon:
         partition: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Full compaction of every bucket; an append table without buckets gets one file group per partition."""
+        """Compact every bucket fully, or every partition of an append table without buckets."""
         target = self._table(warehouse, table, {"write-only": "false", **(options or {})})
         snapshot_reader = target.newSnapshotReader()
         if partition is not None:
@@ -273,7 +297,9 @@ class JavaPaimon:
         """Roll back to a snapshot id, or to a tag by its name."""
         self._table(warehouse, table).rollbackTo(target)
 
-    def create_branch(self, warehouse: str, table: str, branch: str, tag: str | None = None) -> None:
+    def create_branch(
+        self, warehouse: str, table: str, branch: str, tag: str | None = None
+    ) -> None:
         target = self._table(warehouse, table)
         if tag is None:
             target.createBranch(branch)
@@ -287,7 +313,7 @@ class JavaPaimon:
         self._table(warehouse, table).fastForward(branch)
 
     def remove_orphan_files(self, warehouse: str, table: str, older_than: str) -> list[str]:
-        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; their paths."""
+        """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; which."""
         clean = self._paimon.operation.OrphanFilesClean(self._table(warehouse, table))
         return sorted(path.toString() for path in clean.olderThan(older_than).clean())
 
@@ -369,21 +395,24 @@ class JavaPaimon:
         encoder = RowEncoder(self._paimon, self._java, row_type)
         row = encoder.encode({column: literal})
         values = self._paimon.utils.RowDataToObjectArrayConverter(row_type).convert(row)
-        # A list made from the array by constructor: py4j wraps the argument of Arrays.asList once more.
+        # By constructor, because py4j wraps the argument of Arrays.asList once more.
         literals = self._java.util.concurrent.CopyOnWriteArrayList(values)
         literals = literals.subList(index, index if literal is None else index + 1)
         function = getattr(self._paimon.predicate, PREDICATES[operator]).INSTANCE
         return self._paimon.predicate.LeafPredicate(function, column_type, index, column, literals)
 
     def _row_sink(self, row_type: Any, rows: Any) -> Any:
-        """A java.util.function.Consumer that appends each row to `rows`, so the loop stays in Java."""
+        """A Java Consumer that appends each row to `rows`, so that the loop stays in Java."""
         invoke = self._java.lang.invoke
         serializer = self._paimon.data.serializer.InternalRowSerializer(row_type)
         signature = invoke.MethodType.fromMethodDescriptorString(
-            "(Lorg/apache/paimon/data/InternalRow;Lorg/apache/paimon/io/DataOutputView;)V", self._loader
+            "(Lorg/apache/paimon/data/InternalRow;Lorg/apache/paimon/io/DataOutputView;)V",
+            self._loader,
         )
         handle = (
-            invoke.MethodHandles.publicLookup().findVirtual(serializer.getClass(), "serialize", signature)
+            invoke.MethodHandles.publicLookup().findVirtual(
+                serializer.getClass(), "serialize", signature
+            )
         ).bindTo(serializer)
         arguments = self._gateway.new_array(self._java.lang.Object, 1)
         arguments[0] = rows
@@ -402,12 +431,16 @@ class JavaPaimon:
     def _compact_unaware(self, table: Any, splits: Any) -> None:
         groups: dict[str, tuple[Any, list[Any]]] = {}
         for partition, _, data_split in self._buckets(splits, merge=False):
-            groups.setdefault(partition, (data_split.partition(), []))[1].extend(data_split.dataFiles())
+            groups.setdefault(partition, (data_split.partition(), []))[1].extend(
+                data_split.dataFiles()
+            )
         user = "java-oracle"
         store_write = table.store().newWrite(user)
         try:
             messages = [
-                self._paimon.append.UnawareAppendCompactionTask(partition, files).doCompact(table, store_write)
+                self._paimon.append.UnawareAppendCompactionTask(partition, files).doCompact(
+                    table, store_write
+                )
                 for partition, files in groups.values()
                 if len(files) > 1
             ]
@@ -475,61 +508,58 @@ class RowEncoder:
         # Wide decimals and timestamps reserve their variable part even when null.
         if value_type.root == "DECIMAL" and value_type.precision > COMPACT_DECIMAL:
             writer.writeDecimal(index, None, value_type.precision)
-        elif value_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value_type.precision > COMPACT_TIMESTAMP:
+        elif (
+            value_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ")
+            and value_type.precision > COMPACT_TIMESTAMP
+        ):
             writer.writeTimestamp(index, None, value_type.precision)
         else:
             writer.setNullAt(index)
 
-    def _put(self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any) -> None:
+    def _put(
+        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
+    ) -> None:
         paimon, root = self._paimon, value_type.root
+        if root in SCALARS:
+            method, convert = SCALARS[root]
+            getattr(writer, method)(index, convert(value))
+            return
         if root in TEXT:
             writer.writeString(index, paimon.data.BinaryString.fromString(value))
             return
-        if root in BYTES:
-            writer.writeBinary(index, bytes.fromhex(value))
-            return
         match root:
-            case "BOOLEAN":
-                writer.writeBoolean(index, value)
-            case "TINYINT":
-                writer.writeByte(index, value)
-            case "SMALLINT":
-                writer.writeShort(index, value)
-            case "INT":
-                writer.writeInt(index, value)
-            case "BIGINT":
-                writer.writeLong(index, value)
-            case "FLOAT":
-                writer.writeFloat(index, canonical.parse_float(value))
-            case "DOUBLE":
-                writer.writeDouble(index, canonical.parse_float(value))
-            case "DATE":
-                writer.writeInt(index, canonical.parse_date(value))
-            case "TIME":
-                writer.writeInt(index, canonical.parse_time(value))
             case "DECIMAL":
+                precision = value_type.precision
                 number = self._java.math.BigDecimal(value)
-                decimal = paimon.data.Decimal.fromBigDecimal(number, value_type.precision, value_type.scale)
-                writer.writeDecimal(index, decimal, value_type.precision)
+                decimal = paimon.data.Decimal.fromBigDecimal(number, precision, value_type.scale)
+                writer.writeDecimal(index, decimal, precision)
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
-                moment = paimon.data.Timestamp.fromEpochMillis(*canonical.parse_timestamp(value))
+                parts = canonical.parse_timestamp(value)
+                moment = paimon.data.Timestamp.fromEpochMillis(*parts)
                 writer.writeTimestamp(index, moment, value_type.precision)
             case "ARRAY":
                 element = data_type.getElementType()
                 serializer = paimon.data.serializer.InternalArraySerializer(element)
-                writer.writeArray(index, self._array(value, value_type.element, element), serializer)
+                array = self._array(value, value_type.element, element)
+                writer.writeArray(index, array, serializer)
             case "MAP":
                 self._put_map(writer, index, value, value_type, data_type)
             case "ROW":
-                nested = self._nested.get(value_type)
-                if nested is None:
-                    nested = self._nested[value_type] = RowEncoder(paimon, self._java, data_type)
                 serializer = paimon.data.serializer.InternalRowSerializer(data_type)
+                nested = self._nested_encoder(value_type, data_type)
                 writer.writeRow(index, nested.encode(value), serializer)
             case _:
                 raise ValueError(f"cannot write values of type {root}")
 
-    def _put_map(self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any) -> None:
+    def _nested_encoder(self, value_type: ValueType, data_type: Any) -> RowEncoder:
+        nested = self._nested.get(value_type)
+        if nested is None:
+            nested = self._nested[value_type] = RowEncoder(self._paimon, self._java, data_type)
+        return nested
+
+    def _put_map(
+        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
+    ) -> None:
         multiset = data_type.getTypeRoot().toString() == "MULTISET"
         key = data_type.getElementType() if multiset else data_type.getKeyType()
         element = self._paimon.types.IntType(False) if multiset else data_type.getValueType()
@@ -583,7 +613,9 @@ def describe_java(error: BaseException) -> tuple[str, str]:
 def main() -> None:
     answers = wire.take_over_stdout()
     parser = argparse.ArgumentParser(description="serve Java Paimon on standard input and output")
-    parser.add_argument("hadoop_jars", type=Path, help="directory that holds the Hadoop client jars")
+    parser.add_argument(
+        "hadoop_jars", type=Path, help="directory that holds the Hadoop client jars"
+    )
     hadoop_jars = parser.parse_args().hadoop_jars
     with tempfile.TemporaryDirectory(prefix="java-oracle-") as scratch:
         gateway = start_gateway(hadoop_jars, Path(scratch))

@@ -1,4 +1,6 @@
-"""pypaimon behind JSON lines: run inside the `pypaimon` environment by `client.start_pypaimon`."""
+"""pypaimon behind JSON lines: `client.start_pypaimon` runs it in its environment."""
+
+# mypy: disable-error-code="import-not-found, import-untyped"
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ class Pypaimon:
             options=dict(options or {}),
         )
         catalog = self._catalog(warehouse)
-        catalog.create_database(table.split(".")[0], True)
+        catalog.create_database(table.split(".", 1)[0], True)
         catalog.create_table(table, schema, False)
 
     def alter(self, warehouse: str, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
@@ -108,12 +110,16 @@ class Pypaimon:
         commit_identifier: int | None = None,
     ) -> int | None:
         if kinds is not None and set(kinds) != {"+I"}:
-            raise ValueError("pypaimon takes row kinds only from a column, named by the option rowkind.field")
+            raise ValueError(
+                "pypaimon takes row kinds only from a column, named by the option rowkind.field"
+            )
         if commit_user is not None:
             raise ValueError("pypaimon chooses the commit user itself")
         dynamic_options = dict(options or {})
         if overwrite is not None:
-            dynamic_options["dynamic-partition-overwrite"] = "true" if overwrite == "dynamic" else "false"
+            dynamic_options["dynamic-partition-overwrite"] = (
+                "true" if overwrite == "dynamic" else "false"
+            )
         target = self._table(warehouse, table)
         if dynamic_options:
             target = target.copy(dynamic_options)
@@ -122,12 +128,18 @@ class Pypaimon:
         if overwrite is not None:
             schema = PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
             spec = overwrite if isinstance(overwrite, Mapping) else {}
-            builder = builder.overwrite({name: partition_literal(schema, name, text) for name, text in spec.items()})
+            builder = builder.overwrite(
+                {name: partition_literal(schema, name, text) for name, text in spec.items()}
+            )
         identifier = () if batch else (commit_identifier,)
         write, commit = builder.new_write(), builder.new_commit()
         try:
             if rows:
-                write.write_arrow(arrow_table(rows, PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)))
+                write.write_arrow(
+                    arrow_table(
+                        rows, PyarrowFieldParser.from_paimon_schema(target.table_schema.fields)
+                    )
+                )
             commit.commit(write.prepare_commit(*identifier), *identifier)
         finally:
             write.close()
@@ -149,7 +161,9 @@ class Pypaimon:
     def rollback_to(self, warehouse: str, table: str, target: int | str) -> None:
         self._table(warehouse, table).rollback_to(target)
 
-    def create_branch(self, warehouse: str, table: str, branch: str, tag: str | None = None) -> None:
+    def create_branch(
+        self, warehouse: str, table: str, branch: str, tag: str | None = None
+    ) -> None:
         self._table(warehouse, table).branch_manager().create_branch(branch, tag)
 
     def delete_branch(self, warehouse: str, table: str, branch: str) -> None:
@@ -206,7 +220,7 @@ def partition_literal(schema: pa.Schema, name: str, text: str) -> Any:
 
 
 def read_manifests_of_java_0_9() -> None:
-    """Let a manifest without _VALUE_STATS_COLS mean what Java means by it: statistics of every column."""
+    """Let manifests lack _VALUE_STATS_COLS, which says that statistics cover every column."""
     unpatched = ManifestFileManager._get_value_stats_fields
 
     def value_stats_fields(self: Any, file_dict: dict[str, Any], file_schema: Any) -> Any:
@@ -219,7 +233,9 @@ def read_manifests_of_java_0_9() -> None:
 def main() -> None:
     answers = wire.take_over_stdout()
     parser = argparse.ArgumentParser(description="serve pypaimon on standard input and output")
-    parser.add_argument("--read-java-0.9", action="store_true", dest="read_java_0_9", help="mend one known defect")
+    parser.add_argument(
+        "--read-java-0.9", action="store_true", dest="read_java_0_9", help="mend one known defect"
+    )
     if parser.parse_args().read_java_0_9:
         read_manifests_of_java_0_9()
     wire.serve(Pypaimon().commands(), answers)

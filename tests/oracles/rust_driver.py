@@ -1,4 +1,6 @@
-"""pypaimon-rust behind JSON lines, as a reader: run inside the `rust` environment by `client.start_rust`."""
+"""pypaimon-rust behind JSON lines, as a reader: `client.start_rust` runs it in its environment."""
+
+# mypy: disable-error-code="import-not-found, import-untyped"
 
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ def predicate(fields: Sequence[Any], where: Sequence[Sequence[Any]]) -> dict[str
             "method": PREDICATES[operator],
             "field": column,
             "literals": [
-                literal if types[column] is None else native_literal(literal, types[column]) for literal in literals
+                literal if types[column] is None else native_literal(literal, types[column])
+                for literal in literals
             ],
         }
         for column, operator, *literals in where

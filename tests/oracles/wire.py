@@ -15,7 +15,7 @@ Describe = Callable[[BaseException], tuple[str, str]]
 
 def describe_python(error: BaseException) -> tuple[str, str]:
     """Type and message of an error, its causes included."""
-    messages = []
+    messages: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
         messages.append(f"{type(cause).__name__}: {cause}" if messages else str(cause))
@@ -37,14 +37,17 @@ def serve(
     describe: Describe = describe_python,
     alive: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Answer requests until standard input ends. A failing command does not end the loop, a lost client does."""
+    """Answer requests until standard input ends.
+
+    A failing command does not end the loop; a client that is no longer alive does.
+    """
     with os.fdopen(answers, "w", encoding="utf-8") as out:
         for line in sys.stdin:
             request = json.loads(line)
             try:
                 answer = {"result": commands[request.pop("command")](**request)}
                 text = json.dumps(answer, allow_nan=False)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - every failure is an answer
                 traceback.print_exc(file=sys.stderr)
                 if not alive():
                     return

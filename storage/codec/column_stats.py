@@ -45,9 +45,9 @@ class ColumnStats:
         low, high = value_of(bounds["min"], self.type), value_of(bounds["max"], self.type)
         if low is None or high is None:
             return
-        if self.minimum is None or order_key(low) < order_key(self.minimum):  # type: ignore[operator]
+        if self.minimum is None or order_key(low) < order_key(self.minimum):
             self.minimum = low
-        if self.maximum is None or order_key(high) > order_key(self.maximum):  # type: ignore[operator]
+        if self.maximum is None or order_key(high) > order_key(self.maximum):
             self.maximum = high
 
     def bounds(self, mode: str) -> tuple[Value, Value]:
@@ -115,7 +115,7 @@ class StatsCollector:
 
 
 def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
-    """What a file's statistics say of its columns, by the names of the schema it was written with."""
+    """What a file's statistics say of its columns, by their names when it was written."""
     covered: Sequence[str]
     if file.value_stats_cols is not None:
         covered = file.value_stats_cols
@@ -154,8 +154,8 @@ def partition_stats(partitions: Sequence[bytes], fields: Sequence[DataField]) ->
         usable = known and not (
             isinstance(field.type, AtomicType) and field.type.root in _UNBOUNDED
         )
-        low.append(min(known, key=order_key) if usable else None)  # type: ignore[arg-type, type-var]
-        high.append(max(known, key=order_key) if usable else None)  # type: ignore[arg-type, type-var]
+        low.append(min(known, key=order_key) if usable else None)
+        high.append(max(known, key=order_key) if usable else None)
     counts = tuple(sum(row[index] is None for row in nulls) for index in range(len(fields)))
     return SimpleStats(encode_row(low, types), encode_row(high, types), counts)
 

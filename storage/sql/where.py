@@ -1,0 +1,388 @@
+"""Filters as people write them: the text of a WHERE clause → `Predicate`.
+
+Spark's SQL, of which the part that prunes is taken: one column against literals.
+Text stands in single or double quotes (a doubled quote is one of it), names that
+are no plain words in backticks, and a column matches by exact case. What has no
+counterpart in `spec.predicate` is refused, with what could be written instead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+
+from lakewright.storage.errors import InvalidPredicate, InvalidRequestError
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.values import Value, from_python
+
+POSSIBLE = (
+    "a filter compares columns with literals: =, <>, <, <=, >, >=, [NOT] IN (…), "
+    "[NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', "
+    "joined by AND, OR, NOT and parentheses"
+)
+
+
+class FilterDialect(Spark):
+    """Spark's SQL, where `'it''s'` holds a quote as everywhere else."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012 - the name and kind that sqlglot looks for
+
+
+_COMPARISONS: dict[type[exp.Expression], Operator] = {
+    exp.EQ: Operator.EQ,
+    exp.NEQ: Operator.NE,
+    exp.LT: Operator.LT,
+    exp.LTE: Operator.LE,
+    exp.GT: Operator.GT,
+    exp.GTE: Operator.GE,
+}
+_FLIPPED = {
+    Operator.EQ: Operator.EQ,
+    Operator.NE: Operator.NE,
+    Operator.LT: Operator.GT,
+    Operator.LE: Operator.GE,
+    Operator.GT: Operator.LT,
+    Operator.GE: Operator.LE,
+}
+_DATED = {
+    exp.DType.DATE: TypeRoot.DATE,
+    exp.DType.TIME: TypeRoot.TIME,
+    exp.DType.TIMESTAMP: TypeRoot.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: TypeRoot.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: TypeRoot.TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TypeRoot.TIMESTAMP_LTZ,
+}
+# What to write for expressions that people try, by their class.
+_INSTEAD: dict[type[exp.Expression], str] = {
+    exp.Column: "write `name = true`",
+    exp.Literal: "it names no column, whose name would stand without quotes or in backticks",
+    exp.Boolean: "it names no column",
+    exp.NullSafeEQ: "write `=`, or IS NULL",
+    exp.NullSafeNEQ: "write `<>`, or IS NOT NULL",
+    exp.ILike: "LIKE is there, with the exact case",
+    exp.Escape: "a backslash escapes % and _",
+    exp.TryCast: "write the literal itself, such as 1 or DATE '2024-01-31'",
+    exp.Subquery: "write the values",
+}
+
+
+def parse_where(text: str, schema: TableSchema) -> Predicate:
+    """The filter a text says, its literals converted to the types of their columns.
+
+    Raises:
+        InvalidPredicate: it is no such filter; the message says what was not understood and
+            what is possible.
+    """
+    parser = _Parser(text, schema)
+    try:
+        return parser.predicate(_parse(text))
+    except RecursionError:
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} is nested too deeply; leave parentheses out"
+        ) from None
+
+
+def _parse(text: str) -> exp.Expression:
+    try:
+        statements = FilterDialect().parse_into(exp.Condition, text)
+    except ParseError as error:
+        where = error.errors[0] if error.errors else {}
+        rest = f"{where.get('highlight') or ''}{where.get('end_context') or ''}".strip()
+        at = f"at {_shortened(rest)!r}" if rest else "at its end"
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} is not understood {at}; {POSSIBLE}"
+        ) from error
+    except SqlglotError as error:
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} is not understood: a quote is not closed, or X'…' holds "
+            f"what is no hexadecimal; {POSSIBLE}"
+        ) from error
+    found = [statement for statement in statements if statement is not None]
+    if not found:
+        raise InvalidPredicate(f"the filter is empty; {POSSIBLE}")
+    if len(found) > 1:
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} holds {len(found)} expressions; join them by AND"
+        )
+    return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Literal:
+    """A literal as written: `value` for people, `kind` the type that a keyword gave it."""
+
+    value: object
+    kind: TypeRoot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    text: str
+    schema: TableSchema
+
+    def predicate(self, node: exp.Expression) -> Predicate:
+        match node:
+            case exp.Paren():
+                return self.predicate(node.this)
+            case exp.Not():
+                return self._negated(node.this)
+            case exp.And():
+                return And(tuple(self.predicate(part) for part in _operands(node)))
+            case exp.Or():
+                return Or(tuple(self.predicate(part) for part in _operands(node)))
+            case exp.Is():
+                if not isinstance(node.expression.unnest(), exp.Null):
+                    self._refuse(node, "write IS NULL, or `name = true`")
+                return Leaf(self._column(node.this, node).name, Operator.IS_NULL)
+            case exp.In():
+                return self._membership(node)
+            case exp.Between() if not node.args.get("symmetric"):
+                field = self._column(node.this, node)
+                low = Leaf(field.name, Operator.GE, (self._value(node.args["low"], field, node),))
+                high = Leaf(field.name, Operator.LE, (self._value(node.args["high"], field, node),))
+                return And((low, high))
+            case exp.Like():
+                leaf = self._prefix(node)
+                return Not(leaf) if node.args.get("negate") else leaf
+            case _ if type(node) in _COMPARISONS:
+                return self._comparison(node)
+            case _:
+                self._refuse(node)
+
+    def _negated(self, node: exp.Expression) -> Predicate:
+        inner = self.predicate(node)
+        if isinstance(inner, Leaf) and inner.operator is Operator.IS_NULL:
+            return Leaf(inner.column, Operator.IS_NOT_NULL)
+        return Not(inner)
+
+    def _comparison(self, node: exp.Expression) -> Leaf:
+        operator = _COMPARISONS[type(node)]
+        left, right = node.this, node.expression
+        if not isinstance(left.unnest(), exp.Column):
+            left, right, operator = right, left, _FLIPPED[operator]
+        field = self._column(left, node)
+        return Leaf(field.name, operator, (self._value(right, field, node),))
+
+    def _membership(self, node: exp.In) -> Leaf:
+        field = self._column(node.this, node)
+        if any(node.args.get(other) for other in ("query", "unnest", "field")):
+            self._refuse(node, "write the values: IN (1, 2)")
+        if not node.expressions:
+            self._refuse(node, "IN needs at least one value")
+        values = tuple(self._value(each, field, node) for each in node.expressions)
+        return Leaf(field.name, Operator.IN, values)
+
+    def _prefix(self, node: exp.Like) -> Leaf:
+        field = self._column(node.this, node)
+        pattern = node.expression.unnest()
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            self._refuse(node, "LIKE takes a text: LIKE 'prefix%'")
+        if not isinstance(field.type, AtomicType) or not field.type.root.is_text:
+            self._refuse(node, f"LIKE is for text, and {field.name} is {field.type}")
+        prefix = _prefix_of(pattern.this)
+        if prefix is None:
+            self._refuse(
+                node,
+                "only a prefix can be looked for, as in LIKE 'prefix%' (for the whole text "
+                r"write =; \% and \_ stand for themselves)",
+            )
+        return Leaf(field.name, Operator.STARTS_WITH, (prefix,))
+
+    def _column(self, node: exp.Expression, around: exp.Expression) -> DataField:
+        node = node.unnest()
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            self._refuse(around, "a column must stand on one side, by its plain name or in `…`")
+        if node.table:
+            self._refuse(
+                around,
+                f"write the column as {node.name}, or `{node.table}.{node.name}` if so named",
+            )
+        names = self.schema.field_names
+        if node.name in names:
+            return self.schema.field(node.name)
+        by_lower_case = {name.lower(): name for name in names}
+        close = get_close_matches(node.name.lower(), by_lower_case, n=1)
+        hint = f"did you mean {by_lower_case[close[0]]}? " if close else ""
+        raise InvalidPredicate(
+            f"filter {_shortened(self.text)!r} names no column: there is no {node.name}; {hint}"
+            f"columns are {', '.join(names)}"
+        )
+
+    def _value(self, node: exp.Expression, field: DataField, around: exp.Expression) -> Value:
+        literal = _literal_of(node)
+        if literal is None:
+            if isinstance(node.unnest(), exp.Column):
+                self._refuse(around, "a column is compared with a literal, and text needs quotes")
+            self._refuse(node)
+        try:
+            return _converted(literal, field)
+        except InvalidRequestError as error:
+            raise InvalidPredicate(
+                f"filter {_shortened(self.text)!r}: {_sql(node)} does not fit column {field.name} "
+                f"{field.type}; {error.__cause__ or error}"
+            ) from error
+
+    def _refuse(self, node: exp.Expression, advice: str | None = None) -> NoReturn:
+        advice = advice or _INSTEAD.get(type(node))
+        hint = f" ({advice})" if advice else ""
+        raise InvalidPredicate(
+            f"filter {_shortened(self.text)!r}: {_shortened(_sql(node))} is not understood{hint}; "
+            f"{POSSIBLE}"
+        )
+
+
+def _operands(node: exp.Expression) -> Iterator[exp.Expression]:
+    """Operands of a chain of one connector, left to right, however long it is."""
+    kind = type(node)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if type(each) is kind:
+            waiting += [each.expression, each.this]
+        else:
+            yield each
+
+
+def _literal_of(node: exp.Expression) -> _Literal | None:
+    """The literal a node is, None if it is something else."""
+    node = node.unnest()
+    match node:
+        case exp.Null():
+            return _Literal(None)
+        case exp.Boolean():
+            return _Literal(bool(node.this))
+        case exp.Literal():
+            return _Literal(node.this if node.is_string else Decimal(node.this))
+        case exp.HexString():
+            return _Literal(bytes.fromhex(node.this)) if len(node.this) % 2 == 0 else None
+        case exp.Neg():
+            inner = _literal_of(node.this)
+            if inner is not None and isinstance(inner.value, Decimal):
+                return _Literal(inner.value.copy_negate())
+            return None
+        case exp.TryCast():
+            return None
+        case exp.Cast() if node.to.this in _DATED and isinstance(node.this, exp.Literal):
+            return _Literal(node.this.this, _DATED[node.to.this])
+        case _:
+            return None
+
+
+def _converted(literal: _Literal, field: DataField) -> Value:
+    """The literal as the format stores values of the column.
+
+    Raises:
+        InvalidRequestError: it is none of the column's type, or finer than the type holds.
+    """
+    value, data_type = literal.value, field.type
+    if value is None:
+        return None
+    if not isinstance(data_type, AtomicType):
+        raise InvalidRequestError("only IS NULL and IS NOT NULL are possible for nested columns")
+    root = data_type.root
+    if literal.kind is not None and not _comparable(literal.kind, root):
+        raise InvalidRequestError(f"it is a {literal.kind.value.lower()}")
+    if isinstance(value, Decimal):
+        if root is TypeRoot.DATE:
+            raise InvalidRequestError("write DATE '2024-01-31'")
+        return _rounded(from_python(value, data_type), root)
+    if isinstance(value, str):
+        if root.is_bytes:
+            raise InvalidRequestError("write X'…' in hexadecimal")
+        if root is TypeRoot.TIME:
+            return _time_of_day(value, data_type)
+        if root.is_timestamp:
+            return _timestamp(value, data_type)
+    return _rounded(from_python(value, data_type), root)
+
+
+def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:
+    if root.is_timestamp:
+        return kind is TypeRoot.DATE or kind.is_timestamp
+    return kind is root
+
+
+def _rounded(value: Value, root: TypeRoot) -> Value:
+    """A FLOAT holds four bytes: a literal must have the same, or it would equal no value."""
+    if root is TypeRoot.FLOAT and isinstance(value, float):
+        try:
+            (rounded,) = struct.unpack("f", struct.pack("f", value))
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+        assert isinstance(rounded, float)
+        return rounded
+    return value
+
+
+# Python's own reading cuts digits off after the sixth, which would compare with another moment.
+_FRACTION = re.compile(r"(?<=:\d\d)[.,](\d+)")
+
+
+def _time_of_day(text: str, data_type: AtomicType) -> Value:
+    match = _FRACTION.search(text)
+    if match is not None and len(match.group(1).rstrip("0")) > 3:
+        raise InvalidRequestError("the column holds milliseconds")
+    try:
+        if dt.time.fromisoformat(text).tzinfo is not None:
+            raise InvalidRequestError("it has a time zone, the column has none")
+    except ValueError as error:
+        if isinstance(error, InvalidRequestError):
+            raise
+        raise InvalidRequestError("write TIME '13:45:00'") from None
+    return from_python(text, data_type)
+
+
+def _timestamp(text: str, data_type: AtomicType) -> Value:
+    digits = 9 if data_type.precision > 6 else 6 if data_type.precision > 3 else 3
+    match = _FRACTION.search(text)
+    fraction = match.group(1).rstrip("0") if match is not None else ""
+    if len(fraction) > digits:
+        raise InvalidRequestError(f"the column holds {digits} digits of a second")
+    try:
+        value = from_python(_FRACTION.sub("", text, count=1), data_type)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            f"{error.__cause__ or error}; write TIMESTAMP '2024-01-31 13:45:00'"
+        ) from None
+    assert isinstance(value, int)
+    return value + int(fraction.ljust(9, "0"))
+
+
+def _prefix_of(pattern: str) -> str | None:
+    """The text before the one % that ends a pattern; None if the pattern is of another kind."""
+    parts: list[str] = []
+    position = 0
+    while position < len(pattern):
+        char = pattern[position]
+        if char == "\\" and pattern[position + 1 : position + 2] in ("%", "_", "\\"):
+            parts.append(pattern[position + 1])
+            position += 2
+            continue
+        if char == "%":
+            return "".join(parts) if position == len(pattern) - 1 else None
+        if char == "_":
+            return None
+        parts.append(char)
+        position += 1
+    return None
+
+
+def _sql(node: exp.Expression) -> str:
+    return node.sql(dialect=FilterDialect)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 120 else text[:117] + "…"

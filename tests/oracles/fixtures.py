@@ -1,0 +1,63 @@
+"""The oracles as pytest fixtures, one process each per session.
+
+A folder that wants them imports them in its conftest.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.oracles.client import (
+    JavaOracle,
+    Oracle,
+    WritingOracle,
+    start_java,
+    start_pypaimon,
+    start_rust,
+)
+
+AnyOracle = TypeVar("AnyOracle", bound=Oracle)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def oracle_home() -> Path:
+    """Where `install.py` put the environments: LAKEWRIGHT_ORACLES, or .oracles at the root."""
+    return Path(os.environ.get("LAKEWRIGHT_ORACLES", ROOT / ".oracles"))
+
+
+def running(start: Callable[[Path], AnyOracle], name: str) -> Iterator[AnyOracle]:
+    venv_dir = oracle_home() / name
+    if not venv_dir.is_dir():
+        pytest.skip(f"no oracle at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
+    with start(venv_dir) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaOracle]:
+    """Java Paimon 0.9.0."""
+    yield from running(start_java, "java")
+
+
+@pytest.fixture(scope="session")
+def pypaimon() -> Iterator[WritingOracle]:
+    """pypaimon 2.1.0, mended so that it reads what Java 0.9 wrote."""
+    yield from running(lambda venv_dir: start_pypaimon(venv_dir, read_java_0_9=True), "pypaimon")
+
+
+@pytest.fixture(scope="session")
+def released_pypaimon() -> Iterator[WritingOracle]:
+    """pypaimon 2.1.0 as it is."""
+    yield from running(start_pypaimon, "pypaimon")
+
+
+@pytest.fixture(scope="session")
+def rust() -> Iterator[Oracle]:
+    """pypaimon-rust 0.4.0, which only reads."""
+    yield from running(start_rust, "rust")
