@@ -157,8 +157,8 @@ def _evaluate(
     with warnings.catch_warnings():
         # Its own dependencies' notices are nothing that a reader of a run can act upon.
         warnings.simplefilter("ignore")
-        import great_expectations as gx  # noqa: PLC0415
-        from great_expectations.data_context.types.base import (  # noqa: PLC0415
+        import great_expectations as gx
+        from great_expectations.data_context.types.base import (
             ProgressBarsConfig,
         )
 

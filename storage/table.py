@@ -109,6 +109,10 @@ class Table:
         """Partitions with their counts, from metadata alone."""
         return partition_stats(self.files, self.data_files(where, snapshot_id=snapshot_id))
 
+    def file_count_on_disk(self) -> int:
+        """Files of any kind below the table's folder; lists the whole of it."""
+        return len(self.files.fs.list_tree(self.files.paths.root))
+
     # --- writing --------------------------------------------------------------------------------
 
     def stage(

@@ -66,12 +66,21 @@ class RollingWriter:
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= min(_BUFFER_BYTES, self.files.options.target_file_size):
-            self._flush()
+            self.flush()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory taken by rows that have not reached a file yet."""
+        return self._pending_bytes
+
+    def end_file(self) -> None:
+        """Write what is buffered and finish the file, so that later rows begin another."""
+        self.flush()
+        self._finish_file()
 
     def close(self) -> tuple[DataFileMeta, ...]:
         """Finish; the files written, in order."""
-        self._flush()
-        self._finish_file()
+        self.end_file()
         return tuple(self.done)
 
     def abandon(self) -> None:
@@ -81,7 +90,8 @@ class RollingWriter:
             delete_files(self.files.fs, [self._current.writer.path])
         delete_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand buffered rows to the file."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending).cast(self._schema)
@@ -183,30 +193,45 @@ class _OpenFile:
 
 
 class BucketWriter:
-    """Takes rows of one bucket in the order they came, and writes them when closed.
+    """Takes rows of one bucket in the order they came, and makes data files of them.
 
     Rows are of the table's columns, with `_VALUE_KIND` as int8 besides for
-    primary-key tables. Of rows with one key the last counts.
+    primary-key tables. Of rows with one key the last counts: each `flush` sorts
+    what it holds into files of their own, numbered on from the one before.
     """
 
     def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
         self._files = files
-        self._target = target
         self._rolling = RollingWriter(files, target, write_id=write_id)
         self._keyed = files.schema.has_primary_key
         self._rows: list[pa.Table] = []
+        self._rows_bytes = 0
+        self._next_sequence = target.next_sequence
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory taken by rows that have not reached a file yet."""
+        return self._rows_bytes + self._rolling.buffered_bytes
 
     def write(self, rows: pa.Table) -> None:
         if self._keyed:
             self._rows.append(rows)
+            self._rows_bytes += rows.nbytes
         else:
             self._rolling.write(rows)
+
+    def flush(self) -> None:
+        """Free the memory."""
+        if self._rows:
+            self._rolling.write(self._sorted_rows())
+            self._rolling.end_file()
+        else:
+            self._rolling.flush()
 
     def close(self) -> tuple[DataFileMeta, ...]:
         """The files written, none if there were no rows; on failure nothing is left behind."""
         try:
-            if self._rows:
-                self._rolling.write(self._sorted_rows())
+            self.flush()
             return self._rolling.close()
         except (StorageError, pa.ArrowException):
             self.abandon()
@@ -218,9 +243,10 @@ class BucketWriter:
 
     def _sorted_rows(self) -> pa.Table:
         rows = pa.concat_tables(self._rows)
-        self._rows = []
-        first = self._target.next_sequence
-        sequence = np.arange(first, first + rows.num_rows, dtype=np.int64)
+        self._rows, self._rows_bytes = [], 0
+        first = self._next_sequence
+        self._next_sequence += rows.num_rows
+        sequence = np.arange(first, self._next_sequence, dtype=np.int64)
         keyed = key_value_table(self._files, rows, pa.array(sequence))
         keys = [f"{KEY_PREFIX}{name}" for name in self._files.schema.trimmed_primary_keys]
         return deduplicate(keyed, keys)

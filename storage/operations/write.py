@@ -39,6 +39,9 @@ from lakewright.storage.spec.values import Value, from_python, to_python
 # The column in which rows say what they do to their key: '+I', '-U', '+U', '-D', or 0 to 3.
 ROW_KIND_COLUMN = "_rowkind"
 
+# Rows that one task holds in memory at most, over all buckets it writes.
+_BUFFER_BYTES = 512 * 1024 * 1024
+
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRequest:
@@ -169,6 +172,7 @@ class StagingWriter:
         conformed = self._conform(rows)
         for partition, bucket, part in self._split(conformed):
             self._writer(partition, bucket).write(part)
+        self._free_memory()
 
     def close(self) -> tuple[CommitMessage, ...]:
         """Finish all files; on failure none of them is left."""
@@ -194,6 +198,18 @@ class StagingWriter:
         """Delete what was written."""
         for writer in self._writers.values():
             writer.abandon()
+
+    def _free_memory(self) -> None:
+        """Flush the fullest writers, until half of what a task may buffer is free."""
+        sizes = {place: writer.buffered_bytes for place, writer in self._writers.items()}
+        total = sum(sizes.values())
+        if total <= _BUFFER_BYTES:
+            return
+        for place in sorted(sizes, key=lambda each: -sizes[each]):
+            self._writers[place].flush()
+            total -= sizes[place]
+            if total <= _BUFFER_BYTES // 2:
+                return
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         files = self._files

@@ -38,10 +38,12 @@ class FilterDialect(Spark):
     """Spark's SQL, where `'it''s'` holds a quote as everywhere else."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012 - the name and kind that sqlglot looks for
+        """Where sqlglot looks for what a dialect does differently."""
+
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012 - overrides a plain list
 
 
-_COMPARISONS: dict[type[exp.Expression], Operator] = {
+_COMPARISONS: dict[type[exp.Expr], Operator] = {
     exp.EQ: Operator.EQ,
     exp.NEQ: Operator.NE,
     exp.LT: Operator.LT,
@@ -66,7 +68,7 @@ _DATED = {
     exp.DType.TIMESTAMPLTZ: TypeRoot.TIMESTAMP_LTZ,
 }
 # What to write for expressions that people try, by their class.
-_INSTEAD: dict[type[exp.Expression], str] = {
+_INSTEAD: dict[type[exp.Expr], str] = {
     exp.Column: "write `name = true`",
     exp.Literal: "it names no column, whose name would stand without quotes or in backticks",
     exp.Boolean: "it names no column",
@@ -74,6 +76,7 @@ _INSTEAD: dict[type[exp.Expression], str] = {
     exp.NullSafeNEQ: "write `<>`, or IS NOT NULL",
     exp.ILike: "LIKE is there, with the exact case",
     exp.Escape: "a backslash escapes % and _",
+    exp.HexString: "X'…' holds an even number of digits",
     exp.TryCast: "write the literal itself, such as 1 or DATE '2024-01-31'",
     exp.Subquery: "write the values",
 }
@@ -95,7 +98,7 @@ def parse_where(text: str, schema: TableSchema) -> Predicate:
         ) from None
 
 
-def _parse(text: str) -> exp.Expression:
+def _parse(text: str) -> exp.Expr:
     try:
         statements = FilterDialect().parse_into(exp.Condition, text)
     except ParseError as error:
@@ -133,7 +136,7 @@ class _Parser:
     text: str
     schema: TableSchema
 
-    def predicate(self, node: exp.Expression) -> Predicate:
+    def predicate(self, node: exp.Expr) -> Predicate:
         match node:
             case exp.Paren():
                 return self.predicate(node.this)
@@ -162,13 +165,13 @@ class _Parser:
             case _:
                 self._refuse(node)
 
-    def _negated(self, node: exp.Expression) -> Predicate:
+    def _negated(self, node: exp.Expr) -> Predicate:
         inner = self.predicate(node)
         if isinstance(inner, Leaf) and inner.operator is Operator.IS_NULL:
             return Leaf(inner.column, Operator.IS_NOT_NULL)
         return Not(inner)
 
-    def _comparison(self, node: exp.Expression) -> Leaf:
+    def _comparison(self, node: exp.Expr) -> Leaf:
         operator = _COMPARISONS[type(node)]
         left, right = node.this, node.expression
         if not isinstance(left.unnest(), exp.Column):
@@ -196,19 +199,18 @@ class _Parser:
         if prefix is None:
             self._refuse(
                 node,
-                "only a prefix can be looked for, as in LIKE 'prefix%' (for the whole text "
-                r"write =; \% and \_ stand for themselves)",
+                "only a prefix can be looked for, as in LIKE 'prefix%'; write = for a whole text, "
+                "and \\% or \\_ for the character itself",
             )
         return Leaf(field.name, Operator.STARTS_WITH, (prefix,))
 
-    def _column(self, node: exp.Expression, around: exp.Expression) -> DataField:
+    def _column(self, node: exp.Expr, around: exp.Expr) -> DataField:
         node = node.unnest()
         if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
             self._refuse(around, "a column must stand on one side, by its plain name or in `…`")
         if node.table:
             self._refuse(
-                around,
-                f"write the column as {node.name}, or `{node.table}.{node.name}` if so named",
+                around, f"write {node.name} alone, or `{node.table}.{node.name}` for such a name"
             )
         names = self.schema.field_names
         if node.name in names:
@@ -221,7 +223,7 @@ class _Parser:
             f"columns are {', '.join(names)}"
         )
 
-    def _value(self, node: exp.Expression, field: DataField, around: exp.Expression) -> Value:
+    def _value(self, node: exp.Expr, field: DataField, around: exp.Expr) -> Value:
         literal = _literal_of(node)
         if literal is None:
             if isinstance(node.unnest(), exp.Column):
@@ -231,20 +233,18 @@ class _Parser:
             return _converted(literal, field)
         except InvalidRequestError as error:
             raise InvalidPredicate(
-                f"filter {_shortened(self.text)!r}: {_sql(node)} does not fit column {field.name} "
-                f"{field.type}; {error.__cause__ or error}"
+                f"{_sql(node)} does not fit column {field.name} {field.type} in filter "
+                f"{_shortened(self.text)!r}; {error.__cause__ or error}"
             ) from error
 
-    def _refuse(self, node: exp.Expression, advice: str | None = None) -> NoReturn:
-        advice = advice or _INSTEAD.get(type(node))
-        hint = f" ({advice})" if advice else ""
-        raise InvalidPredicate(
-            f"filter {_shortened(self.text)!r}: {_shortened(_sql(node))} is not understood{hint}; "
-            f"{POSSIBLE}"
-        )
+    def _refuse(self, node: exp.Expr, advice: str | None = None) -> NoReturn:
+        part = _shortened(_sql(node))
+        inside = "" if part == _shortened(self.text) else f" in filter {_shortened(self.text)!r}"
+        advice = advice or _INSTEAD.get(type(node)) or POSSIBLE
+        raise InvalidPredicate(f"{part} is not understood{inside}; {advice}")
 
 
-def _operands(node: exp.Expression) -> Iterator[exp.Expression]:
+def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
     """Operands of a chain of one connector, left to right, however long it is."""
     kind = type(node)
     waiting = [node]
@@ -256,7 +256,7 @@ def _operands(node: exp.Expression) -> Iterator[exp.Expression]:
             yield each
 
 
-def _literal_of(node: exp.Expression) -> _Literal | None:
+def _literal_of(node: exp.Expr) -> _Literal | None:
     """The literal a node is, None if it is something else."""
     node = node.unnest()
     match node:
@@ -328,7 +328,7 @@ def _rounded(value: Value, root: TypeRoot) -> Value:
 
 
 # Python's own reading cuts digits off after the sixth, which would compare with another moment.
-_FRACTION = re.compile(r"(?<=:\d\d)[.,](\d+)")
+_FRACTION = re.compile(r"[.,](\d+)")
 
 
 def _time_of_day(text: str, data_type: AtomicType) -> Value:
@@ -380,7 +380,10 @@ def _prefix_of(pattern: str) -> str | None:
     return None
 
 
-def _sql(node: exp.Expression) -> str:
+def _sql(node: exp.Expr) -> str:
+    if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
+        # As it was written: the parser makes a cast of every DATE '…' and TIMESTAMP '…'.
+        return f"{node.to.this.value.removesuffix('TZ')} {_sql(node.this)}"
     return node.sql(dialect=FilterDialect)
 
 

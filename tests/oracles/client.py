@@ -176,9 +176,8 @@ class Oracle:
         assert stderr is not None
         if kind == "timeout":
             process.kill()
-        else:
-            with suppress(OSError):
-                process.stdin.close()
+        with suppress(OSError):
+            process.stdin.close()
         try:
             code = process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -321,6 +320,7 @@ class JavaOracle(WritingOracle):
     ) -> int:
         """Expire snapshots older than a wall-clock time (now, if absent); how many went.
 
+        The time is kept to some milliseconds only, as Java takes an age and adds its own clock.
         Left out, `retain_max` is unlimited and `retain_min` is 10, as in Paimon.
         """
         return int(

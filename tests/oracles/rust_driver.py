@@ -48,13 +48,15 @@ def read(
 
 
 def literal_type(declared: str) -> pa.DataType | None:
-    """The Arrow type that gives a literal its Python type, where the canonical value lacks it."""
+    """The Arrow type whose Python values the client wants, where canonical ones will not do."""
     column_type = parse_type(declared)
     match column_type.root:
         case "DECIMAL":
             return pa.decimal128(column_type.precision, column_type.scale)
         case "FLOAT" | "DOUBLE":
             return pa.float64()
+        case "BYTES" | "VARBINARY" | "BINARY":
+            return pa.binary()
         case "DATE":
             return pa.date32()
         case "TIME":
@@ -73,14 +75,15 @@ def predicate(fields: Sequence[Any], where: Sequence[Sequence[Any]]) -> dict[str
         {
             "method": PREDICATES[operator],
             "field": column,
-            "literals": [
-                literal if types[column] is None else native_literal(literal, types[column])
-                for literal in literals
-            ],
+            "literals": [literal_of(types[column], literal) for literal in literals],
         }
         for column, operator, *literals in where
     ]
     return leaves[0] if len(leaves) == 1 else {"method": "and", "children": leaves}
+
+
+def literal_of(arrow_type: pa.DataType | None, literal: Any) -> Any:
+    return literal if arrow_type is None else native_literal(literal, arrow_type)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""What exists: the assets that declarations stand for, their partitions and checks."""

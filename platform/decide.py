@@ -1,0 +1,118 @@
+"""Deciding: from a table's health and its policy to what is to be done, and why.
+
+Pure: the same health, policy, runs and past give the same answer. Every
+partition gets one, with the numbers that led to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.declarations import CompactionPolicy
+from lakewright.platform.health import PartitionHealth, TableHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A partition that is to be compacted."""
+
+    partition: PartitionHealth
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """A partition that is left alone."""
+
+    partition: PartitionHealth
+    reason: str
+
+
+Decision = Intent | Declined
+
+
+def decide(
+    health: TableHealth,
+    policy: CompactionPolicy,
+    *,
+    in_flight: Sequence[str] = (),
+    acted: Mapping[str, str] | None = None,
+    now_ms: int,
+) -> tuple[Decision, ...]:
+    """What to do with each partition.
+
+    `in_flight` describes runs that work on the table; while there is one,
+    nothing is begun. `acted` holds the fingerprint that a partition had when
+    its compaction was asked for last: as long as it is the same, asking again
+    would do the same.
+    """
+    decisions: list[Decision] = []
+    wanted = 0
+    for partition in health.partitions:
+        reason, due = _judge(partition, policy, keyed=health.keyed)
+        refusal = None
+        if due:
+            refusal = _refusal(partition, policy, in_flight, acted or {}, now_ms)
+            if refusal is None and wanted >= policy.max_partitions:
+                refusal = f"waits: {policy.max_partitions} partitions are compacted at once"
+        if due and refusal is None:
+            wanted += 1
+            decisions.append(Intent(partition=partition, reason=f"{reason}: compact"))
+        else:
+            ending = refusal or "leave"
+            decisions.append(Declined(partition=partition, reason=f"{reason}: {ending}"))
+    return tuple(decisions)
+
+
+def intents(decisions: Sequence[Decision]) -> tuple[Intent, ...]:
+    """What is to be done."""
+    return tuple(each for each in decisions if isinstance(each, Intent))
+
+
+def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
+    """The reasons in one text: some of them, those with the most files first."""
+    if not decisions:
+        return "the table has no data"
+    ordered = sorted(decisions, key=lambda each: -_weight(each.partition))
+    lines = [each.reason for each in ordered[:shown]]
+    if len(ordered) > shown:
+        lines.append(f"and {len(ordered) - shown} partitions with fewer files")
+    return "; ".join(lines)
+
+
+def _weight(partition: PartitionHealth) -> int:
+    return max(partition.small_files, partition.sorted_runs)
+
+
+def _judge(
+    partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
+) -> tuple[str, bool]:
+    if keyed:
+        count, what = partition.sorted_runs, "sorted runs"
+    else:
+        count, what = partition.small_files, "small files"
+    due = count >= policy.small_files
+    sign = "≥" if due else "<"
+    where = f"{partition.name}: {count} {what}"
+    if partition.worst_bucket > 0:
+        where += f" in bucket {partition.worst_bucket}"
+    return f"{where} {sign} {policy.small_files}", due
+
+
+def _refusal(
+    partition: PartitionHealth,
+    policy: CompactionPolicy,
+    in_flight: Sequence[str],
+    acted: Mapping[str, str],
+    now_ms: int,
+) -> str | None:
+    if in_flight:
+        return f"waits for {', '.join(in_flight)}"
+    if acted.get(partition.key) == partition.fingerprint:
+        return "was asked for already in this state"
+    written = partition.last_file_creation_ms
+    if policy.quiet_for and written is not None and now_ms - written < policy.quiet_for:
+        age = max(now_ms - written, 0) // 1000
+        return f"written {age} s ago, waits until it is quiet for {policy.quiet_for // 1000} s"
+    return None

@@ -1,0 +1,60 @@
+"""The declared schema against the table's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakewright.platform.declarations import TableDeclaration
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.schema import TableSchema, new_schema
+
+
+def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
+    """The declared table, created if it is missing.
+
+    Raises:
+        InvalidSchema: the table exists and differs; the message names every difference.
+    """
+    table = catalog.create_table(declaration.table, declaration.schema_spec, if_not_exists=True)
+    differences = list(schema_differences(declaration, table.schema))
+    if differences:
+        raise InvalidSchema(
+            f"table {declaration.table} is not as declared: {'; '.join(differences)}; change the "
+            "declaration to what the table has, or alter the table",
+            table=declaration.table,
+        )
+    return table
+
+
+def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> Iterator[str]:
+    """What differs, each in a few words; comments do not count."""
+    declared = new_schema(declaration.schema_spec, time_millis=0)
+    wanted = {each.name: each for each in declared.fields}
+    present = {each.name: each for each in actual.fields}
+    for name, field in wanted.items():
+        if name not in present:
+            yield f"column {name} {field.type} is declared and the table has none"
+        elif str(field.type) != str(present[name].type):
+            yield f"column {name} is declared {field.type} and is {present[name].type}"
+    for name, field in present.items():
+        if name not in wanted:
+            yield f"column {name} {field.type} is not declared"
+    shared_order = [name for name in wanted if name in present]
+    if shared_order != [name for name in present if name in wanted]:
+        yield f"the columns' order is {', '.join(present)}"
+    for what, left, right in (
+        ("partition keys", declared.partition_keys, actual.partition_keys),
+        ("primary key", declared.primary_keys, actual.primary_keys),
+    ):
+        if left != right:
+            yield (
+                f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})"
+            )
+    for option in sorted({*declared.options, *actual.options}):
+        left_value, right_value = declared.options.get(option), actual.options.get(option)
+        if left_value != right_value:
+            yield (
+                f"option {option} is declared {left_value or 'not at all'} and is "
+                f"{right_value or 'not set'}"
+            )

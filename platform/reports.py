@@ -1,0 +1,241 @@
+"""Reports: what happened, as the metadata that the Dagster UI knows how to show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.decide import Decision
+from lakewright.platform.expectations import ExpectationOutcome
+from lakewright.platform.partition_keys import describe_partition
+from lakewright.platform.pictures import as_markdown, file_sizes_picture
+from lakewright.platform.publish import PartitionTotals, Published
+from lakewright.storage import (
+    CompactionPlan,
+    CompactionResult,
+    ExpirePlan,
+    ExpireResult,
+    Table,
+    TableSchema,
+)
+from lakewright.storage.spec.data_types import DataType
+
+Metadata = Mapping[str, Any]
+
+STORAGE_KIND = "paimon"
+_MAX_ROWS = 50
+
+
+def column_schema(
+    columns: Iterable[tuple[str, DataType, str | None]],
+    *,
+    partition_keys: Iterable[str] = (),
+    primary_keys: Iterable[str] = (),
+) -> dg.TableSchema:
+    """Columns as the UI lists them."""
+    partition_keys, primary_keys = tuple(partition_keys), tuple(primary_keys)
+    listed = []
+    for name, data_type, comment in columns:
+        other = []
+        if name in primary_keys:
+            other.append("primary key")
+        if name in partition_keys:
+            other.append("partition key")
+        nullable = data_type.nullable and name not in primary_keys
+        listed.append(
+            dg.TableColumn(
+                name=name,
+                type=str(data_type).removesuffix(" NOT NULL"),
+                description=comment,
+                constraints=dg.TableColumnConstraints(
+                    nullable=nullable, unique=primary_keys == (name,), other=other
+                ),
+            )
+        )
+    return dg.TableSchema(columns=listed)
+
+
+def schema_metadata(schema: TableSchema) -> dg.TableSchema:
+    """Columns of a table that exists."""
+    return column_schema(
+        ((each.name, each.type, each.description) for each in schema.fields),
+        partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
+    )
+
+
+def publication_metadata(table: Table, published: Published) -> Metadata:
+    """What a materialization says of the whole write."""
+    metadata: dict[str, Any] = {
+        "dagster/column_schema": schema_metadata(table.schema),
+        "dagster/table_name": table.name,
+        "dagster/uri": table.location,
+        "lakewright/rows_written": published.row_count,
+        "lakewright/files_written": published.file_count,
+        "lakewright/bytes_written": published.size_bytes,
+        "lakewright/partitions_written": len(published.partitions),
+        "lakewright/commits": published.commits,
+        "lakewright/engine": published.engine,
+        "lakewright/seconds": round(published.duration_ms / 1000, 3),
+    }
+    snapshot = published.snapshot or table.latest_snapshot()
+    if snapshot is not None:
+        metadata["lakewright/snapshot_id"] = snapshot.id
+        metadata["dagster/row_count"] = snapshot.total_record_count
+    if published.report.outcomes:
+        metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
+        metadata["lakewright/validation_engine"] = published.report.engine
+    return metadata
+
+
+def partition_metadata(totals: PartitionTotals | None) -> Metadata:
+    """What a materialization says of one partition; None where no row came for it."""
+    return {
+        "dagster/partition_row_count": totals.row_count if totals else 0,
+        "lakewright/partition_files": totals.file_count if totals else 0,
+        "lakewright/partition_bytes": totals.size_bytes if totals else 0,
+    }
+
+
+def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
+    """The numbers behind a check, and some of the rows that made it fail."""
+    metadata: dict[str, Any] = {"expectation": outcome.expectation, "rows_validated": row_count}
+    if outcome.error is not None:
+        metadata["error"] = outcome.error
+    if outcome.checked_count is not None:
+        metadata["checked_rows"] = outcome.checked_count
+    if outcome.unexpected_count is not None:
+        metadata["offending_rows"] = outcome.unexpected_count
+    if outcome.checked_count and outcome.unexpected_count is not None:
+        share = 100 * outcome.unexpected_count / outcome.checked_count
+        metadata["offending_percent"] = round(share, 4)
+    if outcome.observed is not None:
+        metadata["observed"] = outcome.observed
+    if not outcome.met and outcome.unexpected_by_partition:
+        metadata["offending_rows_by_partition"] = dg.MetadataValue.json(
+            dict(list(outcome.unexpected_by_partition.items())[:_MAX_ROWS])
+        )
+    if not outcome.met and outcome.sample:
+        metadata["sample"] = _rows_table(outcome.sample)
+    return metadata
+
+
+def plan_metadata(plan: CompactionPlan) -> Metadata:
+    """What a compaction would do."""
+    tasks = [
+        {
+            "partition": describe_partition(task.partition),
+            "bucket": task.bucket,
+            "files": len(task.files),
+            "bytes": task.bytes,
+            "rows": task.rows,
+            "reason": task.reason,
+        }
+        for task in plan.tasks
+    ]
+    skipped = [
+        {
+            "partition": describe_partition(each.partition),
+            "bucket": each.bucket,
+            "files": each.files,
+            "reason": each.reason,
+        }
+        for each in plan.skipped
+    ]
+    metadata: dict[str, Any] = {
+        "lakewright/files_before": plan.files_before,
+        "lakewright/bytes_before": plan.bytes_before,
+        "lakewright/rows": plan.rows,
+        "lakewright/tasks": len(plan.tasks),
+        "lakewright/skipped_buckets": len(plan.skipped),
+    }
+    if plan.snapshot_id is not None:
+        metadata["lakewright/planned_at_snapshot"] = plan.snapshot_id
+    if tasks:
+        metadata["plan"] = _rows_table(tasks)
+    if skipped:
+        metadata["left alone"] = _rows_table(skipped)
+    return metadata
+
+
+def compaction_metadata(table: Table, result: CompactionResult, *, engine: str) -> Metadata:
+    """What a compaction did, with its picture."""
+    picture = file_sizes_picture(result.file_sizes_before, result.file_sizes_after)
+    metadata: dict[str, Any] = {
+        "lakewright/verb": "compact",
+        "lakewright/files_before": result.files_before,
+        "lakewright/files_after": result.files_after,
+        "lakewright/bytes_before": result.bytes_before,
+        "lakewright/bytes_after": result.bytes_after,
+        "lakewright/rows_before": result.rows_before,
+        "lakewright/rows_after": result.rows_after,
+        "lakewright/dropped_tasks": result.dropped_tasks,
+        "lakewright/engine": engine,
+        "lakewright/seconds": round(result.duration_ms / 1000, 3),
+        "file sizes": dg.MetadataValue.md(as_markdown(picture, "file sizes before and after")),
+    }
+    if result.snapshot is not None:
+        metadata["lakewright/snapshot_id"] = result.snapshot.id
+        metadata["dagster/row_count"] = result.snapshot.total_record_count
+    metadata["dagster/table_name"] = table.name
+    return metadata
+
+
+def expire_plan_metadata(plan: ExpirePlan) -> Metadata:
+    """What an expiry would delete."""
+    metadata: dict[str, Any] = {
+        "lakewright/snapshots": len(plan.snapshot_ids),
+        "lakewright/files": len(plan.files),
+        "lakewright/bytes": plan.bytes,
+        "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plan.reasons)),
+    }
+    if plan.snapshot_ids:
+        first, last = plan.snapshot_ids[0], plan.snapshot_ids[-1]
+        metadata["lakewright/snapshot_range"] = f"{first} to {last}"
+    if plan.files:
+        listed = [{"file": file.path, "bytes": file.size_bytes} for file in plan.files]
+        metadata["plan"] = _rows_table(listed)
+    return metadata
+
+
+def expire_metadata(table: Table, result: ExpireResult) -> Metadata:
+    """What an expiry deleted."""
+    return {
+        "lakewright/verb": "expire_snapshots",
+        "lakewright/snapshots_expired": len(result.expired),
+        "lakewright/snapshots_left": len(table.snapshots()),
+        "lakewright/files_deleted": result.files_deleted,
+        "lakewright/bytes_deleted": result.bytes_deleted,
+        "lakewright/seconds": round(result.duration_ms / 1000, 3),
+        "dagster/table_name": table.name,
+    }
+
+
+def decision_table(decisions: Iterable[Decision]) -> str:
+    """Reasons as text, one a line."""
+    return "\n".join(each.reason for each in decisions)
+
+
+def _rows_table(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
+    """Rows as the UI shows tables; the first ones where there are many."""
+    kept = list(rows)[:_MAX_ROWS]
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in kept
+        ]
+    )
+
+
+def _cell(value: object) -> str | int | float | bool | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON knows no such number.
+        return str(value)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, default=str)
+    return str(value)

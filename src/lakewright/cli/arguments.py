@@ -1,0 +1,335 @@
+"""Subcommands, their options and their help."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import _ActionsContainer, _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
+DEFAULT_WAREHOUSE = "./warehouse"
+
+_EPILOG = """\
+exit codes:
+  0    done
+  1    unexpected: please report it
+  2    the request is wrong: an option, a name, a filter, a plan that is none
+  3    no such warehouse, database, table or snapshot
+  4    the table or store needs a feature that is not implemented; nothing was touched
+  5    someone else's commit came first, or the plan is stale: plan again
+  6    files contradict the format or each other: have a person look
+  7    the store did not answer, or did not say whether the commit was made
+  130  interrupted;  141  whoever read the output went away
+
+example:
+  lakewright --warehouse ./warehouse show nyc.flights
+"""
+_WHERE = """\
+EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
+[NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', AND, OR, NOT and parentheses.
+Text stands in '…', other names than plain words in `…`; DATE '2024-01-31',
+TIMESTAMP '2024-01-31 13:45:00' (UTC where the column is a moment), X'ff'.
+"""
+_ROWS = """\
+table  aligned for people; long values are cut, nested ones are JSON
+json   one object a line, complete: decimals as text, dates, times and timestamps in ISO
+       (moments in UTC, with Z), bytes in hexadecimal, NaN and infinities as text; a map is
+       an object where its keys are text, else a list of [key, value] pairs
+csv    the same values under a header; null is empty, empty text is ""
+"""
+
+Parser = argparse.ArgumentParser
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments as a namespace, `command` (and `verb`) naming the subcommand.
+
+    Raises:
+        SystemExit: they are wrong, or help was asked for.
+    """
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
+    if parsed.warehouse is None:
+        parsed.warehouse = os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
+    return parsed
+
+
+def build_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="lakewright",
+        description="Look at Apache Paimon tables, and keep them healthy.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_warehouse(parser, default=None)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_listings(commands)
+    _add_read(commands)
+    _add_upkeep(commands, "plan", "say what upkeep would do; writes nothing")
+    _add_upkeep(commands, "run", "do it")
+    _add_workspace(commands)
+    return parser
+
+
+def _subcommand(
+    commands: Commands, name: str, summary: str, example: str, more: str = ""
+) -> Parser:
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"{more}\nexample:\n  {example}\n".lstrip("\n"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_warehouse(parser, default=argparse.SUPPRESS)
+    return parser
+
+
+def _add_listings(commands: Commands) -> None:
+    ls = _subcommand(commands, "ls", "list the tables", "lakewright ls nyc")
+    ls.add_argument("database", metavar="DB", nargs="?", help="only the tables of this database")
+    show = _subcommand(
+        commands,
+        "show",
+        "describe a table: schema, keys, options, contents, health",
+        "lakewright show nyc.flights",
+    )
+    _add_table(show)
+    snapshots = _subcommand(
+        commands, "snapshots", "list a table's snapshots", "lakewright snapshots nyc.flights"
+    )
+    _add_table(snapshots)
+    files = _subcommand(
+        commands,
+        "files",
+        "list a table's data files",
+        "lakewright files nyc.flights --where \"dt = '2013-01-31' AND distance > 2000\"",
+        "With --where: the files that a read with this filter opens.\n" + _WHERE,
+    )
+    _add_table(files)
+    _add_where(files)
+    _add_snapshot(files)
+    partitions = _subcommand(
+        commands,
+        "partitions",
+        "list a table's partitions",
+        "lakewright partitions nyc.flights --where \"dt >= '2013-12-01'\"",
+        "EXPR may look at partition columns only.\n" + _WHERE,
+    )
+    _add_table(partitions)
+    _add_where(partitions)
+    _add_snapshot(partitions)
+    for each in (ls, show, snapshots, files, partitions):
+        _add_json(each)
+
+
+def _add_read(commands: Commands) -> None:
+    read = _subcommand(
+        commands,
+        "read",
+        "print rows, in no promised order",
+        "lakewright read nyc.flights --where \"dt = '2013-01-31' AND carrier IN ('AA', 'DL')\""
+        "\n      --columns carrier,flight,dep_delay --limit 20 --format csv",
+        _ROWS + "\n" + _WHERE,
+    )
+    _add_table(read)
+    _add_where(read)
+    read.add_argument(
+        "--columns", metavar="A,B", type=_names, help="these columns, in this order (default: all)"
+    )
+    when = read.add_mutually_exclusive_group()
+    _add_snapshot(when)
+    when.add_argument(
+        "--as-of",
+        metavar="TIME",
+        type=_moment_ms,
+        help="the table as it was at an ISO time, such as 2024-01-31T13:45:00 "
+        "(UTC unless it says otherwise)",
+    )
+    read.add_argument("--limit", metavar="N", type=_number(0), help="at most so many rows")
+    read.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
+def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
+    parent = _subcommand(
+        commands, command, summary, f"lakewright {command} compact nyc.flights --min-files 2"
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    compact = _subcommand(
+        verbs,
+        "compact",
+        f"{command} a compaction: fewer, larger files with the same rows",
+        f"lakewright {command} compact nyc.flights --partition dt=2013-12-01 --full",
+    )
+    _add_table(compact)
+    compact.add_argument(
+        "--partition",
+        metavar="K=V,…",
+        action="append",
+        type=_partition,
+        help="only partitions with these values, null as __DEFAULT_PARTITION__; may be repeated",
+    )
+    compact.add_argument(
+        "--bucket",
+        metavar="N",
+        action="append",
+        type=_number(0),
+        help="only this bucket; may be repeated",
+    )
+    compact.add_argument(
+        "--full", action="store_true", help="whatever is more than one file, or one sorted run"
+    )
+    compact.add_argument(
+        "--min-files",
+        metavar="N",
+        type=_number(2),
+        help="worth it from so many small files, or sorted runs (default: the table's option)",
+    )
+    expire = _subcommand(
+        verbs,
+        "expire-snapshots",
+        f"{command} an expiry: old snapshots go, and the files only they need",
+        f"lakewright {command} expire-snapshots nyc.flights --retain-min 5 --older-than 7d",
+    )
+    _add_table(expire)
+    expire.add_argument(
+        "--retain-min", metavar="N", type=_number(1), help="keep at least so many snapshots"
+    )
+    expire.add_argument(
+        "--retain-max", metavar="N", type=_number(1), help="keep at most so many, however young"
+    )
+    expire.add_argument(
+        "--older-than",
+        metavar="AGE",
+        type=_age,
+        help="let go what is older, such as 30min, 1h or 7d (default: the table's option)",
+    )
+    expire.add_argument(
+        "--max-deletes", metavar="N", type=_number(1), help="let at most so many snapshots go"
+    )
+    for each in (compact, expire):
+        _add_json(each)
+        if command == "run":
+            each.add_argument(
+                "--dry-run", action="store_true", help="say what would be done; write nothing"
+            )
+            each.add_argument(
+                "--plan",
+                metavar="FILE",
+                help=f"do what `plan {each.prog.split()[-1]} --json` wrote, - for standard input",
+            )
+    if command == "run":
+        compact.add_argument(
+            "--engine",
+            choices=("local", "spark"),
+            default="local",
+            help="where files are rewritten: in this process, or on Spark",
+        )
+
+
+def _add_workspace(commands: Commands) -> None:
+    _subcommand(
+        commands,
+        "demo",
+        "ingest real flights through Dagster and Spark, compact, expire, and show what happened",
+        "lakewright demo",
+    )
+    up = _subcommand(
+        commands, "up", "open the workspace in the Dagster UI", "lakewright up --port 3001"
+    )
+    up.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+    )
+    up.add_argument("--port", type=_number(0), default=3000, help="(default: %(default)s)")
+
+
+def _add_warehouse(parser: Parser, *, default: str | None) -> None:
+    parser.add_argument(
+        "--warehouse",
+        metavar="URI",
+        default=default,
+        help=f"path or URI of the warehouse (default: ${WAREHOUSE_VARIABLE}, "
+        f"else {DEFAULT_WAREHOUSE})",
+    )
+
+
+def _add_table(parser: Parser) -> None:
+    parser.add_argument("table", metavar="DB.TABLE")
+
+
+def _add_json(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="for scripts: exact numbers, one value")
+
+
+def _add_where(parser: Parser) -> None:
+    parser.add_argument("--where", metavar="EXPR", help="a filter; see below")
+
+
+def _add_snapshot(parser: _ActionsContainer) -> None:
+    parser.add_argument(
+        "--snapshot", metavar="N", type=_number(1), help="as of this snapshot (default: the latest)"
+    )
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _number(minimum: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {minimum} on")
+        return value
+
+    return number
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; write A,B")
+    if len(set(names)) != len(names):
+        raise argparse.ArgumentTypeError(f"{text!r} names a column twice")
+    return names
+
+
+def _moment_ms(text: str) -> int:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _partition(text: str) -> dict[str, str]:
+    # A comma separates only where another `name=` follows: values may hold commas too.
+    pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
+    spec = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
+    if len(spec) != len(pairs) or not all(spec):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value,key2=value2")
+    return spec
+
+
+def _age(text: str) -> str:
+    if text.strip().isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} lacks a unit; write 30min, 1h or 7d")
+    return text

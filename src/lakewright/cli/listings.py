@@ -1,0 +1,328 @@
+"""What there is: `ls`, `show`, `snapshots`, `files`, `partitions`."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from lakewright.cli.layout import Cell, TextColumn, iso_time, size_text, table_lines, time_text
+from lakewright.cli.table_report import report_table, report_text
+from lakewright.cli.warehouse import filter_of, open_catalog, open_table
+from lakewright.storage import Catalog, StorageError, Table
+from lakewright.storage.errors import InvalidPredicate
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import columns_of
+from lakewright.storage.spec.schema import TableSchema
+
+
+def run_listing(parsed: argparse.Namespace) -> int:
+    """Print one of the listings."""
+    match parsed.command:
+        case "ls":
+            _list_tables(parsed)
+        case "show":
+            report = report_table(open_table(parsed))
+            if parsed.json:
+                print_json(report)
+            else:
+                print_lines(report_text(report))
+        case "snapshots":
+            _list_snapshots(parsed)
+        case "files":
+            _list_files(parsed)
+        case _:
+            _list_partitions(parsed)
+    return 0
+
+
+def print_json(value: object) -> None:
+    """One JSON value."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Text for people."""
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
+    """Partition values as JSON holds them: dates and times in ISO, decimals and bytes as text."""
+    return {name: _plain(value) for name, value in spec.items()}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case dt.datetime() if value.tzinfo is not None:
+            return value.replace(tzinfo=None).isoformat() + "Z"
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def partition_columns(schema: TableSchema) -> list[TextColumn]:
+    """A column for each partition key, one that says so where there is none."""
+    return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
+
+
+def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
+    """The cells of those columns."""
+    if not spec:
+        return ["(unpartitioned)"]
+    return [None if value is None else str(value) for value in plain_spec(spec).values()]
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def _list_tables(parsed: argparse.Namespace) -> None:
+    catalog = open_catalog(parsed)
+    databases = catalog.list_databases() if parsed.database is None else (parsed.database,)
+    names = [f"{each}.{name}" for each in databases for name in catalog.list_tables(each)]
+    found = [_table_summary(catalog, name) for name in names]
+    if parsed.json:
+        print_json(found)
+        return
+    if not found:
+        place = catalog.uri if parsed.database is None else f"database {parsed.database}"
+        print_lines([f"no tables in {place}"])
+        return
+    columns = [
+        TextColumn("table"),
+        TextColumn("primary key"),
+        TextColumn("partitioned by"),
+        TextColumn("rows in files", right=True),
+        TextColumn("snapshot", right=True),
+        TextColumn("last commit (UTC)"),
+    ]
+    print_lines(table_lines(columns, [_table_cells(each) for each in found]))
+    for each in found:
+        if "error" in each:
+            sys.stderr.write(f"lakewright: warning: {each['table']}: {each['error']}\n")
+
+
+def _table_summary(catalog: Catalog, name: str) -> dict[str, object]:
+    """One table; one that cannot be opened hides none of the others."""
+    try:
+        table = catalog.table(name)
+        snapshot = table.latest_snapshot()
+    except StorageError as error:
+        return {"table": name, "error": error.message}
+    return {
+        "table": name,
+        "primary_key": list(table.schema.primary_keys),
+        "partition_keys": list(table.schema.partition_keys),
+        "rows_in_files": snapshot.total_record_count if snapshot else 0,
+        "snapshot_id": snapshot.id if snapshot else None,
+        "last_commit": iso_time(snapshot.time_millis) if snapshot else None,
+    }
+
+
+def _table_cells(summary: Mapping[str, object]) -> list[Cell]:
+    if "error" in summary:
+        return [str(summary["table"]), "(cannot be read)", "", "", "", ""]
+    keys, partition_keys = summary["primary_key"], summary["partition_keys"]
+    rows, snapshot_id, committed = (
+        summary[name] for name in ("rows_in_files", "snapshot_id", "last_commit")
+    )
+    assert isinstance(keys, list) and isinstance(partition_keys, list) and isinstance(rows, int)
+    assert committed is None or isinstance(committed, str)
+    return [
+        str(summary["table"]),
+        ", ".join(keys) or "-",
+        ", ".join(partition_keys) or "-",
+        rows,
+        "-" if snapshot_id is None else str(snapshot_id),
+        "-" if committed is None else committed.replace("T", " ").removesuffix("Z"),
+    ]
+
+
+# --- one table ---------------------------------------------------------------------------------
+
+
+def _list_snapshots(parsed: argparse.Namespace) -> None:
+    table = open_table(parsed)
+    snapshots = table.snapshots()
+    if parsed.json:
+        print_json(
+            [
+                {
+                    **asdict(each),
+                    "commit_kind": each.commit_kind.value,
+                    "time": iso_time(each.time_millis),
+                }
+                for each in snapshots
+            ]
+        )
+        return
+    columns = [
+        TextColumn("snapshot", right=True),
+        TextColumn("committed (UTC)"),
+        TextColumn("kind"),
+        TextColumn("rows in files", right=True),
+        TextColumn("change", right=True),
+        TextColumn("schema", right=True),
+        TextColumn("commit user"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            str(each.id),
+            time_text(each.time_millis),
+            each.commit_kind.value,
+            each.total_record_count,
+            f"{each.delta_record_count:+,}",
+            str(each.schema_id),
+            each.commit_user,
+        ]
+        for each in snapshots
+    ]
+    _print_table(columns, rows, empty=f"{table.name} has no snapshot: nothing was committed yet")
+
+
+def _list_files(parsed: argparse.Namespace) -> None:
+    table = open_table(parsed)
+    found = sorted(_files(parsed, table), key=_place)
+    if parsed.json:
+        print_json([_file_json(table, *each) for each in found])
+        return
+    columns = [
+        *partition_columns(table.schema),
+        TextColumn("bucket", right=True),
+        TextColumn("level", right=True),
+        TextColumn("rows", right=True),
+        TextColumn("size", right=True),
+        TextColumn("created (UTC)"),
+        TextColumn("file"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            *partition_cells(spec),
+            str(bucket),
+            str(file.level),
+            file.row_count,
+            size_text(file.file_size),
+            "-" if file.creation_time is None else time_text(file.creation_time),
+            file.file_name,
+        ]
+        for spec, bucket, file in found
+    ]
+    _print_table(columns, rows, empty="no data files")
+
+
+_File = tuple[dict[str, object], int, DataFileMeta]
+
+
+def _files(parsed: argparse.Namespace, table: Table) -> list[_File]:
+    where = filter_of(parsed, table.schema)
+    if where is None:
+        return [
+            (table.files.partition_spec(entry.partition), entry.bucket, entry.file)
+            for entry in table.data_files(snapshot_id=parsed.snapshot)
+        ]
+    return [
+        (table.files.partition_spec(split.partition), split.bucket, file)
+        for split in table.plan_scan(where, snapshot_id=parsed.snapshot).splits
+        for file in split.files
+    ]
+
+
+def _place(found: _File) -> tuple[object, ...]:
+    spec, bucket, file = found
+    values = tuple((value is not None, value) for value in spec.values())
+    return values, bucket, file.level, file.min_sequence_number, file.file_name
+
+
+def _file_json(
+    table: Table, spec: Mapping[str, object], bucket: int, file: DataFileMeta
+) -> dict[str, object]:
+    partition = table.files.partition_bytes(
+        [value for _, value in partition_spec_values(table.files, spec)]
+    )
+    return {
+        "partition": plain_spec(spec),
+        "bucket": bucket,
+        "path": table.files.fs.uri(table.files.data_file_path(partition, bucket, file)),
+        "file_name": file.file_name,
+        "size_bytes": file.file_size,
+        "row_count": file.row_count,
+        "delete_row_count": file.delete_row_count,
+        "level": file.level,
+        "schema_id": file.schema_id,
+        "min_sequence_number": file.min_sequence_number,
+        "max_sequence_number": file.max_sequence_number,
+        "source": None if file.file_source is None else file.file_source.name,
+        "created": None if file.creation_time is None else iso_time(file.creation_time),
+    }
+
+
+def _list_partitions(parsed: argparse.Namespace) -> None:
+    table = open_table(parsed)
+    where = filter_of(parsed, table.schema)
+    keys = table.schema.partition_keys
+    others = sorted(columns_of(where) - set(keys)) if where is not None else []
+    if others:
+        have = ", ".join(keys) or "none, it is not partitioned"
+        raise InvalidPredicate(
+            f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
+            f"keys alone; those of {table.name} are {have}"
+        )
+    found = table.partitions(where, snapshot_id=parsed.snapshot)
+    if parsed.json:
+        print_json(
+            [
+                {
+                    "partition": plain_spec(each.spec),
+                    "row_count": each.row_count,
+                    "file_count": each.file_count,
+                    "small_file_count": each.small_file_count,
+                    "size_bytes": each.size_bytes,
+                    "last_file_created": (
+                        None
+                        if each.last_file_creation_ms is None
+                        else iso_time(each.last_file_creation_ms)
+                    ),
+                    "buckets": [asdict(bucket) for bucket in each.buckets],
+                }
+                for each in found
+            ]
+        )
+        return
+    columns = [
+        *partition_columns(table.schema),
+        TextColumn("rows in files", right=True),
+        TextColumn("files", right=True),
+        TextColumn("small", right=True),
+        TextColumn("buckets", right=True),
+        TextColumn("most runs", right=True),
+        TextColumn("size", right=True),
+        TextColumn("last file (UTC)"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            *partition_cells(each.spec),
+            each.row_count,
+            each.file_count,
+            each.small_file_count,
+            len(each.buckets),
+            max(bucket.sorted_run_count for bucket in each.buckets),
+            size_text(each.size_bytes),
+            "-" if each.last_file_creation_ms is None else time_text(each.last_file_creation_ms),
+        ]
+        for each in found
+    ]
+    _print_table(columns, rows, empty="no partitions")
+
+
+def _print_table(
+    columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell]], *, empty: str
+) -> None:
+    print_lines(table_lines(columns, rows) if rows else [empty])

@@ -1,0 +1,348 @@
+"""What the demo does, step by step; everything that is there already is left alone.
+
+1. Backfill January to November of flights, weather and delays; load the reference tables.
+2. Append December to flights in many small commits, as a stream would leave it.
+3. Look at the table's health.
+4. Wait for the compaction sensor to see it too, and for the run it launches.
+5. Expire snapshots.
+6. Say what happened.
+
+All writing happens in runs of the workspace, so the UI shows every one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
+from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
+from lakewright.demo.workspace import Workspace, find_workspace
+from lakewright.storage import Catalog, Table
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import UnavailableError
+
+FLIGHTS = "nyc.flights"
+BY_DAY = (FLIGHTS, "nyc.weather", "nyc.delays_by_carrier")
+REFERENCE = ("nyc.airlines", "nyc.airports", "nyc.planes")
+MICRO_BATCHES = 24
+RETAINED_SNAPSHOTS = 5
+
+_YEAR = 2013
+_POLL_MS = 1_000
+_RUN_SECONDS = 600
+_SENSOR_SECONDS = 180
+
+Found = TypeVar("Found")
+
+
+def run_demo(parsed: argparse.Namespace) -> int:
+    """Tell the story; 0 when every step succeeded."""
+    workspace = find_workspace(parsed.warehouse)
+    env = SystemEnv()
+    started = env.now_ms()
+    say = Narrator(env, started)
+    say.line(f"warehouse {workspace.warehouse}")
+    say.step("starting Dagster: web server, daemon and code server, on loopback")
+    with DagsterServer(workspace.file, workspace.home, workspace.environment) as server:
+        story = Story(server, Catalog.open(workspace.warehouse), say, env)
+        story.tell()
+    say.line("")
+    say.line(render_changes(story.changes) or "everything was there already; nothing was done")
+    say.line("")
+    say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
+    _say_how_to_look(say, workspace)
+    return 0
+
+
+def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:
+    say.line("  make up                                     the Dagster UI, with every run above")
+    command = "  .venv/bin/lakewright"
+    if workspace.warehouse != str(workspace.file.parent / "warehouse"):
+        command += f" --warehouse {workspace.warehouse}"
+    say.line(f"{command} show {FLIGHTS}           schema, partitions, health")
+    say.line(f"{command} read {FLIGHTS} --limit 5  rows, without Spark")
+
+
+@dataclass
+class Narrator:
+    """Prints what happens, with the seconds since the start."""
+
+    env: SystemEnv
+    started_ms: int
+    _count: int = 0
+    _last: str = ""
+
+    def step(self, text: str) -> None:
+        """The next thing that is done."""
+        self._count += 1
+        self.line("")
+        self.line(f"[{self._count}] {text}")
+
+    def note(self, text: str) -> None:
+        """How it goes; said once, however often it is so."""
+        if text != self._last:
+            seconds = (self.env.now_ms() - self.started_ms) / 1000
+            self.line(f"    {seconds:5.0f} s  {text}")
+            self._last = text
+
+    def line(self, text: str) -> None:
+        """A line as it is."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+@dataclass
+class Story:
+    """The steps; `changes` is what the report will say."""
+
+    server: DagsterServer
+    catalog: Catalog
+    say: Narrator
+    env: SystemEnv
+    changes: list[Change] = field(default_factory=list)
+
+    def tell(self) -> None:
+        """All steps, in order."""
+        self._backfill()
+        self._stream_december()
+        self._december_of_the_others()
+        self._show_health()
+        self._wait_for_compaction()
+        self._expire()
+
+    # --- the steps ----------------------------------------------------------------------------
+
+    def _backfill(self) -> None:
+        self.say.step("January to November 2013 by backfill, and the reference tables")
+        days = _days(dt.date(_YEAR, 1, 1), dt.date(_YEAR, 11, 30))
+        missing = {table: self._missing(table, days) for table in BY_DAY}
+        wanted = sorted({day for each in missing.values() for day in each})
+        empty = [table for table in REFERENCE if not self._has_rows(table)]
+        with self._changes("backfill", (*BY_DAY, *REFERENCE)):
+            runs: list[str] = []
+            backfill = None
+            if wanted:
+                stale = [table for table in BY_DAY if missing[table]]
+                backfill = self.server.launch_backfill(
+                    stale, wanted, title=f"demo: {len(wanted)} days"
+                )
+                self.say.note(f"backfill of {len(wanted)} days of {', '.join(stale)} launched")
+            if empty:
+                runs.append(self.server.launch_assets(empty))
+                self.say.note(f"run for {', '.join(empty)} launched")
+            self._wait_for(runs, backfill)
+        if not wanted and not empty:
+            self.say.note("all of it is there")
+
+    def _stream_december(self) -> None:
+        days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))
+        missing = self._missing(FLIGHTS, days)
+        self.say.step(
+            f"December of {FLIGHTS} as {MICRO_BATCHES} small appends, as a stream leaves it"
+        )
+        if not missing:
+            self.say.note("it is there")
+            return
+        with self._changes("stream", (FLIGHTS,)):
+            config = {"mode": "append", "micro_batches": MICRO_BATCHES}
+            run = self.server.launch_assets(
+                [FLIGHTS],
+                partitions=(missing[0], missing[-1]),
+                config={"ops": {op_name(FLIGHTS): {"config": config}}},
+            )
+            self._wait_for([run], None)
+
+    def _december_of_the_others(self) -> None:
+        days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))
+        # The data set ends a day earlier for the weather.
+        missing = {
+            "nyc.weather": self._missing("nyc.weather", days[:-1]),
+            "nyc.delays_by_carrier": self._missing("nyc.delays_by_carrier", days),
+        }
+        stale = [table for table, each in missing.items() if each]
+        if not stale:
+            return
+        self.say.step(f"December of {' and '.join(stale)}")
+        first = min(each[0] for each in missing.values() if each)
+        last = max(each[-1] for each in missing.values() if each)
+        with self._changes("ingest", stale):
+            self._wait_for([self.server.launch_assets(stale, partitions=(first, last))], None)
+
+    def _show_health(self) -> None:
+        self.say.step("health, from metadata alone")
+        for name in BY_DAY:
+            self.say.line(render_health(self.catalog.table(name)))
+
+    def _wait_for_compaction(self) -> None:
+        self.say.step("the compaction sensors look by themselves")
+        due = [name for name in BY_DAY if self.catalog.table(name).plan_compact().tasks]
+        if not due:
+            self.say.note("nothing is worth compacting, and no run was launched")
+            return
+        with self._changes("compaction", due):
+            for name in due:
+                self._wait_until_compacted(name)
+
+    def _expire(self) -> None:
+        self.say.step(f"expiring all but the last {RETAINED_SNAPSHOTS} snapshots")
+        due = [name for name in BY_DAY if self._has_old_snapshots(self.catalog.table(name))]
+        if not due:
+            self.say.note("no table has more")
+            return
+        with self._changes("expiry", due):
+            config = {"retain_min": RETAINED_SNAPSHOTS, "time_retained": "0s", "max_deletes": 1000}
+            runs = [
+                self.server.launch_job(
+                    f"expire_snapshots__{op_name(name)}",
+                    {"ops": {"expire_snapshots": {"config": config}}},
+                )
+                for name in due
+            ]
+            self._wait_for(runs, None)
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    def _wait_for(self, run_ids: Sequence[str], backfill: str | None) -> None:
+        """Until the runs, and those of the backfill, have ended well.
+
+        Raises:
+            UnavailableError: one failed, or none ended in time.
+        """
+        if not run_ids and backfill is None:
+            return
+
+        def ended() -> bool | None:
+            runs = [
+                run
+                for run in self.server.runs()
+                if run.id in run_ids or (backfill and run.tags.get("dagster/backfill") == backfill)
+            ]
+            self._check(runs)
+            self.say.note(_in_words(runs))
+            waiting_for_backfill = backfill is not None and not any(
+                run.tags.get("dagster/backfill") == backfill for run in runs
+            )
+            if waiting_for_backfill or any(run.status not in ENDED for run in runs):
+                return None
+            return True
+
+        self._until(ended, _RUN_SECONDS, "the runs to end")
+
+    def _wait_until_compacted(self, name: str) -> None:
+        def compacted() -> bool | None:
+            runs = [
+                run
+                for run in self.server.runs()
+                if run.job.startswith("compact") and run.tags.get("lakewright/table") == name
+            ]
+            self._check(runs)
+            if not self.catalog.table(name).plan_compact().tasks and all(
+                run.status in ENDED for run in runs
+            ):
+                return True
+            tick = self.server.last_tick(f"compaction_sensor__{op_name(name)}")
+            if runs:
+                self.say.note(f"{name}: {_in_words(runs[:1])}")
+            elif tick is not None:
+                self.say.note(f"{name}: the sensor says: {tick['skipReason'] or tick['status']}")
+            return None
+
+        self._until(compacted, _SENSOR_SECONDS, f"the sensor to compact {name}")
+        self.say.note(f"{name}: compacted")
+
+    def _until(self, look: Callable[[], Found | None], seconds: int, what: str) -> Found:
+        deadline = self.env.now_ms() + seconds * 1000
+        while self.env.now_ms() < deadline:
+            found = look()
+            if found is not None:
+                return found
+            self.env.sleep_ms(_POLL_MS)
+        raise UnavailableError(
+            f"waited {seconds} s for {what}; see the runs with make up, or {self.server.log}"
+        )
+
+    def _check(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            if run.status in ("FAILURE", "CANCELED"):
+                raise UnavailableError(
+                    f"run {run.id[:8]} of {run.job} ended as {run.status}: "
+                    f"{self.server.failure_of(run.id)}"
+                )
+
+    # --- looking at tables --------------------------------------------------------------------
+
+    def _changes(self, step: str, tables: Sequence[str]) -> _Recorder:
+        return _Recorder(self, step, tables)
+
+    def states(self, tables: Sequence[str]) -> Mapping[str, TableState]:
+        """How tables are now; those that do not exist yet are empty."""
+        return {
+            name: state_of(self.catalog.table(name))
+            if self.catalog.table_exists(name)
+            else TableState()
+            for name in tables
+        }
+
+    def _missing(self, name: str, days: Sequence[str]) -> list[str]:
+        if not self.catalog.table_exists(name):
+            return list(days)
+        present = {str(stats.spec["dt"]) for stats in self.catalog.table(name).partitions()}
+        return [day for day in days if day not in present]
+
+    def _has_rows(self, name: str) -> bool:
+        return self.catalog.table_exists(name) and bool(self.catalog.table(name).partitions())
+
+    def _has_old_snapshots(self, table: Table) -> bool:
+        plan = table.plan_expire_snapshots(
+            retain_min=RETAINED_SNAPSHOTS, time_retained_ms=0, max_deletes=1000
+        )
+        return bool(plan.snapshot_ids)
+
+
+@dataclass
+class _Recorder:
+    """Notes how tables differ between its beginning and its end."""
+
+    story: Story
+    step: str
+    tables: Sequence[str]
+    _before: Mapping[str, TableState] = field(default_factory=dict)
+    _started_ms: int = 0
+
+    def __enter__(self) -> None:
+        self._before = self.story.states(self.tables)
+        self._started_ms = self.story.env.now_ms()
+
+    def __exit__(self, *failure: object) -> None:
+        seconds = (self.story.env.now_ms() - self._started_ms) / 1000
+        after = self.story.states(self.tables)
+        self.story.changes += [
+            Change(self.step, name, self._before[name], after[name], seconds)
+            for name in self.tables
+            if self._before[name] != after[name]
+        ]
+
+
+def op_name(table: str) -> str:
+    """A table's name where Dagster takes no dot."""
+    return table.replace(".", "__")
+
+
+def _days(first: dt.date, last: dt.date) -> list[str]:
+    count = (last - first).days + 1
+    return [(first + dt.timedelta(days=offset)).isoformat() for offset in range(count)]
+
+
+def _in_words(runs: Sequence[Run]) -> str:
+    if not runs:
+        return "waiting for Dagster to start the run"
+    counts: dict[str, int] = {}
+    for run in runs:
+        counts[run.status.lower()] = counts.get(run.status.lower(), 0) + 1
+    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"{len(runs)} run{'s' if len(runs) > 1 else ''}: {said}"

@@ -1,0 +1,104 @@
+"""Schemas, tables and rows in one line each, and rows in a form that compares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
+from lakewright.storage.operations.write import ROW_KIND_COLUMN
+from tests.oracles.arrow_values import canonical_rows
+
+Values = Mapping[str, Any]
+
+# Column sets that many tests use.
+EVENTS = {"id": "BIGINT", "day": "STRING", "v": "STRING"}
+KEYED_OPTIONS = {"bucket": "2"}
+
+
+def spec(
+    columns: Mapping[str, str],
+    *,
+    partitions: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> SchemaSpec:
+    """A schema from column names and printed types."""
+    return SchemaSpec(
+        columns=tuple(Column(name, parse_data_type(text)) for name, text in columns.items()),
+        partition_keys=tuple(partitions),
+        primary_keys=tuple(keys),
+        options=dict(options or {}),
+    )
+
+
+def new_table(
+    catalog: Catalog,
+    columns: Mapping[str, str] | None = None,
+    *,
+    name: str = "db.t",
+    partitions: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> Table:
+    """Create a table; of `EVENTS` when no columns are given."""
+    wanted = spec(columns or EVENTS, partitions=partitions, keys=keys, options=options)
+    return catalog.create_table(name, wanted)
+
+
+def with_options(table: Table, **options: str) -> Table:
+    """The same table seen with other options (underscores stand for hyphens, `__` for dots)."""
+    named = {
+        key.replace("__", ".").replace("_", "-"): value for key, value in options.items()
+    }
+    schema = replace(table.schema, options={**table.schema.options, **named})
+    return Table(replace(table.files, schema=schema))
+
+
+def rows(table: Table, values: Iterable[Values], kinds: Sequence[str] | None = None) -> pa.Table:
+    """Rows for a table from dicts; what a dict lacks is null."""
+    listed = list(values)
+    schema = pa.schema([each.with_nullable(True) for each in table.arrow_schema])
+    unknown = {name for row in listed for name in row} - set(schema.names)
+    assert not unknown, f"no such columns: {unknown}"
+    columns = [pa.array([row.get(each.name) for row in listed], each.type) for each in schema]
+    result = pa.Table.from_arrays(columns, schema=schema)
+    return result if kinds is None else result.append_column(ROW_KIND_COLUMN, pa.array(kinds))
+
+
+def events(first: int, last: int, *, day: str | None = "a", v: str = "v") -> list[dict[str, Any]]:
+    """Rows of `EVENTS` with ids from `first` to `last`, without `last`."""
+    return [{"id": number, "day": day, "v": f"{v}{number}"} for number in range(first, last)]
+
+
+def comparable(table: pa.Table) -> list[str]:
+    """Rows as sorted JSON texts: null, NaN, -0.0 and decimals compare by what they are."""
+    return sorted(json.dumps(row, sort_keys=True) for row in canonical_rows(table))
+
+
+def content(table: Table, **read: Any) -> list[str]:
+    """What a read of the table returns, in a form that compares."""
+    return comparable(table.read(**read))
+
+
+def values_of(table: Table, column: str, **read: Any) -> list[Any]:
+    """One column of a table, sorted, nulls last."""
+    found = table.read(columns=[column], **read).column(column).to_pylist()
+    return sorted(found, key=lambda value: (value is None, value))
+
+
+def compact(table: Table, **plan: Any) -> Any:
+    """Plan and run a compaction."""
+    return table.run_compact(table.plan_compact(**plan))
+
+
+def expire(table: Table, *, keep: int = 1, **plan: Any) -> Any:
+    """Plan and run an expiry that leaves the last `keep` snapshots, whatever their age."""
+    planned = table.plan_expire_snapshots(
+        **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
+    )
+    return table.run_expire_snapshots(planned)

@@ -1,0 +1,61 @@
+"""Fixtures that many folders share; a folder that wants them imports them in its conftest.py."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lakewright.storage import Catalog
+from tests.support.environment import FixedEnv
+from tests.support.invariants import assert_sound
+
+_NUMBERS = itertools.count()
+
+
+def check_all_tables(catalog: Catalog) -> None:
+    """Hold the invariants against every table of a warehouse."""
+    for database in catalog.list_databases():
+        for name in catalog.list_tables(database):
+            assert_sound(catalog.table(f"{database}.{name}"))
+
+
+@pytest.fixture
+def env() -> FixedEnv:
+    return FixedEnv()
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
+    """A warehouse on disk whose tables are checked for soundness when the test is over."""
+    opened = Catalog.open(str(tmp_path / "warehouse"), env=env)
+    yield opened
+    check_all_tables(opened)
+
+
+@pytest.fixture
+def unchecked_catalog(tmp_path: Path, env: FixedEnv) -> Catalog:
+    """A warehouse for tests that damage their tables, or stop in the middle of something."""
+    return Catalog.open(str(tmp_path / "warehouse"), env=env)
+
+
+def memory_uri() -> str:
+    """A place in memory that no other test uses."""
+    return f"memory://warehouse-{next(_NUMBERS)}"
+
+
+@pytest.fixture(params=["local", "memory"])
+def any_catalog(
+    request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv
+) -> Iterator[Catalog]:
+    """The same on disk and in memory."""
+    uri = str(tmp_path / "warehouse") if request.param == "local" else memory_uri()
+    opened = Catalog.open(uri, env=env)
+    yield opened
+    check_all_tables(opened)
+    if request.param == "memory":
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.pseudo_dirs[:] = [""]

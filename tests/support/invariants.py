@@ -1,0 +1,184 @@
+"""What holds for every table at any time, worked out from the raw files on their own.
+
+Nothing of the scan, commit or expiry code is used to find out what is reachable: snapshots are
+read as JSON, manifests as plain Avro records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from lakewright.storage import Table
+
+Json = dict[str, Any]
+# A data file by what manifests say of it: its folder's name and its own.
+DataFile = tuple[str, str]
+
+_METADATA = re.compile(
+    r"(branch/branch-[^/]+/)?"
+    r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
+    r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
+)
+_SNAPSHOT = re.compile(r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+)")
+
+
+@dataclass
+class Reachable:
+    """Files that snapshots, tags and branches name."""
+
+    metadata: set[str] = field(default_factory=set)
+    data: set[DataFile] = field(default_factory=set)
+
+
+class RawTable:
+    """The files of a table as bytes, by their paths below its root."""
+
+    def __init__(self, table: Table) -> None:
+        self.fs = table.files.fs
+        self.root = table.files.paths.root
+        self.name = table.name
+
+    def paths(self) -> list[str]:
+        return sorted(
+            status.path.removeprefix(self.root + "/") for status in self.fs.list_tree(self.root)
+        )
+
+    def json(self, path: str) -> Json:
+        found: Json = json.loads(self.fs.read_bytes(f"{self.root}/{path}"))
+        return found
+
+    def avro(self, name: str) -> list[Json]:
+        data = self.fs.read_bytes(f"{self.root}/manifest/{name}")
+        return [record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict)]
+
+    def snapshots(self) -> Iterator[Json]:
+        """Every snapshot that keeps files alive: on main, on branches, and tagged."""
+        for path in self.paths():
+            if _SNAPSHOT.fullmatch(path):
+                yield self.json(path)
+
+    def live_records(self, snapshot: Json) -> list[Json]:
+        """Manifest records of the files live in a snapshot."""
+        live: dict[tuple[Any, ...], Json] = {}
+        for list_name in (snapshot["baseManifestList"], snapshot["deltaManifestList"]):
+            for meta in self.avro(list_name):
+                for entry in self.avro(meta["_FILE_NAME"]):
+                    file = entry["_FILE"]
+                    identity = (
+                        entry["_PARTITION"],
+                        entry["_BUCKET"],
+                        file["_LEVEL"],
+                        file["_FILE_NAME"],
+                    )
+                    if entry["_KIND"] == 0:
+                        assert identity not in live, f"{self.name}: {file['_FILE_NAME']} twice"
+                        live[identity] = entry
+                    else:
+                        assert identity in live, f"{self.name}: {file['_FILE_NAME']} not there"
+                        del live[identity]
+        return list(live.values())
+
+    def reachable(self) -> Reachable:
+        found = Reachable()
+        for snapshot in self.snapshots():
+            for key in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
+                if snapshot.get(key):
+                    found.metadata.add(f"manifest/{snapshot[key]}")
+                    found.metadata |= {
+                        f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(snapshot[key])
+                    }
+            if snapshot.get("indexManifest"):
+                found.metadata.add(f"manifest/{snapshot['indexManifest']}")
+                found.metadata |= {
+                    f"index/{record['_FILE_NAME']}"
+                    for record in self.avro(snapshot["indexManifest"])
+                }
+            if snapshot.get("statistics"):
+                found.metadata.add(f"statistics/{snapshot['statistics']}")
+            for entry in self.live_records(snapshot):
+                names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
+                found.data |= {(f"bucket-{entry['_BUCKET']}", name) for name in names}
+        return found
+
+
+def unreachable_files(table: Table) -> list[str]:
+    """Files of a table that nothing refers to."""
+    return _differences(table)[0]
+
+
+def missing_files(table: Table) -> list[str]:
+    """Files that something refers to and that are not there."""
+    return _differences(table)[1]
+
+
+def _differences(table: Table) -> tuple[list[str], list[str]]:
+    raw = RawTable(table)
+    reachable = raw.reachable()
+    metadata: set[str] = set()
+    data: dict[DataFile, str] = {}
+    for path in raw.paths():
+        if _METADATA.fullmatch(path):
+            continue
+        *folders, name = path.split("/")
+        if folders and folders[-1].startswith("bucket-"):
+            data[folders[-1], name] = path
+        else:
+            metadata.add(path)
+    extra = (metadata - reachable.metadata) | {
+        path for file, path in data.items() if file not in reachable.data
+    }
+    missing = (reachable.metadata - metadata) | {
+        "/".join(file) for file in reachable.data - set(data)
+    }
+    return sorted(extra), sorted(missing)
+
+
+def assert_only_reachable_files(table: Table) -> None:
+    """Files on disk are the files that snapshots, tags and branches reach, and no others."""
+    extra, missing = _differences(table)
+    assert not missing, f"{table.name} lacks files that it refers to: {missing}"
+    assert not extra, f"{table.name} holds files that nothing refers to: {extra}"
+
+
+def assert_nothing_missing(table: Table) -> None:
+    """All that is referred to is there; files nobody refers to are allowed."""
+    missing = missing_files(table)
+    assert not missing, f"{table.name} lacks files that it refers to: {missing}"
+
+
+def assert_readable_history(table: Table) -> None:
+    """Every snapshot can be read, its ids follow each other, and its counts are true."""
+    raw = RawTable(table)
+    found = [raw.json(path) for path in raw.paths() if re.fullmatch(r"snapshot/snapshot-\d+", path)]
+    found.sort(key=lambda snapshot: int(snapshot["id"]))
+    ids = [snapshot["id"] for snapshot in found]
+    assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True
+    total: int | None = None
+    for snapshot in found:
+        live = raw.live_records(snapshot)
+        in_files = sum(entry["_FILE"]["_ROW_COUNT"] for entry in live)
+        assert snapshot["totalRecordCount"] == in_files, f"snapshot {snapshot['id']} miscounts"
+        if total is not None:
+            assert snapshot["deltaRecordCount"] == in_files - total
+        total = in_files
+        read = table.read(snapshot_id=snapshot["id"])
+        if not table.schema.has_primary_key:
+            assert read.num_rows == in_files
+        else:
+            assert read.num_rows <= in_files
+    hints = {path: raw.fs.read_bytes(f"{raw.root}/{path}") for path in raw.paths() if "EST" in path}
+    if ids and "snapshot/LATEST" in hints:
+        assert hints["snapshot/LATEST"] == str(ids[-1]).encode()
+
+
+def assert_sound(table: Table) -> None:
+    """All of the above."""
+    assert_only_reachable_files(table)
+    assert_readable_history(table)
