@@ -313,6 +313,8 @@ class TableDeclaration(Declared):
     @property
     def schema_spec(self) -> SchemaSpec:
         """What storage is asked to create."""
+        # A table with a key needs buckets to look for it in.
+        default_options = {"bucket": "1"} if self.primary_key else {}
         return SchemaSpec(
             columns=tuple(
                 Column(column.name, parse_data_type(column.type), column.comment)
@@ -320,7 +322,7 @@ class TableDeclaration(Declared):
             ),
             partition_keys=self.partition_keys,
             primary_keys=self.primary_key,
-            options=dict(self.options),
+            options={**default_options, **self.options},
             comment=self.comment,
         )
 

@@ -1,4 +1,4 @@
-"""The declared schema against the table's own."""
+"""Opening a declared table: created if it is missing, refused if it is another."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
 
 
 def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> Iterator[str]:
-    """What differs, each in a few words; comments do not count."""
+    """What differs, each in a few words.
+
+    Comments do not count, nor do options that only the table has: other engines
+    set some of their own.
+    """
     declared = new_schema(declaration.schema_spec, time_millis=0)
     wanted = {each.name: each for each in declared.fields}
     present = {each.name: each for each in actual.fields}
@@ -48,13 +52,8 @@ def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> It
         ("primary key", declared.primary_keys, actual.primary_keys),
     ):
         if left != right:
-            yield (
-                f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})"
-            )
-    for option in sorted({*declared.options, *actual.options}):
-        left_value, right_value = declared.options.get(option), actual.options.get(option)
-        if left_value != right_value:
-            yield (
-                f"option {option} is declared {left_value or 'not at all'} and is "
-                f"{right_value or 'not set'}"
-            )
+            yield (f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})")
+    for option, value in sorted(declared.options.items()):
+        present_value = actual.options.get(option, "not set")
+        if value != present_value:
+            yield f"option {option} is declared {value} and is {present_value}"

@@ -33,10 +33,10 @@ from lakewright.storage.operations.scan import (
     live_entries,
     plan_scan,
 )
+from lakewright.storage.operations.sweep import abort_staged
 from lakewright.storage.operations.table_stats import PartitionStats, partition_stats
 from lakewright.storage.operations.write import (
     StagingJob,
-    abort_staged,
     prepare_write,
     stage_rows,
 )
@@ -189,8 +189,8 @@ class Table:
         return commit_write(self.files, staged)
 
     def abort(self, staged: StagedWrite) -> int:
-        """Delete the files of a staged write that was not committed; how many there were."""
-        return abort_staged(self.files, staged.messages)
+        """Delete the files of a staged write, unless it was committed; how many there were."""
+        return abort_staged(self.files, staged)
 
     def write(
         self,

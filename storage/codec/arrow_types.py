@@ -6,6 +6,7 @@ Field ids ride along as Parquet field ids in Arrow field metadata and nowhere el
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,7 @@ from lakewright.storage.spec.data_types import (
     not_null,
 )
 from lakewright.storage.spec.schema import Column
+from lakewright.storage.spec.values import EXACT_DECIMALS
 
 FIELD_ID = b"PARQUET:field_id"
 
@@ -311,9 +313,15 @@ def _check_values(
         # Arrow keeps values wider than the precision they are declared with.
         bounds = pc.min_max(column).as_py()
         for value in (bounds["min"], bounds["max"]):
-            if value is not None and abs(value.scaleb(data_type.scale)) >= 10**data_type.precision:
+            if value is not None and not _fits(value, data_type):
                 raise InvalidRows(
                     f"{table}: column {field.name} is {field.type}, and {value} does not fit",
                     table=table,
                     column=field.name,
                 )
+
+
+def _fits(value: Decimal, data_type: AtomicType) -> bool:
+    # Python's own context would round wide decimals up before they are compared.
+    unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
+    return abs(unscaled) < 10**data_type.precision

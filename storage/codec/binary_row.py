@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
-from lakewright.storage.spec.values import NANOS_PER_MILLI, Value
+from lakewright.storage.spec.values import EXACT_DECIMALS, NANOS_PER_MILLI, Value
 
 # Decimals up to this precision and timestamps up to this one fit into their slot.
 COMPACT_DECIMAL_PRECISION = 18
@@ -23,8 +23,6 @@ COMPACT_TIMESTAMP_PRECISION = 3
 INLINE_BYTES = 7
 _INLINE_MARK = 0x80
 _DECIMAL_BYTES = 16
-# Wide enough for every DECIMAL(38), whatever the caller's own context rounds to.
-_DECIMALS = Context(prec=76)
 
 _SLOT_FORMATS = {
     TypeRoot.BOOLEAN: "<?",
@@ -112,7 +110,7 @@ def _encode_value(
         _encode_bytes(fixed, variable, slot, value)
     elif root is TypeRoot.DECIMAL:
         assert isinstance(value, Decimal)
-        unscaled = int(value.scaleb(data_type.scale, _DECIMALS))
+        unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
         if data_type.precision <= COMPACT_DECIMAL_PRECISION:
             struct.pack_into("<q", fixed, slot, unscaled)
             return
@@ -167,7 +165,7 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
             unscaled = int.from_bytes(
                 _slice(row, word >> 32, word & 0xFFFFFFFF), "big", signed=True
             )
-        return Decimal(unscaled).scaleb(-data_type.scale, _DECIMALS)
+        return Decimal(unscaled).scaleb(-data_type.scale, EXACT_DECIMALS)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION:
         return word * NANOS_PER_MILLI
     (millis,) = struct.unpack("<q", _slice(row, word >> 32, 8))

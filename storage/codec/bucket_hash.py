@@ -22,6 +22,7 @@ from lakewright.storage.codec.binary_row import (
     unscaled_bytes,
 )
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.values import EXACT_DECIMALS
 
 _SEED = 42
 # Rows are hashed in chunks of about this many bytes, to bound memory with long strings.
@@ -124,7 +125,7 @@ class _Column:
             return
         scale = self.type.scale
         parts = [
-            b"" if value is None else unscaled_bytes(int(value.scaleb(scale)))
+            b"" if value is None else unscaled_bytes(int(value.scaleb(scale, EXACT_DECIMALS)))
             for value in array.to_pylist()
         ]
         self._fill_reserved([part.ljust(16, b"\0") for part in parts], 16)

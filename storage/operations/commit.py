@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.errors import (
@@ -286,9 +287,11 @@ def _try_commit(
     if not created or not _is_ours(files, snapshot):
         _clean_up(files, written)
         return None
-    files.snapshots.hint_latest(snapshot.id)
-    if latest is None:
-        files.snapshots.hint_earliest(snapshot.id)
+    # The commit stands whatever becomes of the hints, which may always be wrong.
+    with suppress(StorageError):
+        files.snapshots.hint_latest(snapshot.id)
+        if latest is None:
+            files.snapshots.hint_earliest(snapshot.id)
     return snapshot
 
 

@@ -41,8 +41,8 @@ from lakewright.storage.operations.scan import (
     key_decoder,
     live_entries,
 )
-from lakewright.storage.operations.sweep import sweep
-from lakewright.storage.operations.write import abort_staged, partition_spec_values
+from lakewright.storage.operations.sweep import delete_unpublished, sweep
+from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode, Use, check_supported
@@ -279,9 +279,9 @@ def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> Comp
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
-        sweep(files, run_id)
+        sweep(files, run_id, since_snapshot_id=snapshot.id)
         raise
-    abort_staged(files, lost)
+    delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
     published = [message for message in messages if message not in lost]
     before = [file for message in published for file in message.compact_before]
     after = [file for message in published for file in message.compact_after]

@@ -1,19 +1,62 @@
-"""Cleaning up after a write that failed somewhere: its files all carry its id in their names."""
+"""Deleting what writes left behind that will never be published.
+
+Every deletion here first asks the snapshots made since the writing began, so a
+file that a commit has published is never touched, whatever the caller believes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.spec.commit import CommitMessage, StagedWrite
+from lakewright.storage.spec.manifest import FileKind
 
 
-def sweep(files: TableFiles, write_id: str) -> int:
-    """Delete every data file of an unpublished write; how many there were.
+def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
+    """Delete the files of a staged write, except those a commit has published; how many went.
 
-    The whole table is listed, so this is for failures, and only for an id that
-    no commit has published.
+    Raises:
+        CorruptionError: a snapshot since the staging cannot be read, so nothing is deleted.
     """
+    return delete_unpublished(files, staged.messages, since_snapshot_id=staged.base_snapshot_id)
+
+
+def delete_unpublished(
+    files: TableFiles, messages: Sequence[CommitMessage], *, since_snapshot_id: int | None
+) -> int:
+    """Delete the new files that messages name, except those published after a snapshot."""
+    published = _published_since(files, since_snapshot_id)
+    return delete_files(
+        files.fs,
+        [
+            files.data_file_path(message.partition, message.bucket, file)
+            for message in messages
+            for file in (*message.new_files, *message.compact_after)
+            if file.file_name not in published
+        ],
+    )
+
+
+def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
+    """Delete every unpublished data file of a write that failed somewhere; how many there were.
+
+    Tasks that died without a word are found too, since files carry the id of
+    their write in their names. The whole table is listed: this is for failures.
+    """
+    published = _published_since(files, since_snapshot_id)
     prefix = f"{files.options.data_file_prefix}{write_id}"
-    found = [
-        each.path for each in files.fs.list_tree(files.paths.root) if each.name.startswith(prefix)
-    ]
-    return delete_files(files.fs, found)
+    found = (each for each in files.fs.list_tree(files.paths.root) if each.name.startswith(prefix))
+    return delete_files(files.fs, [each.path for each in found if each.name not in published])
+
+
+def _published_since(files: TableFiles, snapshot_id: int | None) -> set[str]:
+    """Names of data files that snapshots after one have added."""
+    names: set[str] = set()
+    for each in files.snapshots.ids():
+        if each > (snapshot_id or 0):
+            delta = files.snapshots.read(each).delta_manifest_list
+            entries = files.manifests.entries(files.manifests.read_list(delta))
+            names |= {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
+    return names

@@ -20,7 +20,6 @@ from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.errors import BucketCountChanged, InvalidRequestError, InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.bucket_writer import BucketTarget, BucketWriter
-from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.scan import live_entries
 from lakewright.storage.spec.commit import (
     CommitMessage,
@@ -382,15 +381,3 @@ def _partition_writes(
             )
         )
     return tuple(result)
-
-
-def abort_staged(files: TableFiles, messages: Sequence[CommitMessage]) -> int:
-    """Delete the files of messages that will never be committed; how many there were."""
-    return delete_files(
-        files.fs,
-        [
-            files.data_file_path(message.partition, message.bucket, file)
-            for message in messages
-            for file in (*message.new_files, *message.compact_after)
-        ],
-    )

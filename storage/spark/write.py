@@ -68,7 +68,7 @@ def stage_dataframe(
         messages = _run(job, _distributed(job, rows))
     except BaseException:
         # Tasks that succeeded, or died without a word, left files under the write's id.
-        sweep(job.files, job.write_id)
+        sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
     return staged_write(job, messages)
 

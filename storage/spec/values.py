@@ -24,7 +24,7 @@ NANOS_PER_SECOND = 1_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1)
 # Wide enough for DECIMAL(38), whatever the caller's own context rounds to.
-_DECIMALS = Context(prec=76)
+EXACT_DECIMALS = Context(prec=76)
 
 
 def to_python(value: Value, data_type: DataType) -> object:
@@ -117,7 +117,7 @@ def _decimal(value: object, data_type: AtomicType) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise TypeError("a number is expected")
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    scaled = exact.quantize(Decimal(1).scaleb(-data_type.scale), context=_DECIMALS)
+    scaled = exact.quantize(Decimal(1).scaleb(-data_type.scale), context=EXACT_DECIMALS)
     if scaled != exact:
         raise ValueError(f"it has more than {data_type.scale} digits after the point")
     if len(scaled.as_tuple().digits) > data_type.precision:

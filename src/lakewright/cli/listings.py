@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from lakewright.cli.layout import Cell, TextColumn, iso_time, size_text, table_lines, time_text
-from lakewright.cli.table_report import report_table, report_text
+from lakewright.cli.output import (
+    partition_cells,
+    partition_columns,
+    plain_spec,
+    print_json,
+    print_lines,
+    print_table,
+)
+from lakewright.cli.table_report import report_json, report_table, report_text
 from lakewright.cli.warehouse import filter_of, open_catalog, open_table
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import InvalidPredicate
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import columns_of
-from lakewright.storage.spec.schema import TableSchema
 
 
 def run_listing(parsed: argparse.Namespace) -> int:
@@ -27,7 +32,7 @@ def run_listing(parsed: argparse.Namespace) -> int:
         case "show":
             report = report_table(open_table(parsed))
             if parsed.json:
-                print_json(report)
+                print_json(report_json(report))
             else:
                 print_lines(report_text(report))
         case "snapshots":
@@ -37,48 +42,6 @@ def run_listing(parsed: argparse.Namespace) -> int:
         case _:
             _list_partitions(parsed)
     return 0
-
-
-def print_json(value: object) -> None:
-    """One JSON value."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Text for people."""
-    for line in lines:
-        sys.stdout.write(line + "\n")
-
-
-def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
-    """Partition values as JSON holds them: dates and times in ISO, decimals and bytes as text."""
-    return {name: _plain(value) for name, value in spec.items()}
-
-
-def _plain(value: object) -> object:
-    match value:
-        case dt.datetime() if value.tzinfo is not None:
-            return value.replace(tzinfo=None).isoformat() + "Z"
-        case dt.date() | dt.time():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case None | bool() | int() | float() | str():
-            return value
-        case _:
-            return str(value)
-
-
-def partition_columns(schema: TableSchema) -> list[TextColumn]:
-    """A column for each partition key, one that says so where there is none."""
-    return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
-
-
-def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
-    """The cells of those columns."""
-    if not spec:
-        return ["(unpartitioned)"]
-    return [None if value is None else str(value) for value in plain_spec(spec).values()]
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -185,12 +148,12 @@ def _list_snapshots(parsed: argparse.Namespace) -> None:
         ]
         for each in snapshots
     ]
-    _print_table(columns, rows, empty=f"{table.name} has no snapshot: nothing was committed yet")
+    print_table(columns, rows, empty=f"{table.name} has no snapshot: nothing was committed yet")
 
 
 def _list_files(parsed: argparse.Namespace) -> None:
     table = open_table(parsed)
-    found = sorted(_files(parsed, table), key=_place)
+    found = _files(parsed, table)
     if parsed.json:
         print_json([_file_json(table, *each) for each in found])
         return
@@ -205,7 +168,7 @@ def _list_files(parsed: argparse.Namespace) -> None:
     ]
     rows: list[list[Cell]] = [
         [
-            *partition_cells(spec),
+            *partition_cells(table.files.partition_spec(partition)),
             str(bucket),
             str(file.level),
             file.row_count,
@@ -213,42 +176,37 @@ def _list_files(parsed: argparse.Namespace) -> None:
             "-" if file.creation_time is None else time_text(file.creation_time),
             file.file_name,
         ]
-        for spec, bucket, file in found
+        for partition, bucket, file in found
     ]
-    _print_table(columns, rows, empty="no data files")
+    print_table(columns, rows, empty="no data files")
 
 
-_File = tuple[dict[str, object], int, DataFileMeta]
+# Partition, bucket, file.
+_File = tuple[bytes, int, DataFileMeta]
 
 
 def _files(parsed: argparse.Namespace, table: Table) -> list[_File]:
     where = filter_of(parsed, table.schema)
     if where is None:
-        return [
-            (table.files.partition_spec(entry.partition), entry.bucket, entry.file)
-            for entry in table.data_files(snapshot_id=parsed.snapshot)
-        ]
-    return [
-        (table.files.partition_spec(split.partition), split.bucket, file)
-        for split in table.plan_scan(where, snapshot_id=parsed.snapshot).splits
-        for file in split.files
-    ]
+        entries = table.data_files(snapshot_id=parsed.snapshot)
+        found = [(entry.partition, entry.bucket, entry.file) for entry in entries]
+    else:
+        splits = table.plan_scan(where, snapshot_id=parsed.snapshot).splits
+        found = [(each.partition, each.bucket, file) for each in splits for file in each.files]
+    return sorted(found, key=lambda file: _place(table, *file))
 
 
-def _place(found: _File) -> tuple[object, ...]:
-    spec, bucket, file = found
-    values = tuple((value is not None, value) for value in spec.values())
-    return values, bucket, file.level, file.min_sequence_number, file.file_name
+def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[object, ...]:
+    values = table.files.partition_values(partition)
+    ordered = tuple((value is not None, value) for value in values)
+    return ordered, bucket, file.level, file.min_sequence_number, file.file_name
 
 
 def _file_json(
-    table: Table, spec: Mapping[str, object], bucket: int, file: DataFileMeta
+    table: Table, partition: bytes, bucket: int, file: DataFileMeta
 ) -> dict[str, object]:
-    partition = table.files.partition_bytes(
-        [value for _, value in partition_spec_values(table.files, spec)]
-    )
     return {
-        "partition": plain_spec(spec),
+        "partition": plain_spec(table.files.partition_spec(partition)),
         "bucket": bucket,
         "path": table.files.fs.uri(table.files.data_file_path(partition, bucket, file)),
         "file_name": file.file_name,
@@ -319,10 +277,4 @@ def _list_partitions(parsed: argparse.Namespace) -> None:
         ]
         for each in found
     ]
-    _print_table(columns, rows, empty="no partitions")
-
-
-def _print_table(
-    columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell]], *, empty: str
-) -> None:
-    print_lines(table_lines(columns, rows) if rows else [empty])
+    print_table(columns, rows, empty="no partitions")

@@ -76,9 +76,7 @@ def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
     yield ",".join(_csv_cell(field.name) for field in fields)
     for rows in batches:
         for row in rows:
-            # One column that is null would otherwise be a blank line, which readers skip.
-            line = ",".join(_csv_cell(value) for value in row)
-            yield line
+            yield ",".join(_csv_cell(value) for value in row)
 
 
 def _csv_cell(value: Plain) -> str:

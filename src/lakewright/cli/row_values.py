@@ -140,7 +140,7 @@ def _number(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _iso_texts(array: pa.Array, unit: str, suffix: str) -> list[str | None]:
+def _iso_texts(array: pa.Array, unit: str, suffix: str) -> list[Plain]:
     """ISO text of days or ticks since the epoch, a fraction of zero left out."""
     numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(f"datetime64[{unit}]")
     zero = "." + "0" * {"ms": 3, "us": 6, "ns": 9}.get(unit, 0)

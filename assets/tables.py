@@ -1,0 +1,261 @@
+"""Tables as assets: one declaration becomes one asset with its partitions and checks."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.assets.checks import check_results, check_specs
+from lakewright.assets.partitions import dynamic_name, partitions_def
+from lakewright.platform.declarations import TableDeclaration, WriteKind
+from lakewright.platform.engines import prefers_spark
+from lakewright.platform.failures import failures_for_dagster
+from lakewright.platform.names import TableNames
+from lakewright.platform.open_declared import open_declared
+from lakewright.platform.partition_keys import InvalidPartitionKeyError
+from lakewright.platform.partition_schemes import DynamicDimension
+from lakewright.platform.publish import (
+    AlreadyPublished,
+    Published,
+    Rejected,
+    WriteOrder,
+    publish,
+)
+from lakewright.platform.reports import (
+    STORAGE_KIND,
+    column_schema,
+    partition_metadata,
+    publication_metadata,
+)
+from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.run_identity import commit_user
+from lakewright.platform.sources import SourceRequest, find_source, source_text
+from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import parse_data_type
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKeys:
+    """Under which keys the resources are found; several warehouses need several."""
+
+    warehouse: str = "lakewright_warehouse"
+    spark: str = "lakewright_spark"
+
+
+class IngestConfig(dg.Config):
+    """How one run writes."""
+
+    micro_batches: int = Field(
+        default=1,
+        ge=1,
+        description=(
+            "Commit the rows in that many parts, each with its share of every partition, as a "
+            "stream would leave them; needs mode append."
+        ),
+    )
+    mode: str | None = Field(
+        default=None,
+        description="append, overwrite or upsert, instead of what the table declares.",
+    )
+
+
+def build_asset(
+    declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+) -> dg.AssetsDefinition:
+    """The asset of a declaration; one without a source stands for a table that others write."""
+    keys = resources or ResourceKeys()
+    names = TableNames(declaration.table)
+    spec = _spec(declaration, names)
+    if not declaration.is_written_here:
+        return dg.AssetsDefinition(specs=[spec])
+
+    @dg.multi_asset(
+        name=names.identifier,
+        specs=[spec],
+        check_specs=check_specs(declaration, names),
+        backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
+        pool=names.pool,
+        required_resource_keys={keys.warehouse, keys.spark},
+        op_tags={"lakewright/engine": declaration.write.engine.value},
+    )
+    def table_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> Iterator[Any]:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        spark: SparkResource = getattr(context.resources, keys.spark)
+        with failures_for_dagster():
+            ingest = _Ingest(declaration, names, context, config, warehouse, spark)
+            table, outcome = ingest.run()
+        if not isinstance(outcome, AlreadyPublished):
+            yield from check_results(outcome.report, names)
+        if isinstance(outcome, Rejected):
+            raise _rejection(declaration, outcome)
+        ingest.report_partitions(outcome)
+        yield dg.MaterializeResult(
+            asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
+        )
+
+    return table_asset
+
+
+def _spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpec:
+    metadata: dict[str, Any] = {
+        "dagster/table_name": declaration.table,
+        "dagster/storage_kind": STORAGE_KIND,
+        "lakewright/small_files_policy": declaration.maintenance.compaction.small_files,
+    }
+    if declaration.columns:
+        metadata["dagster/column_schema"] = column_schema(
+            ((each.name, parse_data_type(each.type), each.comment) for each in declaration.columns),
+            partition_keys=declaration.partition_keys,
+            primary_keys=declaration.primary_key,
+        )
+    kinds = {STORAGE_KIND}
+    if declaration.source is not None:
+        metadata["lakewright/source"] = source_text(declaration.source)
+        metadata["lakewright/write_mode"] = declaration.write_kind.value
+        kinds.add("spark" if prefers_spark(declaration.write.engine) else "arrow")
+    return dg.AssetSpec(
+        key=names.asset_key,
+        deps=[TableNames(upstream).asset_key for upstream in declaration.depends_on],
+        description=declaration.comment or None,
+        group_name=declaration.group or TableNames(declaration.database).identifier,
+        tags=dict(declaration.tags),
+        kinds=kinds,
+        metadata=metadata,
+        partitions_def=partitions_def(declaration.scheme, names) if declaration.columns else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Ingest:
+    """One run's write of one table."""
+
+    declaration: TableDeclaration
+    names: TableNames
+    context: dg.AssetExecutionContext
+    config: IngestConfig
+    warehouse: WarehouseResource
+    spark: SparkResource
+
+    def run(self) -> tuple[Table, Published | AlreadyPublished | Rejected]:
+        declaration, context = self.declaration, self.context
+        catalog = self.warehouse.catalog()
+        table = open_declared(catalog, declaration)
+        upstream = {name: catalog.table(name) for name in declaration.depends_on}
+        source = find_source(declaration)
+        request = SourceRequest(
+            table=declaration.table,
+            partitions=self.partitions,
+            upstream=upstream,
+            wants_spark=prefers_spark(declaration.write.engine),
+            session=self.spark.session,
+        )
+        order = WriteOrder(
+            declaration=declaration,
+            partitions=request.partitions,
+            commit_user=commit_user(context.run, context.op_handle.to_string()),
+            kind=self.write_kind,
+            micro_batches=self.config.micro_batches,
+            session=self.spark.session,
+        )
+        asked = (
+            "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"
+        )
+        context.log.info("%s: %s, %s", declaration.table, order.kind.value, asked)
+        outcome = publish(table, lambda: source(request), order)
+        if isinstance(outcome, AlreadyPublished):
+            context.log.warning(
+                "%s: an earlier try of this run committed snapshot %s; nothing was written again",
+                declaration.table,
+                outcome.snapshot.id,
+            )
+        return table, outcome
+
+    @property
+    def partitions(self) -> tuple[Mapping[str, object], ...] | None:
+        """Partitions that the run is for, in order; None where the asset has none."""
+        if not self.context.has_partition_key and not self.context.has_partition_key_range:
+            return None
+        keys = sorted(self.context.partition_keys)
+        try:
+            return tuple(self.declaration.scheme.spec_of(key) for key in keys)
+        except InvalidPartitionKeyError as err:
+            raise InvalidRequestError(str(err), table=self.declaration.table) from err
+
+    @property
+    def write_kind(self) -> WriteKind:
+        if self.config.mode is None:
+            return self.declaration.write_kind
+        try:
+            kind = WriteKind(self.config.mode)
+        except ValueError:
+            known = ", ".join(each.value for each in WriteKind)
+            raise InvalidRequestError(f"mode {self.config.mode!r} is none of {known}") from None
+        fitting = WriteKind.UPSERT if self.declaration.primary_key else WriteKind.APPEND
+        if kind not in (fitting, WriteKind.OVERWRITE):
+            raise InvalidRequestError(
+                f"mode {kind.value} does not fit {self.declaration.table}, which has "
+                f"{'a' if self.declaration.primary_key else 'no'} primary key; "
+                f"write {fitting.value} or overwrite"
+            )
+        return kind
+
+    def report_partitions(self, outcome: Published | AlreadyPublished) -> None:
+        """Attach to every partition what was put into it."""
+        if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
+            return
+        if self.partitions is None:
+            self._report_found(outcome)
+            return
+        totals = {self.declaration.scheme.key_of(each.spec): each for each in outcome.partitions}
+        for key in self.context.partition_keys:
+            self.context.add_asset_metadata(
+                partition_metadata(totals.get(key)),
+                asset_key=self.names.asset_key,
+                partition_key=key,
+            )
+
+    def _report_found(self, outcome: Published) -> None:
+        """Nobody named partitions: those that turned up in the rows are told one by one."""
+        scheme = self.declaration.scheme
+        for dimension in scheme.dimensions:
+            if isinstance(dimension, DynamicDimension):
+                keys = {dimension.key_of(each.spec) for each in outcome.partitions}
+                self.context.instance.add_dynamic_partitions(
+                    dynamic_name(dimension, self.names), sorted(keys)
+                )
+        for each in outcome.partitions:
+            try:
+                key = scheme.key_of(each.spec)
+            except InvalidPartitionKeyError as err:
+                self.context.log.warning("%s: %s", self.declaration.table, err)
+                continue
+            self.context.log_event(
+                dg.AssetMaterialization(
+                    self.names.asset_key, partition=key, metadata=partition_metadata(each)
+                )
+            )
+
+    def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
+        if isinstance(outcome, AlreadyPublished):
+            return {
+                "lakewright/already_committed": True,
+                "lakewright/snapshot_id": outcome.snapshot.id,
+                "dagster/row_count": outcome.snapshot.total_record_count,
+            }
+        return publication_metadata(table, outcome)
+
+
+def _rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
+    reasons = "; ".join(each.summary for each in outcome.report.blocking)
+    rows = outcome.report.row_count
+    return dg.Failure(
+        description=(
+            f"nothing was published to {declaration.table}: of {rows} staged rows, {reasons}; "
+            "the staged files are deleted, and the table is as it was"
+        ),
+        metadata={"lakewright/rows_rejected": rows},
+        allow_retries=False,
+    )

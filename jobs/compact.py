@@ -1,0 +1,325 @@
+"""Compaction: a job that rewrites what is worth it, and a sensor that asks for it.
+
+The sensor reads metadata only. It decides partition by partition, and a plan,
+made from metadata too, must find work before a run is asked for. There is one
+sensor a table, so that each has its own history of reasons, can be stopped by
+itself, and hides no other when its table cannot be read.
+
+The run plans anew: what the sensor saw may have changed while the run waited.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.platform.decide import Intent, decide, intents, summarize
+from lakewright.platform.declarations import CompactionPolicy, EngineChoice, TableDeclaration
+from lakewright.platform.engines import compaction_engine
+from lakewright.platform.failures import failures_for_dagster
+from lakewright.platform.health import TableHealth, partition_columns, read_health
+from lakewright.platform.names import TableNames
+from lakewright.platform.partition_keys import InvalidPartitionKeyError, decode_partition
+from lakewright.platform.reports import (
+    compaction_metadata,
+    decision_table,
+    partition_health_metadata,
+    plan_metadata,
+)
+from lakewright.platform.resource_keys import ResourceKeys
+from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.runs import work_in_flight
+from lakewright.storage import CompactionPlan, Table
+from lakewright.storage.env import SystemEnv
+from lakewright.storage.errors import InvalidRequestError, StorageError
+
+VERB = "compact"
+
+
+class CompactConfig(dg.Config):
+    """What one run compacts."""
+
+    partitions: list[str] | None = Field(
+        default=None,
+        description=(
+            "Keys of the partitions to look at: a value, or dt=…/hh=… where there are several "
+            "columns. Without any, all of them."
+        ),
+    )
+    full: bool | None = Field(
+        default=None,
+        description=(
+            "Rewrite whatever is more than one file, instead of only what the policy of the "
+            "table asks for."
+        ),
+    )
+    engine: str | None = Field(
+        default=None, description="spark, local or auto, instead of what the policy says."
+    )
+    dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
+
+
+def build_compact_job(
+    declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+) -> dg.JobDefinition:
+    """The job that compacts the table."""
+    keys = resources or ResourceKeys()
+    names = TableNames(declaration.table)
+    policy = declaration.maintenance.compaction
+
+    @dg.op(
+        name=names.job(VERB),
+        pool=names.pool,
+        required_resource_keys={keys.warehouse, keys.spark},
+        description=f"Plan and run a compaction of {declaration.table}.",
+    )
+    def compact_table(context: dg.OpExecutionContext, config: CompactConfig) -> None:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        spark: SparkResource = getattr(context.resources, keys.spark)
+        with failures_for_dagster():
+            table = warehouse.catalog().table(declaration.table)
+            _compact(table, policy, names, context, config, spark)
+
+    @dg.job(
+        name=names.job(VERB),
+        tags=names.tags(VERB),
+        description=f"Rewrite small files of {declaration.table} into few large ones.",
+        metadata={"lakewright/table": declaration.table},
+    )
+    def compact_job() -> None:
+        compact_table()
+
+    return compact_job
+
+
+def _compact(
+    table: Table,
+    policy: CompactionPolicy,
+    names: TableNames,
+    context: dg.OpExecutionContext,
+    config: CompactConfig,
+    spark: SparkResource,
+) -> None:
+    plan = table.plan_compact(
+        _partitions(table, config.partitions),
+        full=policy.full if config.full is None else config.full,
+        min_file_num=policy.small_files,
+    )
+    context.add_output_metadata(dict(plan_metadata(plan)))
+    for task in plan.tasks:
+        context.log.info("bucket %s of %s: %s", task.bucket, dict(task.partition), task.reason)
+    if config.dry_run:
+        context.log.info("dry run: %s files would be rewritten", plan.files_before)
+        return
+    if not plan.tasks:
+        context.log.info("nothing is worth compacting in %s any more; it is left as it is", table.name)
+        return
+    engine = compaction_engine(
+        _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
+    )
+    before = read_health(table)
+    result = table.run_compact(plan, engine)
+    metadata = compaction_metadata(table, result, engine=engine.name)
+    context.log.info(
+        "%s files became %s, %s bytes became %s",
+        result.files_before,
+        result.files_after,
+        result.bytes_before,
+        result.bytes_after,
+    )
+    context.log_event(
+        dg.AssetObservation(
+            names.asset_key,
+            metadata=metadata,
+            description=f"compacted {result.files_before} files into {result.files_after}",
+        )
+    )
+    _observe_partitions(before, read_health(table), plan, names, context)
+
+
+def _observe_partitions(
+    before: TableHealth,
+    after: TableHealth,
+    plan: CompactionPlan,
+    names: TableNames,
+    context: dg.OpExecutionContext,
+) -> None:
+    """Tell each compacted partition's files before and after."""
+    touched = [dict(task.partition) for task in plan.tasks]
+    earlier = {each.key: each for each in before.partitions}
+    for partition in after.partitions:
+        if not partition.key or dict(partition.spec) not in touched:
+            continue
+        context.log_event(
+            dg.AssetObservation(
+                names.asset_key,
+                partition=partition.key,
+                metadata=partition_health_metadata(earlier.get(partition.key), partition),
+            )
+        )
+
+
+def _partitions(table: Table, keys: Sequence[str] | None) -> list[Mapping[str, object]] | None:
+    if keys is None:
+        return None
+    columns = partition_columns(table)
+    if not columns:
+        raise InvalidRequestError(f"{table.name} has no partitions; leave `partitions` out")
+    try:
+        return [decode_partition(key, columns) for key in keys]
+    except InvalidPartitionKeyError as err:
+        raise InvalidRequestError(str(err), table=table.name) from err
+
+
+def _engine_choice(given: str | None, policy: CompactionPolicy) -> EngineChoice:
+    try:
+        return policy.engine if given is None else EngineChoice(given)
+    except ValueError:
+        known = ", ".join(each.value for each in EngineChoice)
+        raise InvalidRequestError(f"engine {given!r} is none of {known}") from None
+
+
+# --- the sensor -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensorMemory:
+    """What a sensor knows of its earlier answers; kept as its cursor.
+
+    `seen` is the state of table and policy to which `answer` was given; `acted`
+    holds the fingerprint of each partition when its compaction was asked for.
+    """
+
+    table_uuid: str = ""
+    seen: str = ""
+    answer: str = ""
+    acted: Mapping[str, str] = field(default_factory=dict)
+
+    def to_cursor(self) -> str:
+        return json.dumps(
+            {
+                "table_uuid": self.table_uuid,
+                "seen": self.seen,
+                "answer": self.answer,
+                "acted": dict(self.acted),
+            }
+        )
+
+    @classmethod
+    def from_cursor(cls, cursor: str | None) -> "SensorMemory":
+        """The memory in a cursor; a cursor somebody wrote by hand counts as none."""
+        try:
+            found = json.loads(cursor or "")
+            return cls(
+                table_uuid=str(found["table_uuid"]),
+                seen=str(found["seen"]),
+                answer=str(found["answer"]),
+                acted={str(key): str(value) for key, value in found["acted"].items()},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+
+def build_compact_sensor(
+    declaration: TableDeclaration,
+    job: dg.JobDefinition,
+    *,
+    resources: ResourceKeys | None = None,
+) -> dg.SensorDefinition:
+    """The sensor that asks for compactions of the table."""
+    keys = resources or ResourceKeys()
+    names = TableNames(declaration.table)
+    policy = declaration.maintenance.compaction
+    status = dg.DefaultSensorStatus.RUNNING if policy.enabled else dg.DefaultSensorStatus.STOPPED
+
+    @dg.sensor(
+        name=names.sensor(VERB),
+        job=job,
+        minimum_interval_seconds=max(policy.interval // 1000, 1),
+        default_status=status,
+        required_resource_keys={keys.warehouse},
+        description=(
+            f"Asks for a compaction where a bucket of {declaration.table} has at least "
+            f"{policy.small_files} small files or sorted runs."
+        ),
+    )
+    def compact_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        catalog = warehouse.catalog()
+        if not catalog.table_exists(declaration.table):
+            reason = f"table {declaration.table} does not exist yet"
+            return dg.SensorResult(skip_reason=reason)
+        table = catalog.table(declaration.table)
+        return _evaluate(table, policy, names, context)
+
+    return compact_sensor
+
+
+def _evaluate(
+    table: Table, policy: CompactionPolicy, names: TableNames, context: dg.SensorEvaluationContext
+) -> dg.SensorResult:
+    memory = SensorMemory.from_cursor(context.cursor)
+    if memory.table_uuid != table.uuid:
+        # A table that was dropped and created again has another history.
+        memory = SensorMemory(table_uuid=table.uuid)
+    snapshot = table.latest_snapshot()
+    seen = f"{None if snapshot is None else snapshot.id} {policy.model_dump_json()}"
+    if memory.seen == seen:
+        return dg.SensorResult(
+            skip_reason=f"nothing was committed since: {memory.answer}", cursor=context.cursor
+        )
+    health = read_health(table)
+    in_flight = work_in_flight(context.instance, names)
+    decisions = decide(
+        health, policy, in_flight=in_flight, acted=memory.acted, now_ms=SystemEnv().now_ms()
+    )
+    answer = summarize(decisions)
+    context.log.info("%s", decision_table(decisions))
+    wanted = intents(decisions)
+    fingerprints = {each.key: each.fingerprint for each in health.partitions}
+    # What has changed since, or is gone, need not be remembered.
+    acted = {key: mark for key, mark in memory.acted.items() if fingerprints.get(key) == mark}
+    if not wanted:
+        # While something waits, the same snapshot is looked at again.
+        settled = "" if _waits(decisions) else seen
+        kept = SensorMemory(table_uuid=table.uuid, seen=settled, answer=answer, acted=acted)
+        return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
+    acted |= {each.partition.key: each.partition.fingerprint for each in wanted}
+    planned = _planned(table, policy, wanted)
+    if not planned.tasks:
+        reason = "; ".join(dict.fromkeys(each.reason for each in planned.skipped))
+        answer = f"{answer}; but a plan finds nothing to rewrite: {reason}"
+        kept = SensorMemory(table_uuid=table.uuid, seen=seen, answer=answer, acted=acted)
+        return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
+    kept = SensorMemory(table_uuid=table.uuid, answer=answer, acted=acted)
+    return dg.SensorResult(
+        run_requests=[_request(table, health, wanted, names)], cursor=kept.to_cursor()
+    )
+
+
+def _waits(decisions: Sequence[Any]) -> bool:
+    return any(": waits" in each.reason or "waits until" in each.reason for each in decisions)
+
+
+def _planned(table: Table, policy: CompactionPolicy, wanted: Sequence[Intent]) -> CompactionPlan:
+    partitions = [each.partition.spec for each in wanted if each.partition.spec]
+    return table.plan_compact(
+        partitions or None, full=policy.full, min_file_num=policy.small_files
+    )
+
+
+def _request(
+    table: Table, health: TableHealth, wanted: Sequence[Intent], names: TableNames
+) -> dg.RunRequest:
+    config: dict[str, Any] = {}
+    if table.schema.partition_keys:
+        config["partitions"] = [each.partition.key for each in wanted]
+    return dg.RunRequest(
+        # A table that was created again begins at snapshot 1 again; its uuid tells it apart.
+        run_key=f"{table.uuid}@{health.snapshot_id}",
+        run_config={"ops": {names.job(VERB): {"config": config}}},
+        tags={**names.tags(VERB), "lakewright/snapshot": str(health.snapshot_id)},
+    )

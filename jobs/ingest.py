@@ -1,0 +1,21 @@
+"""Ingest: a job per written table, so that its runs carry the table's tags."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from lakewright.platform.declarations import TableDeclaration
+from lakewright.platform.names import TableNames
+
+VERB = "ingest"
+
+
+def build_ingest_job(declaration: TableDeclaration) -> dg.definitions.UnresolvedAssetJobDefinition:
+    """The job that materializes the table's asset."""
+    names = TableNames(declaration.table)
+    return dg.define_asset_job(
+        names.job(VERB),
+        selection=dg.AssetSelection.assets(names.asset_key),
+        tags=names.tags(VERB),
+        description=f"Write {declaration.table} from its source.",
+    )

@@ -1,0 +1,20 @@
+"""Run identity: the name under which a run commits, the same at every try of it."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+_RETRY_NUMBER = "dagster/retry_number"
+_RESUME = "dagster/is_resume_retry"
+
+
+def commit_user(run: dg.DagsterRun, step: str) -> str:
+    """The commit user of one step.
+
+    Dagster's own retries, and re-executions of failed steps, are new runs that
+    continue an old one: they keep its name, so that they find what it has
+    committed. Whoever launches a run anew wants it done anew.
+    """
+    continues = _RETRY_NUMBER in run.tags or run.tags.get(_RESUME) == "true"
+    origin = run.root_run_id if continues and run.root_run_id else run.run_id
+    return f"dagster-{origin}-{step}"

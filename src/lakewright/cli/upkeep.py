@@ -1,0 +1,314 @@
+"""`lakewright plan` and `lakewright run`: compaction and expiry."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lakewright.cli.exit_codes import CONFLICT
+from lakewright.cli.layout import (
+    Cell,
+    TextColumn,
+    counted,
+    duration_text,
+    iso_time,
+    size_text,
+    table_lines,
+)
+from lakewright.cli.output import (
+    partition_cells,
+    partition_columns,
+    print_json,
+    print_lines,
+)
+from lakewright.cli.warehouse import open_table
+from lakewright.storage import (
+    CompactionPlan,
+    CompactionResult,
+    Engine,
+    ExpirePlan,
+    ExpireResult,
+    LocalEngine,
+    Table,
+)
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.options import parse_duration_ms
+
+# A plan names every bucket; people get the first of them, `--json` has them all.
+_MOST_LINES = 40
+
+Plan = TypeVar("Plan", CompactionPlan, ExpirePlan)
+
+
+def run_upkeep(parsed: argparse.Namespace) -> int:
+    """Plan a verb, or carry it out."""
+    table = open_table(parsed)
+    if parsed.verb == "compact":
+        return _compact(parsed, table)
+    return _expire_snapshots(parsed, table)
+
+
+# --- compaction --------------------------------------------------------------------------------
+
+
+def _compact(parsed: argparse.Namespace, table: Table) -> int:
+    plan = _read_plan(parsed, CompactionPlan, ("partition", "bucket", "full", "min_files"))
+    if plan is None:
+        plan = table.plan_compact(
+            _partition_specs(parsed, table),
+            parsed.bucket,
+            full=parsed.full,
+            min_file_num=parsed.min_files,
+        )
+    if parsed.command == "plan" or parsed.dry_run:
+        return _show_plan(parsed, plan, _compaction_lines(table, plan))
+    if not plan.tasks and not parsed.json:
+        print_lines(_compaction_lines(table, plan))
+        return 0
+    result = table.run_compact(plan, _engine(parsed.engine) if plan.tasks else None)
+    if parsed.json:
+        print_json(_compaction_json(plan, result))
+    else:
+        print_lines(_compaction_result_lines(plan, result))
+    return CONFLICT if plan.tasks and result.snapshot is None else 0
+
+
+def _partition_specs(
+    parsed: argparse.Namespace, table: Table
+) -> list[dict[str, str | None]] | None:
+    """The partitions named, where null is written as folders write it."""
+    if parsed.partition is None:
+        return None
+    null = table.options.partition_default_name
+    return [
+        {name: None if text == null else text for name, text in spec.items()}
+        for spec in parsed.partition
+    ]
+
+
+def _engine(name: str) -> Engine:
+    if name == "local":
+        return LocalEngine()
+    from lakewright.storage.spark import SparkEngine, build_session
+
+    return SparkEngine(build_session("lakewright compact"))
+
+
+def _compaction_lines(table: Table, plan: CompactionPlan) -> list[str]:
+    at = "which has no snapshot" if plan.snapshot_id is None else f"at snapshot {plan.snapshot_id}"
+    if not plan.tasks:
+        lines = [f"nothing to compact in {plan.table}, {at}"]
+        if not plan.skipped and plan.snapshot_id is not None:
+            return [*lines, "no files in the partitions and buckets asked for"]
+        skipped_rows: list[list[Cell]] = [
+            [*partition_cells(each.partition), str(each.bucket), each.reason]
+            for each in plan.skipped
+        ]
+        return lines + _first_lines(table, [TextColumn("why not")], skipped_rows)
+    lines = [
+        (
+            f"compaction of {plan.table}, {at}: {counted(plan.files_before, 'file')}, "
+            f"{size_text(plan.bytes_before)}, {counted(plan.rows, 'row')} to rewrite "
+            f"in {counted(len(plan.tasks), 'task')}"
+        )
+    ]
+    columns = [
+        TextColumn("files", right=True),
+        TextColumn("size", right=True),
+        TextColumn("rows", right=True),
+        TextColumn("why"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            *partition_cells(each.partition),
+            str(each.bucket),
+            len(each.files),
+            size_text(each.bytes),
+            each.rows,
+            each.reason,
+        ]
+        for each in plan.tasks
+    ]
+    lines += _first_lines(table, columns, rows)
+    if plan.skipped:
+        lines.append(f"{counted(len(plan.skipped), 'bucket')} left alone")
+    return lines
+
+
+def _first_lines(
+    table: Table, columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell]]
+) -> list[str]:
+    if not rows:
+        return []
+    places = [*partition_columns(table.schema), TextColumn("bucket", right=True)]
+    lines = ["", *table_lines([*places, *columns], rows[:_MOST_LINES]), ""]
+    if len(rows) > _MOST_LINES:
+        lines[-1:] = [f"… and {len(rows) - _MOST_LINES:,} more; --json has them all", ""]
+    return lines
+
+
+def _compaction_result_lines(plan: CompactionPlan, result: CompactionResult) -> list[str]:
+    dropped = (
+        f"{counted(result.dropped_tasks, 'task')} of {len(plan.tasks)} dropped: "
+        "others changed those files meanwhile; plan again"
+    )
+    if result.snapshot is None:
+        return [f"nothing was committed to {plan.table}: {dropped}"]
+    lines = _before_and_after(
+        [
+            ("files", f"{result.files_before:,}", f"{result.files_after:,}"),
+            ("size", size_text(result.bytes_before), size_text(result.bytes_after)),
+            ("rows", f"{result.rows_before:,}", f"{result.rows_after:,}"),
+        ]
+    )
+    done = len(plan.tasks) - result.dropped_tasks
+    lines += [
+        "",
+        (
+            f"snapshot {result.snapshot.id} of {plan.table}: {counted(done, 'task')} "
+            f"in {duration_text(result.duration_ms)}"
+        ),
+    ]
+    return [*lines, dropped] if result.dropped_tasks else lines
+
+
+def _compaction_json(plan: CompactionPlan, result: CompactionResult) -> dict[str, object]:
+    snapshot = result.snapshot
+    return {
+        **asdict(result),
+        "operation": "compact",
+        "table": plan.table,
+        "planned_tasks": len(plan.tasks),
+        "snapshot": None
+        if snapshot is None
+        else {"id": snapshot.id, "time": iso_time(snapshot.time_millis)},
+    }
+
+
+# --- expiry ------------------------------------------------------------------------------------
+
+
+def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
+    options = ("retain_min", "retain_max", "older_than", "max_deletes")
+    plan = _read_plan(parsed, ExpirePlan, options)
+    if plan is None:
+        plan = table.plan_expire_snapshots(
+            retain_min=parsed.retain_min,
+            retain_max=parsed.retain_max,
+            time_retained_ms=(
+                None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
+            ),
+            max_deletes=parsed.max_deletes,
+        )
+    if parsed.command == "plan" or parsed.dry_run:
+        return _show_plan(parsed, plan, _expiry_lines(plan))
+    before = len(table.snapshots())
+    result = table.run_expire_snapshots(plan)
+    after = len(table.snapshots())
+    if parsed.json:
+        print_json(
+            {
+                **asdict(result),
+                "operation": "expire-snapshots",
+                "table": plan.table,
+                "snapshots_before": before,
+                "snapshots_after": after,
+            }
+        )
+    elif not plan.snapshot_ids:
+        print_lines(_expiry_lines(plan))
+    else:
+        print_lines(_expiry_result_lines(plan, result, before, after))
+    return 0
+
+
+def _expiry_lines(plan: ExpirePlan) -> list[str]:
+    if not plan.snapshot_ids:
+        lines = [f"no snapshot of {plan.table} to expire"]
+    else:
+        lines = [
+            (
+                f"expiry of {plan.table}: {_range(plan.snapshot_ids)} to go, and with them "
+                f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}; "
+                f"snapshot {plan.end_id} becomes the earliest"
+            )
+        ]
+    return [*lines, *(f"  {reason}" for reason in plan.reasons)]
+
+
+def _expiry_result_lines(
+    plan: ExpirePlan, result: ExpireResult, before: int, after: int
+) -> list[str]:
+    return [
+        *_before_and_after([("snapshots", f"{before:,}", f"{after:,}")]),
+        "",
+        (
+            f"{_range(result.expired)} of {plan.table} expired: "
+            f"{counted(result.files_deleted, 'file')}, {size_text(result.bytes_deleted)} deleted "
+            f"in {duration_text(result.duration_ms)}"
+        ),
+    ]
+
+
+def _range(ids: Sequence[int]) -> str:
+    if len(ids) == 1:
+        return f"snapshot {ids[0]}"
+    return f"{len(ids)} snapshots ({ids[0]} to {ids[-1]})"
+
+
+# --- both --------------------------------------------------------------------------------------
+
+
+def _before_and_after(rows: Sequence[tuple[str, str, str]]) -> list[str]:
+    columns = [TextColumn(""), TextColumn("before", right=True), TextColumn("after", right=True)]
+    return table_lines(columns, rows)
+
+
+def _show_plan(
+    parsed: argparse.Namespace, plan: CompactionPlan | ExpirePlan, lines: list[str]
+) -> int:
+    if parsed.json:
+        print_json({"operation": parsed.verb, **json.loads(plan.to_json())})
+        return 0
+    print_lines(lines)
+    if parsed.command == "run":
+        print_lines(["dry run: nothing was written"])
+    return 0
+
+
+def _read_plan(
+    parsed: argparse.Namespace, kind: type[Plan], planning_options: Sequence[str]
+) -> Plan | None:
+    """The plan in the file that was named, None if none was.
+
+    Raises:
+        InvalidRequestError: it is no plan of that verb, or options would contradict it.
+    """
+    if parsed.command == "plan" or parsed.plan is None:
+        return None
+    for option in planning_options:
+        if getattr(parsed, option) not in (None, False):
+            name = option.replace("_", "-")
+            raise InvalidRequestError(f"--plan says what to do; leave --{name} out, or plan again")
+    try:
+        text = sys.stdin.read() if parsed.plan == "-" else Path(parsed.plan).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequestError(f"plan {parsed.plan} cannot be read: {error}") from error
+    try:
+        data: dict[str, Any] = json.loads(text)
+        operation = data.pop("operation", parsed.verb)
+        if operation != parsed.verb:
+            raise InvalidRequestError(f"plan {parsed.plan} is one of {operation}: run that")
+        return kind.from_json(json.dumps(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InvalidRequestError):
+            raise
+        raise InvalidRequestError(
+            f"{parsed.plan} is no plan of {parsed.verb}: {error!r}; make one with "
+            f"`lakewright plan {parsed.verb} … --json`"
+        ) from error
