@@ -29,20 +29,13 @@ from lakewright.platform.reports import (
     partition_metadata,
     publication_metadata,
 )
+from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
 from lakewright.platform.run_identity import commit_user
 from lakewright.platform.sources import SourceRequest, find_source, source_text
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceKeys:
-    """Under which keys the resources are found; several warehouses need several."""
-
-    warehouse: str = "lakewright_warehouse"
-    spark: str = "lakewright_spark"
 
 
 class IngestConfig(dg.Config):

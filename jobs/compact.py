@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.decide import Intent, decide, intents, summarize
+from lakewright.platform.decide import Declined, Intent, decide, intents, summarize
 from lakewright.platform.declarations import CompactionPolicy, EngineChoice, TableDeclaration
 from lakewright.platform.engines import compaction_engine
 from lakewright.platform.failures import failures_for_dagster
@@ -34,7 +34,7 @@ from lakewright.platform.resources import SparkResource, WarehouseResource
 from lakewright.platform.runs import work_in_flight
 from lakewright.storage import CompactionPlan, Table
 from lakewright.storage.env import SystemEnv
-from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.errors import InvalidRequestError
 
 VERB = "compact"
 
@@ -115,7 +115,9 @@ def _compact(
         context.log.info("dry run: %s files would be rewritten", plan.files_before)
         return
     if not plan.tasks:
-        context.log.info("nothing is worth compacting in %s any more; it is left as it is", table.name)
+        context.log.info(
+            "nothing is worth compacting in %s any more; it is left as it is", table.name
+        )
         return
     engine = compaction_engine(
         _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
@@ -284,7 +286,9 @@ def _evaluate(
     acted = {key: mark for key, mark in memory.acted.items() if fingerprints.get(key) == mark}
     if not wanted:
         # While something waits, the same snapshot is looked at again.
-        settled = "" if _waits(decisions) else seen
+        settled = (
+            "" if any(isinstance(each, Declined) and each.waits for each in decisions) else seen
+        )
         kept = SensorMemory(table_uuid=table.uuid, seen=settled, answer=answer, acted=acted)
         return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
     acted |= {each.partition.key: each.partition.fingerprint for each in wanted}
@@ -300,15 +304,9 @@ def _evaluate(
     )
 
 
-def _waits(decisions: Sequence[Any]) -> bool:
-    return any(": waits" in each.reason or "waits until" in each.reason for each in decisions)
-
-
 def _planned(table: Table, policy: CompactionPolicy, wanted: Sequence[Intent]) -> CompactionPlan:
     partitions = [each.partition.spec for each in wanted if each.partition.spec]
-    return table.plan_compact(
-        partitions or None, full=policy.full, min_file_num=policy.small_files
-    )
+    return table.plan_compact(partitions or None, full=policy.full, min_file_num=policy.small_files)
 
 
 def _request(

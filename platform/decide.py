@@ -23,10 +23,11 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declined:
-    """A partition that is left alone."""
+    """A partition that is left alone; `waits` says that it is due and only the moment is not."""
 
     partition: PartitionHealth
     reason: str
+    waits: bool = False
 
 
 Decision = Intent | Declined
@@ -48,20 +49,25 @@ def decide(
     would do the same.
     """
     decisions: list[Decision] = []
-    wanted = 0
+    chosen = 0
     for partition in health.partitions:
         reason, due = _judge(partition, policy, keyed=health.keyed)
-        refusal = None
-        if due:
-            refusal = _refusal(partition, policy, in_flight, acted or {}, now_ms)
-            if refusal is None and wanted >= policy.max_partitions:
-                refusal = f"waits: {policy.max_partitions} partitions are compacted at once"
-        if due and refusal is None:
-            wanted += 1
-            decisions.append(Intent(partition=partition, reason=f"{reason}: compact"))
-        else:
-            ending = refusal or "leave"
-            decisions.append(Declined(partition=partition, reason=f"{reason}: {ending}"))
+        if not due:
+            decisions.append(Declined(partition=partition, reason=f"{reason}: leave"))
+            continue
+        if (acted or {}).get(partition.key) == partition.fingerprint:
+            told = f"{reason}: was asked for already in this state"
+            decisions.append(Declined(partition=partition, reason=told))
+            continue
+        obstacle = _obstacle(partition, policy, in_flight, now_ms)
+        if obstacle is None and chosen >= policy.max_partitions:
+            obstacle = f"waits, {policy.max_partitions} partitions are compacted at once"
+        if obstacle is not None:
+            told = f"{reason}: {obstacle}"
+            decisions.append(Declined(partition=partition, reason=told, waits=True))
+            continue
+        chosen += 1
+        decisions.append(Intent(partition=partition, reason=f"{reason}: compact"))
     return tuple(decisions)
 
 
@@ -100,19 +106,14 @@ def _judge(
     return f"{where} {sign} {policy.small_files}", due
 
 
-def _refusal(
-    partition: PartitionHealth,
-    policy: CompactionPolicy,
-    in_flight: Sequence[str],
-    acted: Mapping[str, str],
-    now_ms: int,
+def _obstacle(
+    partition: PartitionHealth, policy: CompactionPolicy, in_flight: Sequence[str], now_ms: int
 ) -> str | None:
+    """What stands in the way for the moment."""
     if in_flight:
         return f"waits for {', '.join(in_flight)}"
-    if acted.get(partition.key) == partition.fingerprint:
-        return "was asked for already in this state"
     written = partition.last_file_creation_ms
     if policy.quiet_for and written is not None and now_ms - written < policy.quiet_for:
         age = max(now_ms - written, 0) // 1000
-        return f"written {age} s ago, waits until it is quiet for {policy.quiet_for // 1000} s"
+        return f"waits, written {age} s ago, until it is quiet for {policy.quiet_for // 1000} s"
     return None

@@ -11,6 +11,7 @@ import dagster as dg
 
 from lakewright.platform.decide import Decision
 from lakewright.platform.expectations import ExpectationOutcome
+from lakewright.platform.health import PartitionHealth
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.platform.pictures import as_markdown, file_sizes_picture
 from lakewright.platform.publish import PartitionTotals, Published
@@ -182,6 +183,20 @@ def compaction_metadata(table: Table, result: CompactionResult, *, engine: str) 
         metadata["lakewright/snapshot_id"] = result.snapshot.id
         metadata["dagster/row_count"] = result.snapshot.total_record_count
     metadata["dagster/table_name"] = table.name
+    return metadata
+
+
+def partition_health_metadata(before: PartitionHealth | None, after: PartitionHealth) -> Metadata:
+    """What a compaction did to one partition."""
+    metadata: dict[str, Any] = {
+        "lakewright/verb": "compact",
+        "lakewright/files_after": after.file_count,
+        "lakewright/bytes_after": after.size_bytes,
+        "dagster/partition_row_count": after.row_count,
+    }
+    if before is not None:
+        metadata["lakewright/files_before"] = before.file_count
+        metadata["lakewright/bytes_before"] = before.size_bytes
     return metadata
 
 

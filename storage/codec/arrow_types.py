@@ -324,4 +324,4 @@ def _check_values(
 def _fits(value: Decimal, data_type: AtomicType) -> bool:
     # Python's own context would round wide decimals up before they are compared.
     unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
-    return abs(unscaled) < 10**data_type.precision
+    return bool(abs(unscaled) < 10**data_type.precision)

@@ -104,7 +104,7 @@ def _on_both_stores(check: Callable[[str], None]) -> None:
 
 
 @settings(max_examples=60)
-@given(st.data())
+@given(data=st.data())
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 def test_rows_of_any_schema_are_read_as_written(data: st.DataObject, keyed: bool) -> None:
     kind = data.draw(kinds(keyed=keyed))
@@ -198,7 +198,7 @@ def _overwrite_within(
 
 
 @settings(max_examples=80)
-@given(st.data())
+@given(data=st.data())
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.mission("PT12", "PT24", "PT27", "PT28", "PT31", "PT35", "FS2", "FS14", "FS16")
 def test_any_operations_leave_the_rows_that_the_model_has(

@@ -71,6 +71,11 @@ def printable(text: str) -> str:
     return "".join(char if _is_shown(char) else _code(char) for char in text)
 
 
+def shown_text(text: str) -> str:
+    """Text among other values: on one line, and in quotes where it would look like null."""
+    return repr(text) if text == NULL else printable(text)
+
+
 def _is_shown(char: str) -> bool:
     # Spaces of other scripts and joiners between letters are no controls.
     return char.isprintable() or unicodedata.category(char) == "Zs" or char == "\u200d"

@@ -21,6 +21,7 @@ from lakewright.cli.warehouse import filter_of, open_catalog, open_table
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import InvalidPredicate
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.predicate import columns_of
 
 
@@ -97,7 +98,9 @@ def _table_cells(summary: Mapping[str, object]) -> list[Cell]:
     rows, snapshot_id, committed = (
         summary[name] for name in ("rows_in_files", "snapshot_id", "last_commit")
     )
-    assert isinstance(keys, list) and isinstance(partition_keys, list) and isinstance(rows, int)
+    assert isinstance(keys, list)
+    assert isinstance(partition_keys, list)
+    assert isinstance(rows, int)
     assert committed is None or isinstance(committed, str)
     return [
         str(summary["table"]),
@@ -131,7 +134,7 @@ def _list_snapshots(parsed: argparse.Namespace) -> None:
         TextColumn("snapshot", right=True),
         TextColumn("committed (UTC)"),
         TextColumn("kind"),
-        TextColumn("rows in files", right=True),
+        TextColumn("rows in files" if table.schema.has_primary_key else "rows", right=True),
         TextColumn("change", right=True),
         TextColumn("schema", right=True),
         TextColumn("commit user"),
@@ -199,7 +202,8 @@ def _files(parsed: argparse.Namespace, table: Table) -> list[_File]:
 def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[object, ...]:
     values = table.files.partition_values(partition)
     ordered = tuple((value is not None, value) for value in values)
-    return ordered, bucket, file.level, file.min_sequence_number, file.file_name
+    age = (file.min_sequence_number, file.creation_time or 0)
+    return ordered, bucket, file.level, *age, file.file_name
 
 
 def _file_json(
@@ -254,13 +258,15 @@ def _list_partitions(parsed: argparse.Namespace) -> None:
             ]
         )
         return
+    keyed = table.schema.has_primary_key
+    bucketed = table.options.bucket_mode is BucketMode.FIXED
     columns = [
         *partition_columns(table.schema),
-        TextColumn("rows in files", right=True),
+        TextColumn("rows in files" if keyed else "rows", right=True),
         TextColumn("files", right=True),
         TextColumn("small", right=True),
-        TextColumn("buckets", right=True),
-        TextColumn("most runs", right=True),
+        *([TextColumn("buckets", right=True)] if bucketed else []),
+        *([TextColumn("most runs", right=True)] if keyed else []),
         TextColumn("size", right=True),
         TextColumn("last file (UTC)"),
     ]
@@ -270,8 +276,8 @@ def _list_partitions(parsed: argparse.Namespace) -> None:
             each.row_count,
             each.file_count,
             each.small_file_count,
-            len(each.buckets),
-            max(bucket.sorted_run_count for bucket in each.buckets),
+            *([len(each.buckets)] if bucketed else []),
+            *([max(bucket.sorted_run_count for bucket in each.buckets)] if keyed else []),
             size_text(each.size_bytes),
             "-" if each.last_file_creation_ms is None else time_text(each.last_file_creation_ms),
         ]

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from lakewright.cli.layout import Cell, TextColumn, table_lines
+from lakewright.cli.layout import Cell, TextColumn, shown_text, table_lines
 from lakewright.storage.spec.schema import TableSchema
 
 
@@ -63,5 +63,5 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
 def _spec_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A partition of blank text looks like nothing otherwise.
-    return str(value) if str(value).strip() else repr(value)
+    # Blank text looks like nothing otherwise.
+    return shown_text(str(value)) if str(value).strip() else repr(value)

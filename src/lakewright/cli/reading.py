@@ -17,6 +17,7 @@ from lakewright.cli.layout import (
     header_lines,
     printable,
     row_lines,
+    shown_text,
 )
 from lakewright.cli.row_values import Plain, plain_rows
 from lakewright.cli.warehouse import filter_of, open_table
@@ -101,11 +102,14 @@ def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]
 
 
 def _cells(row: Sequence[Plain]) -> list[str]:
-    # Cut before what cannot be printed is looked for: a value may be megabytes long.
-    return [
-        NULL if value is None else cut(printable(_text(value)[: 4 * _MAX_WIDTH]), _MAX_WIDTH)
-        for value in row
-    ]
+    return [_cell(value) for value in row]
+
+
+def _cell(value: Plain) -> str:
+    if value is None:
+        return NULL
+    # Shortened before it is looked at char by char: a value may be megabytes long.
+    return cut(shown_text(_text(value)[: 4 * _MAX_WIDTH]), _MAX_WIDTH)
 
 
 def _text(value: Plain) -> str:

@@ -1,0 +1,83 @@
+"""The definitions of a workspace: every declared table with its asset, jobs, sensor and schedule.
+
+`LAKEWRIGHT_TABLES` names the files and folders of declarations, parted as in
+PATH; without it the demonstration's are taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from lakewright.assets.tables import build_asset
+from lakewright.jobs.compact import build_compact_job, build_compact_sensor
+from lakewright.jobs.expire_snapshots import build_expire_job, build_expire_schedule
+from lakewright.jobs.ingest import build_ingest_job
+from lakewright.platform.declaration_files import load_declarations
+from lakewright.platform.declarations import TableDeclaration
+from lakewright.platform.resource_keys import ResourceKeys
+from lakewright.platform.resources import SparkResource, WarehouseResource
+
+TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
+DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
+
+
+def build_definitions(
+    paths: Sequence[str | Path],
+    *,
+    warehouse: WarehouseResource | None = None,
+    spark: SparkResource | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.Definitions:
+    """Definitions of all tables declared in files and folders.
+
+    Raises:
+        DeclarationError: something is wrong with the declarations; all of it is listed.
+    """
+    return definitions_of(
+        load_declarations(paths), warehouse=warehouse, spark=spark, resources=resources
+    )
+
+
+def definitions_of(
+    declarations: Sequence[TableDeclaration],
+    *,
+    warehouse: WarehouseResource | None = None,
+    spark: SparkResource | None = None,
+    resources: ResourceKeys | None = None,
+) -> dg.Definitions:
+    """Definitions of declared tables."""
+    keys = resources or ResourceKeys()
+    assets, jobs, sensors, schedules = [], [], [], []
+    for declaration in declarations:
+        assets.append(build_asset(declaration, resources=keys))
+        if declaration.is_written_here:
+            jobs.append(build_ingest_job(declaration))
+        compact = build_compact_job(declaration, resources=keys)
+        sensors.append(build_compact_sensor(declaration, compact, resources=keys))
+        expire = build_expire_job(declaration, resources=keys)
+        schedules.append(build_expire_schedule(declaration, expire))
+        jobs += [compact, expire]
+    return dg.Definitions(
+        assets=assets,
+        jobs=jobs,
+        sensors=sensors,
+        schedules=schedules,
+        resources={
+            keys.warehouse: warehouse or WarehouseResource(),
+            keys.spark: spark or SparkResource(),
+        },
+        # Steps share one process and so one Spark session; another process would start its own.
+        executor=dg.in_process_executor,
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The workspace that `workspace.yaml` loads."""
+    given = os.environ.get(TABLES_VARIABLE)
+    paths = [each for each in (given or "").split(os.pathsep) if each] or [DEMO_TABLES]
+    return build_definitions(paths)
