@@ -148,7 +148,7 @@ class _Ingest:
         order = WriteOrder(
             declaration=declaration,
             partitions=request.partitions,
-            commit_user=commit_user(context.run, context.op_handle.to_string()),
+            commit_user=commit_user(context.run, self.names.identifier),
             kind=self.write_kind,
             micro_batches=self.config.micro_batches,
             session=self.spark.session,

@@ -71,7 +71,7 @@ def build_compact_job(
     policy = declaration.maintenance.compaction
 
     @dg.op(
-        name=names.job(VERB),
+        name=names.op(VERB),
         pool=names.pool,
         required_resource_keys={keys.warehouse, keys.spark},
         description=f"Plan and run a compaction of {declaration.table}.",
@@ -90,7 +90,7 @@ def build_compact_job(
         metadata={"lakewright/table": declaration.table},
     )
     def compact_job() -> None:
-        compact_table()
+        compact_table.alias(names.job(VERB))()
 
     return compact_job
 

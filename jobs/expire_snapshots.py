@@ -36,7 +36,7 @@ def build_expire_job(
     policy = declaration.maintenance.snapshots
 
     @dg.op(
-        name=names.job(VERB),
+        name=names.op(VERB),
         pool=names.pool,
         required_resource_keys={keys.warehouse},
         description=f"Plan and run an expiry of snapshots of {declaration.table}.",
@@ -57,7 +57,7 @@ def build_expire_job(
         metadata={"lakewright/table": declaration.table},
     )
     def expire_job() -> None:
-        expire_table_snapshots()
+        expire_table_snapshots.alias(names.job(VERB))()
 
     return expire_job
 

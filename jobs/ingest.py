@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lakewright.platform.declarations import TableDeclaration
 from lakewright.platform.names import TableNames
@@ -10,7 +11,7 @@ from lakewright.platform.names import TableNames
 VERB = "ingest"
 
 
-def build_ingest_job(declaration: TableDeclaration) -> dg.definitions.UnresolvedAssetJobDefinition:
+def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinition:
     """The job that materializes the table's asset."""
     names = TableNames(declaration.table)
     return dg.define_asset_job(

@@ -58,6 +58,8 @@ class ExpectationOutcome:
         if self.error is not None:
             return f"{self.expectation} could not be evaluated: {self.error}"
         if self.unexpected_count is not None:
+            if self.unexpected_count == 0:
+                return f"{self.expectation}: all {self.checked_count} rows meet it"
             share = f"{self.unexpected_count} of {self.checked_count} rows"
             return f"{self.expectation}: {share} do not meet it"
         seen = "" if self.observed is None else f", observed {self.observed}"

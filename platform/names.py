@@ -37,7 +37,12 @@ class TableNames:
         return f"lakewright/{self.table}"
 
     def job(self, verb: str) -> str:
+        """The job of a verb, and of the step in it, which run config names."""
         return f"{verb}__{self.identifier}"
+
+    def op(self, verb: str) -> str:
+        """The definition behind the step; Dagster wants it to have another name."""
+        return f"{verb}_op__{self.identifier}"
 
     def sensor(self, verb: str) -> str:
         return f"{verb}_sensor__{self.identifier}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -51,7 +52,10 @@ def definitions_of(
 ) -> dg.Definitions:
     """Definitions of declared tables."""
     keys = resources or ResourceKeys()
-    assets, jobs, sensors, schedules = [], [], [], []
+    assets: list[dg.AssetsDefinition] = []
+    jobs: list[Any] = []
+    sensors: list[dg.SensorDefinition] = []
+    schedules: list[dg.ScheduleDefinition] = []
     for declaration in declarations:
         assets.append(build_asset(declaration, resources=keys))
         if declaration.is_written_here:
@@ -78,6 +82,6 @@ def definitions_of(
 @dg.definitions
 def defs() -> dg.Definitions:
     """The workspace that `workspace.yaml` loads."""
-    given = os.environ.get(TABLES_VARIABLE)
-    paths = [each for each in (given or "").split(os.pathsep) if each] or [DEMO_TABLES]
-    return build_definitions(paths)
+    given = os.environ.get(TABLES_VARIABLE, "")
+    paths = [Path(each) for each in given.split(os.pathsep) if each]
+    return build_definitions(paths or [DEMO_TABLES])

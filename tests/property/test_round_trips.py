@@ -342,14 +342,14 @@ def test_an_arrow_type_reads_back_as_the_type_it_was_made_for(data_type: DataTyp
     assert column == Column("c", again)
 
 
-@given(
-    atomic_types(nanoseconds=True).flatmap(lambda each: st.tuples(st.just(each), values(each)))
-)
+@given(atomic_types(nanoseconds=True).flatmap(lambda each: st.tuples(st.just(each), values(each))))
 def test_an_arrow_value_is_the_metadata_value_and_back(case: tuple[AtomicType, Any]) -> None:
     data_type, drawn = case
     scalar = pa.scalar(drawn, to_arrow_type(data_type))
     value = value_of(scalar, data_type)
-    assert same(value, metadata_value(scalar.as_py() if isinstance(drawn, float) else drawn, data_type))
+    assert same(
+        value, metadata_value(scalar.as_py() if isinstance(drawn, float) else drawn, data_type)
+    )
     back = scalar_of(value, data_type)
     assert back.equals(scalar) or same(back.as_py(), scalar.as_py())
 

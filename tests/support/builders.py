@@ -52,9 +52,7 @@ def new_table(
 
 def with_options(table: Table, **options: str) -> Table:
     """The same table seen with other options (underscores stand for hyphens, `__` for dots)."""
-    named = {
-        key.replace("__", ".").replace("_", "-"): value for key, value in options.items()
-    }
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = replace(table.schema, options={**table.schema.options, **named})
     return Table(replace(table.files, schema=schema))
 

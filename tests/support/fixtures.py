@@ -48,9 +48,7 @@ def memory_uri() -> str:
 
 
 @pytest.fixture(params=["local", "memory"])
-def any_catalog(
-    request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv
-) -> Iterator[Catalog]:
+def any_catalog(request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
     """The same on disk and in memory."""
     uri = str(tmp_path / "warehouse") if request.param == "local" else memory_uri()
     opened = Catalog.open(uri, env=env)

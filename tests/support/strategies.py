@@ -104,9 +104,7 @@ def nested_types(inner: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataTy
         maybe_required.map(ArrayType),
         st.builds(MapType, keys, maybe_required),
         keys.map(MultisetType),
-        members.map(
-            lambda each: RowType(tuple(DataField(-1, name, kind) for name, kind in each))
-        ),
+        members.map(lambda each: RowType(tuple(DataField(-1, name, kind) for name, kind in each))),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -76,8 +77,8 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_listings(commands)
     _add_read(commands)
-    _add_upkeep(commands, "plan", "say what upkeep would do; writes nothing")
-    _add_upkeep(commands, "run", "do it")
+    _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
+    _add_upkeep(commands, "run", "do upkeep: compact, or expire snapshots")
     _add_workspace(commands)
     return parser
 
@@ -140,7 +141,7 @@ def _add_read(commands: Commands) -> None:
         commands,
         "read",
         "print rows, in no promised order",
-        "lakewright read nyc.flights --where \"dt = '2013-01-31' AND carrier IN ('AA', 'DL')\""
+        "lakewright read nyc.flights --where \"dt = '2013-01-31' AND carrier IN ('AA', 'DL')\" \\"
         "\n      --columns carrier,flight,dep_delay --limit 20 --format csv",
         _ROWS + "\n" + _WHERE,
     )
@@ -179,7 +180,8 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         metavar="K=V,…",
         action="append",
         type=_partition,
-        help="only partitions with these values, null as __DEFAULT_PARTITION__; may be repeated",
+        help="only partitions with these values, null as __DEFAULT_PARTITION__, "
+        'or as JSON {"K": "V"}; may be repeated',
     )
     compact.add_argument(
         "--bucket",
@@ -266,11 +268,11 @@ def _add_warehouse(parser: Parser, *, default: str | None) -> None:
 
 
 def _add_table(parser: Parser) -> None:
-    parser.add_argument("table", metavar="DB.TABLE")
+    parser.add_argument("table", metavar="DB.TABLE", help="a table, as `lakewright ls` names it")
 
 
 def _add_json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="for scripts: exact numbers, one value")
+    parser.add_argument("--json", action="store_true", help="one JSON value, for scripts")
 
 
 def _add_where(parser: Parser) -> None:
@@ -320,13 +322,19 @@ def _moment_ms(text: str) -> int:
     return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
-def _partition(text: str) -> dict[str, str]:
+def _partition(text: str) -> dict[str, object]:
+    if text.startswith("{"):
+        try:
+            spec: dict[str, object] = json.loads(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from None
+        return spec
     # A comma separates only where another `name=` follows: values may hold commas too.
     pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
-    spec = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
-    if len(spec) != len(pairs) or not all(spec):
+    named = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
+    if len(named) != len(pairs) or not all(named):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value,key2=value2")
-    return spec
+    return {**named}
 
 
 def _age(text: str) -> str:

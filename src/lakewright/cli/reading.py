@@ -30,6 +30,8 @@ _BATCH_ROWS = 2048
 # What a value may take of a line in a table; json and csv print all of it.
 _MAX_WIDTH = 60
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
 Batches = Iterator[list[tuple[Plain, ...]]]
 
 
@@ -70,7 +72,7 @@ def _json_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
     names = [field.name for field in fields]
     for rows in batches:
         for row in rows:
-            yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+            yield _JSON.encode(dict(zip(names, row, strict=True)))
 
 
 def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
@@ -121,7 +123,7 @@ def _text(value: Plain) -> str:
         case float():
             return repr(value)
         case list() | dict():
-            return json.dumps(value, ensure_ascii=False)
+            return _JSON.encode(value)
         case _:
             return str(value)
 

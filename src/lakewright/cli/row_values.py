@@ -142,11 +142,10 @@ def _number(value: float) -> float | str:
 
 def _iso_texts(array: pa.Array, unit: str, suffix: str) -> list[Plain]:
     """ISO text of days or ticks since the epoch, a fraction of zero left out."""
-    numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(f"datetime64[{unit}]")
+    numbers: list[int | None] = array.to_pylist()
+    moments = np.array([number or 0 for number in numbers], f"datetime64[{unit}]")
     zero = "." + "0" * {"ms": 3, "us": 6, "ns": 9}.get(unit, 0)
     return [
-        text.removesuffix(zero) + suffix if valid else None
-        for text, valid in zip(
-            np.datetime_as_string(numbers).tolist(), _validity(array), strict=True
-        )
+        None if number is None else text.removesuffix(zero) + suffix
+        for number, text in zip(numbers, np.datetime_as_string(moments).tolist(), strict=True)
     ]

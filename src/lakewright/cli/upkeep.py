@@ -78,9 +78,7 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
     return CONFLICT if plan.tasks and result.snapshot is None else 0
 
 
-def _partition_specs(
-    parsed: argparse.Namespace, table: Table
-) -> list[dict[str, str | None]] | None:
+def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str, object]] | None:
     """The partitions named, where null is written as folders write it."""
     if parsed.partition is None:
         return None
@@ -273,12 +271,29 @@ def _show_plan(
     parsed: argparse.Namespace, plan: CompactionPlan | ExpirePlan, lines: list[str]
 ) -> int:
     if parsed.json:
-        print_json({"operation": parsed.verb, **json.loads(plan.to_json())})
+        # `--plan` takes this back; it reads the plan and leaves the summary aside.
+        summary = {"operation": parsed.verb, "summary": _summary(plan)}
+        print_json({**summary, **json.loads(plan.to_json())})
         return 0
     print_lines(lines)
     if parsed.command == "run":
         print_lines(["dry run: nothing was written"])
     return 0
+
+
+def _summary(plan: CompactionPlan | ExpirePlan) -> dict[str, int]:
+    if isinstance(plan, ExpirePlan):
+        return {
+            "snapshots": len(plan.snapshot_ids),
+            "files": len(plan.files),
+            "size_bytes": plan.bytes,
+        }
+    return {
+        "tasks": len(plan.tasks),
+        "files": plan.files_before,
+        "size_bytes": plan.bytes_before,
+        "rows": plan.rows,
+    }
 
 
 def _read_plan(
@@ -295,20 +310,30 @@ def _read_plan(
         if getattr(parsed, option) not in (None, False):
             name = option.replace("_", "-")
             raise InvalidRequestError(f"--plan says what to do; leave --{name} out, or plan again")
+    data = _plan_data(parsed.plan)
+    operation = data.pop("operation", parsed.verb)
+    if operation != parsed.verb:
+        raise InvalidRequestError(f"plan {parsed.plan} is one of {operation}: run that")
     try:
-        text = sys.stdin.read() if parsed.plan == "-" else Path(parsed.plan).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"plan {parsed.plan} cannot be read: {error}") from error
-    try:
-        data: dict[str, Any] = json.loads(text)
-        operation = data.pop("operation", parsed.verb)
-        if operation != parsed.verb:
-            raise InvalidRequestError(f"plan {parsed.plan} is one of {operation}: run that")
         return kind.from_json(json.dumps(data))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InvalidRequestError):
-            raise
+    except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequestError(
-            f"{parsed.plan} is no plan of {parsed.verb}: {error!r}; make one with "
-            f"`lakewright plan {parsed.verb} … --json`"
+            f"{parsed.plan} is no plan of {parsed.verb} ({type(error).__name__}: {error}); "
+            f"make one with `lakewright plan {parsed.verb} … --json`"
         ) from error
+
+
+def _plan_data(path: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
+    except OSError as error:
+        raise InvalidRequestError(f"plan {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"plan {path} is no text: {error}") from error
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"plan {path} is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidRequestError(f"plan {path} is no JSON object, but a {type(data).__name__}")
+    return data

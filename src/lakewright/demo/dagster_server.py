@@ -34,6 +34,13 @@ _STOP_SECONDS = 30
 _POLL_MS = 500
 _LAST_LINES = 30
 
+_READINESS = """{
+  repositoriesOrError { ... on RepositoryConnection { nodes { name } } }
+  workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError {
+    ... on PythonError { message } } } } }
+  instance { daemonHealth { allDaemonStatuses { required healthy } } }
+}"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -101,13 +108,13 @@ class DagsterServer:
         Raises:
             UnavailableError: the server does not answer, or answers with errors.
         """
-        request = urllib.request.Request(
+        request = urllib.request.Request(  # the address is ours
             f"http://{HOST}:{self.port}/graphql",
             json.dumps({"query": text, "variables": variables}).encode(),
             {"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
                 answer = json.load(response)
         except (OSError, urllib.error.URLError) as error:
             raise UnavailableError(
@@ -233,8 +240,9 @@ class DagsterServer:
     def failure_of(self, run_id: str) -> str:
         """The last words of a failed run."""
         answer = self.query(
-            """query($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection(limit: 1000) {
-                 events { __typename ... on MessageEvent { message }
+            """query($id: ID!) { runOrError(runId: $id) { ... on Run {
+                 eventConnection(limit: 1000) { events { __typename
+                   ... on MessageEvent { message }
                    ... on ExecutionStepFailureEvent { error { message } } } } } } }""",
             id=run_id,
         )
@@ -262,12 +270,13 @@ class DagsterServer:
 
     def _is_ready(self) -> bool:
         try:
-            answer = self.query(
-                """{ repositoriesOrError { __typename ... on RepositoryConnection { nodes { name } } }
-                     instance { daemonHealth { allDaemonStatuses { required healthy } } } }"""
-            )
+            answer = self.query(_READINESS)
         except UnavailableError:
             return False
+        for entry in answer["workspaceOrError"].get("locationEntries", ()):
+            failure = (entry["locationOrLoadError"] or {}).get("message")
+            if failure is not None:
+                raise UnavailableError(f"dagster cannot load {entry['name']}: {failure.strip()}")
         daemons = answer["instance"]["daemonHealth"]["allDaemonStatuses"]
         healthy = all(each["healthy"] for each in daemons if each["required"])
         return healthy and bool(answer["repositoriesOrError"].get("nodes"))

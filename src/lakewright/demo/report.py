@@ -48,13 +48,14 @@ def render_health(table: Table) -> str:
     """A line on the table as a whole, and one for each of its worst partitions."""
     partitions = table.partitions()
     state = state_of(table)
-    lines = [
+    whole = (
         f"    {table.name}: {state.rows:,} rows in {state.files:,} files of {_size(state.bytes)}, "
         f"{len(partitions)} partitions, {state.snapshots} snapshots"
-    ]
+    )
     plan = table.plan_compact()
     if not plan.tasks:
-        return f"{lines[0]}: healthy"
+        return f"{whole}: healthy"
+    lines = [whole]
     crowded = sorted(partitions, key=lambda each: -each.file_count)[:_WORST]
     lines += [f"        {_partition(each)}" for each in crowded]
     lines.append(

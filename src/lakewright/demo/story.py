@@ -22,6 +22,9 @@ from typing import TypeVar
 from lakewright.demo.dagster_server import ENDED, DagsterServer, Run
 from lakewright.demo.report import Change, TableState, render_changes, render_health, state_of
 from lakewright.demo.workspace import Workspace, find_workspace
+from lakewright.jobs.compact import VERB as COMPACT
+from lakewright.jobs.expire_snapshots import VERB as EXPIRE
+from lakewright.platform.names import TableNames
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError
@@ -153,7 +156,7 @@ class Story:
             run = self.server.launch_assets(
                 [FLIGHTS],
                 partitions=(missing[0], missing[-1]),
-                config={"ops": {op_name(FLIGHTS): {"config": config}}},
+                config={"ops": {TableNames(FLIGHTS).identifier: {"config": config}}},
             )
             self._wait_for([run], None)
 
@@ -198,8 +201,8 @@ class Story:
             config = {"retain_min": RETAINED_SNAPSHOTS, "time_retained": "0s", "max_deletes": 1000}
             runs = [
                 self.server.launch_job(
-                    f"expire_snapshots__{op_name(name)}",
-                    {"ops": {"expire_snapshots": {"config": config}}},
+                    TableNames(name).job(EXPIRE),
+                    {"ops": {TableNames(name).job(EXPIRE): {"config": config}}},
                 )
                 for name in due
             ]
@@ -235,17 +238,13 @@ class Story:
 
     def _wait_until_compacted(self, name: str) -> None:
         def compacted() -> bool | None:
-            runs = [
-                run
-                for run in self.server.runs()
-                if run.job.startswith("compact") and run.tags.get("lakewright/table") == name
-            ]
+            runs = [run for run in self.server.runs() if run.job == TableNames(name).job(COMPACT)]
             self._check(runs)
             if not self.catalog.table(name).plan_compact().tasks and all(
                 run.status in ENDED for run in runs
             ):
                 return True
-            tick = self.server.last_tick(f"compaction_sensor__{op_name(name)}")
+            tick = self.server.last_tick(TableNames(name).sensor(COMPACT))
             if runs:
                 self.say.note(f"{name}: {_in_words(runs[:1])}")
             elif tick is not None:
@@ -326,11 +325,6 @@ class _Recorder:
             for name in self.tables
             if self._before[name] != after[name]
         ]
-
-
-def op_name(table: str) -> str:
-    """A table's name where Dagster takes no dot."""
-    return table.replace(".", "__")
 
 
 def _days(first: dt.date, last: dt.date) -> list[str]:

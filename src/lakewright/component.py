@@ -1,0 +1,59 @@
+"""The Dagster component: tables declared in YAML beside somebody else's `defs.yaml`.
+
+type: lakewright.component.LakehouseTables
+attributes:
+  warehouse: /data/warehouse
+  tables: [tables]
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import dagster as dg
+from pydantic import Field
+
+from lakewright.definitions import build_definitions
+from lakewright.platform.declaration_files import DeclarationError
+from lakewright.platform.resource_keys import ResourceKeys
+from lakewright.platform.resources import SparkResource, WarehouseResource
+
+
+class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
+    """Paimon tables as assets, with the jobs, sensors and schedules that keep them."""
+
+    tables: Annotated[
+        Sequence[str],
+        Field(description="Files and folders of declarations, relative to the component's folder."),
+    ] = ("tables",)
+    warehouse: Annotated[
+        str | None,
+        Field(description="Path or URI of the warehouse; without one, LAKEWRIGHT_WAREHOUSE says."),
+    ] = None
+    spark_master: Annotated[str | None, Field(description="Spark master URL.")] = None
+    spark_remote: Annotated[str | None, Field(description="Spark Connect address.")] = None
+    spark_conf: Annotated[Mapping[str, str], Field(description="Further Spark settings.")] = {}
+    resource_prefix: Annotated[
+        str,
+        Field(description="What resource keys begin with; a second warehouse needs another one."),
+    ] = "lakewright"
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The definitions of the declared tables.
+
+        Raises:
+            DeclarationError: something is wrong with the declarations; all of it is listed.
+        """
+        here = Path(context.path)
+        folder = here if here.is_dir() else here.parent
+        return build_definitions(
+            [folder / each for each in self.tables],
+            warehouse=WarehouseResource(uri=self.warehouse),
+            spark=SparkResource(
+                master=self.spark_master, remote=self.spark_remote, conf=dict(self.spark_conf)
+            ),
+            resources=ResourceKeys.with_prefix(self.resource_prefix),
+        )
+
+
+__all__ = ["DeclarationError", "LakehouseTables"]

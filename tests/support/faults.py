@@ -1,0 +1,195 @@
+"""File systems that watch, fail or die: doubles around a real one, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import IO, Any
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.env import FileStatus, FileSystem
+from lakewright.storage.errors import UnavailableError
+
+
+class Crashed(BaseException):
+    """The process is gone: nothing that the code under test may catch."""
+
+
+class Fault(Enum):
+    """What happens at the chosen call."""
+
+    # The process dies before or after the call took effect; every later call finds it dead.
+    DIES_BEFORE = "dies before"
+    DIES_AFTER = "dies after"
+    # The store says no, once; whether the call took effect is what its name says.
+    FAILS_BEFORE = "fails before"
+    FAILS_AFTER = "fails after"
+
+    @property
+    def is_death(self) -> bool:
+        return self in (Fault.DIES_BEFORE, Fault.DIES_AFTER)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a file system."""
+
+    name: str
+    path: str
+
+    @property
+    def changes(self) -> bool:
+        return self.name not in READS
+
+
+READS = frozenset({"read_bytes", "open_input", "exists", "list_dir", "list_subdirs", "list_tree"})
+
+
+@dataclass
+class WatchedFiles:
+    """Implements `FileSystem` over another one; records calls, and fails at one of them.
+
+    `fail_at` counts from 1; with 0 nothing ever fails. `counts` says which calls count.
+    """
+
+    inner: FileSystem
+    fail_at: int = 0
+    fault: Fault = Fault.FAILS_BEFORE
+    counts: Callable[[Call], bool] = lambda call: True
+    calls: list[Call] = field(default_factory=list)
+    counted: int = 0
+    dead: bool = False
+
+    @property
+    def scheme(self) -> str:
+        return self.inner.scheme
+
+    @property
+    def changes(self) -> list[Call]:
+        return [call for call in self.calls if call.changes]
+
+    def uri(self, path: str) -> str:
+        return self.inner.uri(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        data: bytes = self.run("read_bytes", path, lambda: self.inner.read_bytes(path))
+        return data
+
+    def open_input(self, path: str) -> Any:
+        return self.run("open_input", path, lambda: self.inner.open_input(path))
+
+    def open_output(self, path: str) -> IO[bytes]:
+        handle = self.run("open_output", path, lambda: self.inner.open_output(path))
+        output: Any = _WatchedOutput(self, path, handle)
+        return output  # type: ignore[no-any-return]
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self.run("write_bytes", path, lambda: self.inner.write_bytes(path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return bool(self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data)))
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.run("replace", path, lambda: self.inner.replace(path, data))
+
+    def exists(self, path: str) -> bool:
+        return bool(self.run("exists", path, lambda: self.inner.exists(path)))
+
+    def list_dir(self, path: str) -> list[FileStatus]:
+        found: list[FileStatus] = self.run("list_dir", path, lambda: self.inner.list_dir(path))
+        return found
+
+    def list_subdirs(self, path: str) -> list[str]:
+        found: list[str] = self.run("list_subdirs", path, lambda: self.inner.list_subdirs(path))
+        return found
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        found: list[FileStatus] = self.run("list_tree", path, lambda: self.inner.list_tree(path))
+        return found
+
+    def make_dirs(self, path: str) -> None:
+        self.run("make_dirs", path, lambda: self.inner.make_dirs(path))
+
+    def delete(self, path: str) -> bool:
+        return bool(self.run("delete", path, lambda: self.inner.delete(path)))
+
+    def delete_tree(self, path: str) -> None:
+        self.run("delete_tree", path, lambda: self.inner.delete_tree(path))
+
+    def remove_empty_dir(self, path: str) -> bool:
+        return bool(self.run("remove_empty_dir", path, lambda: self.inner.remove_empty_dir(path)))
+
+    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+        """One call: record it, and fail if it is the one."""
+        if self.dead:
+            raise Crashed
+        call = Call(name, path)
+        self.calls.append(call)
+        self.counted += self.counts(call)
+        fails = self.counts(call) and self.counted == self.fail_at
+        if fails and self.fault in (Fault.DIES_BEFORE, Fault.FAILS_BEFORE):
+            self._fail(call)
+        result = effect()
+        if fails:
+            self._fail(call)
+        return result
+
+    def _fail(self, call: Call) -> None:
+        if self.fault.is_death:
+            self.dead = True
+            raise Crashed
+        raise UnavailableError(f"{call.name} of {call.path} failed as a test wants it")
+
+
+class _WatchedOutput:
+    """A file being written, whose closing is a call like others."""
+
+    def __init__(self, owner: WatchedFiles, path: str, handle: IO[bytes]) -> None:
+        self._owner = owner
+        self._path = path
+        self._handle = handle
+
+    def write(self, data: bytes) -> int:
+        return self._handle.write(data)
+
+    def flush(self) -> None:
+        self._handle.flush()
+
+    def tell(self) -> int:
+        return self._handle.tell()
+
+    def seekable(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def close(self) -> None:
+        if not self._handle.closed:
+            self._owner.run("close", self._path, self._handle.close)
+
+
+def watched(
+    table: Table,
+    *,
+    fail_at: int = 0,
+    fault: Fault = Fault.FAILS_BEFORE,
+    counts: Callable[[Call], bool] = lambda call: True,
+) -> tuple[Table, WatchedFiles]:
+    """The same table seen through a file system that watches and fails."""
+    fs = WatchedFiles(table.files.fs, fail_at=fail_at, fault=fault, counts=counts)
+    return Table(replace(table.files, fs=fs)), fs
+
+
+def watched_catalog(catalog: Catalog) -> tuple[Catalog, WatchedFiles]:
+    """The same warehouse seen through a file system that watches."""
+    fs = WatchedFiles(catalog.fs)
+    return replace(catalog, fs=fs), fs
