@@ -86,6 +86,7 @@ def build_compact_job(
     @dg.job(
         name=names.job(VERB),
         tags=names.tags(VERB),
+        executor_def=dg.in_process_executor,
         description=f"Rewrite small files of {declaration.table} into few large ones.",
         metadata={"lakewright/table": declaration.table},
     )

@@ -53,6 +53,7 @@ def build_expire_job(
     @dg.job(
         name=names.job(VERB),
         tags=names.tags(VERB),
+        executor_def=dg.in_process_executor,
         description=f"Let old snapshots of {declaration.table} go.",
         metadata={"lakewright/table": declaration.table},
     )

@@ -18,5 +18,7 @@ def build_ingest_job(declaration: TableDeclaration) -> UnresolvedAssetJobDefinit
         names.job(VERB),
         selection=dg.AssetSelection.assets(names.asset_key),
         tags=names.tags(VERB),
+        # Steps share one process and so one Spark session; others would each start their own.
+        executor_def=dg.in_process_executor,
         description=f"Write {declaration.table} from its source.",
     )

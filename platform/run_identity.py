@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 _RETRY_NUMBER = "dagster/retry_number"
+_ROOT_RUN = "dagster/root_run_id"
 _RESUME = "dagster/is_resume_retry"
 
 
@@ -16,5 +17,6 @@ def commit_user(run: dg.DagsterRun, step: str) -> str:
     committed. Whoever launches a run anew wants it done anew.
     """
     continues = _RETRY_NUMBER in run.tags or run.tags.get(_RESUME) == "true"
-    origin = run.root_run_id if continues and run.root_run_id else run.run_id
+    root = run.root_run_id or run.tags.get(_ROOT_RUN)
+    origin = root if continues and root else run.run_id
     return f"dagster-{origin}-{step}"

@@ -6,6 +6,7 @@ attributes:
   tables: [tables]
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +15,21 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.declaration_files import DeclarationError
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
+
+
+@functools.cache
+def _warehouse(uri: str | None) -> WarehouseResource:
+    """One resource for one place, which is what lets several components share a key."""
+    return WarehouseResource(uri=uri)
+
+
+@functools.cache
+def _spark(
+    master: str | None, remote: str | None, conf: frozenset[tuple[str, str]]
+) -> SparkResource:
+    return SparkResource(master=master, remote=remote, conf=dict(sorted(conf)))
 
 
 class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
@@ -48,12 +61,7 @@ class LakehouseTables(dg.Component, dg.Model, dg.Resolvable):
         folder = here if here.is_dir() else here.parent
         return build_definitions(
             [folder / each for each in self.tables],
-            warehouse=WarehouseResource(uri=self.warehouse),
-            spark=SparkResource(
-                master=self.spark_master, remote=self.spark_remote, conf=dict(self.spark_conf)
-            ),
+            warehouse=_warehouse(self.warehouse),
+            spark=_spark(self.spark_master, self.spark_remote, frozenset(self.spark_conf.items())),
             resources=ResourceKeys.with_prefix(self.resource_prefix),
         )
-
-
-__all__ = ["DeclarationError", "LakehouseTables"]

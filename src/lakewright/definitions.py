@@ -74,8 +74,6 @@ def definitions_of(
             keys.warehouse: warehouse or WarehouseResource(),
             keys.spark: spark or SparkResource(),
         },
-        # Steps share one process and so one Spark session; another process would start its own.
-        executor=dg.in_process_executor,
     )
 
 
@@ -84,4 +82,6 @@ def defs() -> dg.Definitions:
     """The workspace that `workspace.yaml` loads."""
     given = os.environ.get(TABLES_VARIABLE, "")
     paths = [Path(each) for each in given.split(os.pathsep) if each]
-    return build_definitions(paths or [DEMO_TABLES])
+    # The jobs bring their executor along; this one is for assets materialized without a job.
+    in_process = dg.Definitions(executor=dg.in_process_executor)
+    return dg.Definitions.merge(build_definitions(paths or [DEMO_TABLES]), in_process)

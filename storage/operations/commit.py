@@ -281,10 +281,13 @@ def _try_commit(
         _clean_up(files, written)
         raise
     try:
-        created = files.snapshots.put_snapshot(snapshot)
+        # The answer alone proves nothing: a request that was sent twice finds its own file, and
+        # writers of the format that rename over a file can replace a snapshot just made.
+        files.snapshots.put_snapshot(snapshot)
+        ours = _is_ours(files, snapshot)
     except StorageError as error:
-        created = _created_after_all(files, snapshot, error)
-    if not created or not _is_ours(files, snapshot):
+        ours = _created_after_all(files, snapshot, error)
+    if not ours:
         _clean_up(files, written)
         return None
     # The commit stands whatever becomes of the hints, which may always be wrong.
@@ -363,7 +366,6 @@ def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageErro
 
 
 def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:
-    # Writers of the format that rename over an existing file can replace a snapshot just made.
     return files.snapshots.read(snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
 
 

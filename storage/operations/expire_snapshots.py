@@ -6,8 +6,9 @@
    and the manifests, lists, changelogs, index and statistics files of the range.
 3. Keep whatever `end`, a later snapshot, a tag, a branch or a changelog reaches;
    what cannot be read keeps everything it might name, so nothing is deleted then.
-4. Run: point EARLIEST at `end`, delete data files, then metadata, then snapshot
-   files, oldest first. Stopped halfway, the next run finds the same range.
+4. Run: point EARLIEST at `end`, delete data files, then manifests, then the lists
+   that name them, then snapshot files, oldest first. Stopped halfway, the next run
+   finds the same range, and takes a manifest that is gone for one whose files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -16,13 +17,14 @@ A file that no DELETE entry names is never deleted here. Source: Paimon
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.scan import live_entries
-from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -180,10 +182,12 @@ def _files_of_range(files: TableFiles, expired: list[Snapshot], end: int) -> lis
     # What later snapshots added need not be in the state of the first one that stays.
     for snapshot in survivors[1:]:
         kept_data |= {path for path, _ in _delta_paths(files, snapshot, FileKind.ADD)}
+    sizes = {each.path: each.size for each in files.fs.list_dir(files.paths.manifest_dir)}
     data: dict[str, int] = {}
     # The delta of a snapshot removes what the one before it still needs, hence the shift by one.
     for snapshot in [*expired[1:], survivors[0]]:
-        removed = _delta_paths(files, snapshot, FileKind.DELETE)
+        left = None if snapshot is survivors[0] else sizes.keys()
+        removed = _delta_paths(files, snapshot, FileKind.DELETE, left=left)
         data |= {path: size for path, size in removed if path not in kept_data}
 
     kept_metadata: set[str] = set()
@@ -195,9 +199,9 @@ def _files_of_range(files: TableFiles, expired: list[Snapshot], end: int) -> lis
         kept_metadata |= _metadata_paths(files, changelog)
     gone: set[str] = set()
     for snapshot in expired:
-        gone |= _metadata_paths(files, snapshot)
-    sizes = {each.path: each.size for each in files.fs.list_dir(files.paths.manifest_dir)}
-    metadata = {path: sizes.get(path, 0) for path in sorted(gone - kept_metadata)}
+        gone |= _metadata_paths(files, snapshot, left=sizes.keys())
+    in_order = sorted(gone - kept_metadata, key=lambda path: (_is_list(path), path))
+    metadata = {path: sizes.get(path, 0) for path in in_order}
     root_folder = files.paths.root + "/"
     return [
         ExpiredFile(path.removeprefix(root_folder), size)
@@ -224,10 +228,23 @@ def _state_paths(files: TableFiles, snapshot: Snapshot) -> set[str]:
     return {path for entry in live_entries(seen, snapshot) for path in seen.entry_paths(entry)}
 
 
-def _delta_paths(files: TableFiles, snapshot: Snapshot, kind: FileKind) -> list[tuple[str, int]]:
-    """Paths that a snapshot's delta added, or removed for good; with their sizes in bytes."""
+def _is_list(path: str) -> bool:
+    return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
+
+
+def _delta_paths(
+    files: TableFiles, snapshot: Snapshot, kind: FileKind, *, left: Collection[str] | None = None
+) -> list[tuple[str, int]]:
+    """Paths that a snapshot's delta added, or removed for good; with their sizes in bytes.
+
+    `left` are the manifests there are, given where an earlier expiry may have deleted others:
+    it deleted the data files they name before.
+    """
     seen = files.at_schema(snapshot.schema_id)
-    entries = list(files.manifests.entries(files.manifests.read_list(snapshot.delta_manifest_list)))
+    metas = _listed(files, snapshot.delta_manifest_list, left)
+    if left is not None:
+        metas = tuple(meta for meta in metas if files.paths.manifest(meta.file_name) in left)
+    entries = list(files.manifests.entries(metas))
     # Moving a file to another level removes and adds the same file.
     added = {path for e in entries if e.kind is FileKind.ADD for path in seen.entry_paths(e)}
     return [
@@ -239,17 +256,28 @@ def _delta_paths(files: TableFiles, snapshot: Snapshot, kind: FileKind) -> list[
     ]
 
 
-def _metadata_paths(files: TableFiles, snapshot: Snapshot) -> set[str]:
+def _listed(
+    files: TableFiles, list_name: str, left: Collection[str] | None
+) -> tuple[ManifestFileMeta, ...]:
+    if left is not None and files.paths.manifest(list_name) not in left:
+        return ()
+    return files.manifests.read_list(list_name)
+
+
+def _metadata_paths(
+    files: TableFiles, snapshot: Snapshot, *, left: Collection[str] | None = None
+) -> set[str]:
     """Manifest lists, manifests, index and statistics files that a snapshot names."""
     paths = files.paths
     found = {paths.manifest(name) for name in snapshot.manifest_lists}
     for name in snapshot.manifest_lists:
-        metas = files.manifests.read_list(name)
-        found |= {paths.manifest(meta.file_name) for meta in metas}
+        found |= {paths.manifest(meta.file_name) for meta in _listed(files, name, left)}
     if snapshot.index_manifest is not None:
-        found.add(paths.manifest(snapshot.index_manifest))
-        index_files = files.manifests.read_index_manifest(snapshot.index_manifest)
-        found |= {paths.index(name) for name in index_files}
+        index_manifest = paths.manifest(snapshot.index_manifest)
+        found.add(index_manifest)
+        if left is None or index_manifest in left:
+            index_files = files.manifests.read_index_manifest(snapshot.index_manifest)
+            found |= {paths.index(name) for name in index_files}
     if snapshot.statistics is not None:
         found.add(paths.statistics(snapshot.statistics))
     return found

@@ -201,6 +201,13 @@ def _check_keys(spec: SchemaSpec) -> None:
                 raise InvalidSchema(
                     f"{kind} key {key!r} is {types[key]}; keys must be of primitive types"
                 )
+    for key in spec.partition_keys:
+        data_type = types[key]
+        if isinstance(data_type, AtomicType) and data_type.root.is_bytes:
+            raise InvalidSchema(
+                f"partition key {key!r} is {data_type}; every client of the format names the "
+                "folders of bytes differently, so take a text"
+            )
     if spec.primary_keys:
         outside = [key for key in spec.partition_keys if key not in spec.primary_keys]
         if outside:

@@ -23,7 +23,7 @@ from tests.support.environment import FixedEnv
 from tests.support.fixtures import memory_uri
 from tests.support.invariants import assert_sound
 from tests.support.model import TableModel
-from tests.support.strategies import atomic_types, data_types, key_types, names, values
+from tests.support.strategies import atomic_types, data_types, names, partition_types, values
 
 _NAMES = itertools.count()
 # An example here writes tables, so a quarter of what other laws try has to do.
@@ -48,7 +48,7 @@ class Kind:
 @st.composite
 def kinds(draw: st.DrawFn, *, keyed: bool, nanoseconds: bool = False) -> Kind:
     """A table with up to two partition columns, and keys if `keyed`."""
-    partition_types = draw(st.lists(key_types(), max_size=2))
+    partition_types = draw(st.lists(partition_types(), max_size=2))
     key_column_types = draw(st.lists(_keys(), min_size=1, max_size=2)) if keyed else []
     other_types = draw(
         st.lists(data_types(nanoseconds=nanoseconds), min_size=0 if keyed else 1, max_size=4)

@@ -26,6 +26,7 @@ _METADATA = re.compile(
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
 )
+_MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _SNAPSHOT = re.compile(r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+)")
 
 
@@ -156,7 +157,7 @@ def assert_nothing_missing(table: Table) -> None:
 def assert_readable_history(table: Table) -> None:
     """Every snapshot can be read, its ids follow each other, and its counts are true."""
     raw = RawTable(table)
-    found = [raw.json(path) for path in raw.paths() if re.fullmatch(r"snapshot/snapshot-\d+", path)]
+    found = [raw.json(path) for path in raw.paths() if _MAIN_SNAPSHOT.fullmatch(path)]
     found.sort(key=lambda snapshot: int(snapshot["id"]))
     ids = [snapshot["id"] for snapshot in found]
     assert ids == list(range(ids[0], ids[0] + len(ids))) if ids else True
@@ -173,12 +174,20 @@ def assert_readable_history(table: Table) -> None:
             assert read.num_rows == in_files
         else:
             assert read.num_rows <= in_files
-    hints = {path: raw.fs.read_bytes(f"{raw.root}/{path}") for path in raw.paths() if "EST" in path}
-    if ids and "snapshot/LATEST" in hints:
-        assert hints["snapshot/LATEST"] == str(ids[-1]).encode()
+
+
+def assert_true_hints(table: Table) -> None:
+    """LATEST and EARLIEST name the last and the first snapshot; a crash may leave them behind."""
+    raw = RawTable(table)
+    ids = sorted(raw.json(path)["id"] for path in raw.paths() if _MAIN_SNAPSHOT.fullmatch(path))
+    for hint, expected in (("LATEST", ids[-1:]), ("EARLIEST", ids[:1])):
+        path = f"{raw.root}/snapshot/{hint}"
+        if raw.fs.exists(path):
+            assert [int(raw.fs.read_bytes(path))] == expected, f"{hint} of {table.name} is wrong"
 
 
 def assert_sound(table: Table) -> None:
     """All of the above."""
     assert_only_reachable_files(table)
     assert_readable_history(table)
+    assert_true_hints(table)

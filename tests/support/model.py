@@ -35,8 +35,10 @@ class TableModel:
     def overwrite(
         self, new: Iterable[Row], *, spec: Spec | None = None, dynamic: bool = False
     ) -> None:
-        """Replace the rows of partitions that `spec` fixes; of those, with `dynamic`, only the
-        partitions that the new rows touch."""
+        """Replace the rows of the partitions that `spec` fixes.
+
+        With `dynamic` only those of them go that the new rows touch.
+        """
         listed = list(new)
         touched = {self._partition(row) for row in listed}
 

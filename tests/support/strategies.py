@@ -115,9 +115,9 @@ def data_types(*, nanoseconds: bool = False) -> st.SearchStrategy[DataType]:
     return st.one_of(atoms, nested, nested.map(not_null))
 
 
-def key_types() -> st.SearchStrategy[AtomicType]:
-    """Types that keys and partitions may be of, floating ones left out."""
-    return atomic_types().filter(lambda each: not each.root.is_floating)
+def partition_types() -> st.SearchStrategy[AtomicType]:
+    """Types that partition columns may be of."""
+    return atomic_types().filter(lambda each: not each.root.is_bytes)
 
 
 def values(data_type: DataType) -> Values:

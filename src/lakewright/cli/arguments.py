@@ -252,9 +252,8 @@ def _add_workspace(commands: Commands) -> None:
         commands, "up", "open the workspace in the Dagster UI", "lakewright up --port 3001"
     )
     up.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
+        "--port", metavar="N", type=_number(1), default=3000, help="(default: %(default)s)"
     )
-    up.add_argument("--port", type=_number(0), default=3000, help="(default: %(default)s)")
 
 
 def _add_warehouse(parser: Parser, *, default: str | None) -> None:

@@ -209,10 +209,12 @@ def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> t
 def _file_json(
     table: Table, partition: bytes, bucket: int, file: DataFileMeta
 ) -> dict[str, object]:
+    path = table.files.data_file_path(partition, bucket, file)
     return {
         "partition": plain_spec(table.files.partition_spec(partition)),
         "bucket": bucket,
-        "path": table.files.fs.uri(table.files.data_file_path(partition, bucket, file)),
+        "path": path.removeprefix(table.files.paths.root + "/"),
+        "uri": table.files.fs.uri(path),
         "file_name": file.file_name,
         "size_bytes": file.file_size,
         "row_count": file.row_count,

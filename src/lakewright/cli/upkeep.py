@@ -57,7 +57,7 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
 
 
 def _compact(parsed: argparse.Namespace, table: Table) -> int:
-    plan = _read_plan(parsed, CompactionPlan, ("partition", "bucket", "full", "min_files"))
+    plan = _read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
     if plan is None:
         plan = table.plan_compact(
             _partition_specs(parsed, table),
@@ -193,7 +193,7 @@ def _compaction_json(plan: CompactionPlan, result: CompactionResult) -> dict[str
 
 def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     options = ("retain_min", "retain_max", "older_than", "max_deletes")
-    plan = _read_plan(parsed, ExpirePlan, options)
+    plan = _read_plan(parsed, table, ExpirePlan, options)
     if plan is None:
         plan = table.plan_expire_snapshots(
             retain_min=parsed.retain_min,
@@ -297,12 +297,12 @@ def _summary(plan: CompactionPlan | ExpirePlan) -> dict[str, int]:
 
 
 def _read_plan(
-    parsed: argparse.Namespace, kind: type[Plan], planning_options: Sequence[str]
+    parsed: argparse.Namespace, table: Table, kind: type[Plan], planning_options: Sequence[str]
 ) -> Plan | None:
     """The plan in the file that was named, None if none was.
 
     Raises:
-        InvalidRequestError: it is no plan of that verb, or options would contradict it.
+        InvalidRequestError: it is no plan of that verb and table, or options would contradict it.
     """
     if parsed.command == "plan" or parsed.plan is None:
         return None
@@ -315,12 +315,15 @@ def _read_plan(
     if operation != parsed.verb:
         raise InvalidRequestError(f"plan {parsed.plan} is one of {operation}: run that")
     try:
-        return kind.from_json(json.dumps(data))
+        plan = kind.from_json(json.dumps(data))
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidRequestError(
             f"{parsed.plan} is no plan of {parsed.verb} ({type(error).__name__}: {error}); "
             f"make one with `lakewright plan {parsed.verb} … --json`"
         ) from error
+    if plan.table != table.name:
+        raise InvalidRequestError(f"the plan is for {plan.table}, and this is {table.name}")
+    return plan
 
 
 def _plan_data(path: str) -> dict[str, Any]:

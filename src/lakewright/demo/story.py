@@ -3,7 +3,8 @@
 1. Backfill January to November of flights, weather and delays; load the reference tables.
 2. Append December to flights in many small commits, as a stream would leave it.
 3. Look at the table's health.
-4. Wait for the compaction sensor to see it too, and for the run it launches.
+4. Wait for the compaction sensor to see it too, and for the run it launches; meanwhile
+   weather and delays get their December.
 5. Expire snapshots.
 6. Say what happened.
 
@@ -113,9 +114,8 @@ class Story:
         """All steps, in order."""
         self._backfill()
         self._stream_december()
-        self._december_of_the_others()
         self._show_health()
-        self._wait_for_compaction()
+        self._compact_and_catch_up()
         self._expire()
 
     # --- the steps ----------------------------------------------------------------------------
@@ -160,36 +160,36 @@ class Story:
             )
             self._wait_for([run], None)
 
-    def _december_of_the_others(self) -> None:
+    def _show_health(self) -> None:
+        self.say.step("health, from metadata alone")
+        for name in BY_DAY:
+            self.say.line(render_health(self.catalog.table(name)))
+
+    def _compact_and_catch_up(self) -> None:
+        """The sensor acts by itself; meanwhile the other tables get their December."""
+        self.say.step("the compaction sensors look by themselves; meanwhile, December of the rest")
+        due = [name for name in BY_DAY if self.catalog.table(name).plan_compact().tasks]
+        late = self._late_in_december()
+        with self._changes("compaction", due), self._changes("ingest", list(late)):
+            runs = []
+            if late:
+                days = sorted(day for each in late.values() for day in each)
+                runs.append(self.server.launch_assets(list(late), partitions=(days[0], days[-1])))
+                self.say.note(f"run for {' and '.join(late)} launched")
+            for name in due:
+                self._wait_until_compacted(name)
+            self._wait_for(runs, None)
+        if not due:
+            self.say.note("nothing is worth compacting, and no run was launched")
+
+    def _late_in_december(self) -> dict[str, list[str]]:
         days = _days(dt.date(_YEAR, 12, 1), dt.date(_YEAR, 12, 31))
         # The data set ends a day earlier for the weather.
         missing = {
             "nyc.weather": self._missing("nyc.weather", days[:-1]),
             "nyc.delays_by_carrier": self._missing("nyc.delays_by_carrier", days),
         }
-        stale = [table for table, each in missing.items() if each]
-        if not stale:
-            return
-        self.say.step(f"December of {' and '.join(stale)}")
-        first = min(each[0] for each in missing.values() if each)
-        last = max(each[-1] for each in missing.values() if each)
-        with self._changes("ingest", stale):
-            self._wait_for([self.server.launch_assets(stale, partitions=(first, last))], None)
-
-    def _show_health(self) -> None:
-        self.say.step("health, from metadata alone")
-        for name in BY_DAY:
-            self.say.line(render_health(self.catalog.table(name)))
-
-    def _wait_for_compaction(self) -> None:
-        self.say.step("the compaction sensors look by themselves")
-        due = [name for name in BY_DAY if self.catalog.table(name).plan_compact().tasks]
-        if not due:
-            self.say.note("nothing is worth compacting, and no run was launched")
-            return
-        with self._changes("compaction", due):
-            for name in due:
-                self._wait_until_compacted(name)
+        return {table: each for table, each in missing.items() if each}
 
     def _expire(self) -> None:
         self.say.step(f"expiring all but the last {RETAINED_SNAPSHOTS} snapshots")

@@ -1,0 +1,221 @@
+"""A workspace of declared tables in a temporary warehouse, run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from lakewright.definitions import build_definitions
+from lakewright.platform.names import TableNames
+from lakewright.platform.resources import WarehouseResource
+from lakewright.storage import Catalog, Table
+from tests.pipelines import sources
+from tests.support.invariants import assert_sound
+
+EVENTS = """
+    table: shop.events
+    columns:
+      - {name: dt, type: STRING NOT NULL}
+      - {name: id, type: BIGINT NOT NULL}
+      - {name: amount, type: DOUBLE}
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+    source: {python: "tests.pipelines.sources:rows"}
+    write: {engine: local}
+    expectations:
+      - {expect: expect_column_values_to_be_between, column: amount, min_value: 0}
+      - {expect: expect_column_values_to_not_be_null, column: amount, severity: warning}
+    maintenance:
+      compaction: {small_files: 3}
+"""
+
+
+def events(day: str, first: int, last: int, amount: float | None = 1.0) -> list[dict[str, Any]]:
+    return [{"dt": day, "id": number, "amount": amount} for number in range(first, last)]
+
+
+@dataclass
+class Outcome:
+    """What a run in this process did."""
+
+    result: Any
+
+    @property
+    def success(self) -> bool:
+        return bool(self.result.success)
+
+    @property
+    def run_id(self) -> str:
+        return str(self.result.run_id)
+
+    @property
+    def failure(self) -> str:
+        """Message of the step that failed, with what it says to whoever looks at it."""
+        for event in self.result.all_events:
+            if event.event_type_value == "STEP_FAILURE":
+                data = event.event_specific_data
+                said = data.user_failure_data.description if data.user_failure_data else ""
+                return f"{said} {data.error.to_string() if data.error else ''}"
+        return ""
+
+    @property
+    def materializations(self) -> dict[str | None, dict[str, Any]]:
+        found = {}
+        for event in self.result.all_events:
+            if event.event_type_value == "ASSET_MATERIALIZATION":
+                one = event.event_specific_data.materialization
+                found[one.partition] = {key: each.value for key, each in one.metadata.items()}
+        return found
+
+    @property
+    def observations(self) -> dict[str | None, dict[str, Any]]:
+        found = {}
+        for event in self.result.all_events:
+            if event.event_type_value == "ASSET_OBSERVATION":
+                one = event.event_specific_data.asset_observation
+                found[one.partition] = {key: each.value for key, each in one.metadata.items()}
+        return found
+
+    @property
+    def checks(self) -> dict[str, Any]:
+        return {
+            event.event_specific_data.check_name: event.event_specific_data
+            for event in self.result.all_events
+            if event.event_type_value == "ASSET_CHECK_EVALUATION"
+        }
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """Metadata of the step's output."""
+        found: dict[str, Any] = {}
+        for event in self.result.all_events:
+            if event.event_type_value == "STEP_OUTPUT":
+                found |= {
+                    key: each.value for key, each in event.event_specific_data.metadata.items()
+                }
+        return found
+
+
+@dataclass
+class Lake:
+    """Declarations, the definitions made of them, and the instance that runs them."""
+
+    folder: Path
+    instance: dg.DagsterInstance
+    cursors: dict[str, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.folder / "tables").mkdir()
+        sources.forget()
+
+    def declare(self, text: str, name: str = "tables.yaml") -> None:
+        (self.folder / "tables" / name).write_text(dedent(text))
+
+    @property
+    def definitions(self) -> dg.Definitions:
+        return build_definitions([self.folder / "tables"], warehouse=self.warehouse)
+
+    @property
+    def warehouse(self) -> WarehouseResource:
+        return WarehouseResource(uri=str(self.folder / "warehouse"))
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.warehouse.catalog()
+
+    def table(self, name: str = "shop.events") -> Table:
+        return self.catalog.table(name)
+
+    def rows(self, name: str = "shop.events") -> list[dict[str, Any]]:
+        """All rows of a table, in a fixed order."""
+        return sorted(self.table(name).read().to_pylist(), key=str)
+
+    def give(self, rows: Sequence[Mapping[str, Any]] | pa.Table, name: str = "shop.events") -> None:
+        """What the source returns from here on."""
+        sources.give(name, rows)
+
+    def materialize(
+        self,
+        *names: str,
+        partitions: tuple[str, str] | str | None = None,
+        config: Mapping[str, Any] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> Outcome:
+        """Run assets as the UI would: without a job, over a range of partitions or one."""
+        tables = names or ("shop.events",)
+        run_tags = dict(tags or {})
+        if isinstance(partitions, str):
+            run_tags["dagster/partition"] = partitions
+        elif partitions is not None:
+            run_tags["dagster/asset_partition_range_start"] = partitions[0]
+            run_tags["dagster/asset_partition_range_end"] = partitions[1]
+        run_config: dict[str, Any] = {}
+        if config is not None:
+            step = TableNames(tables[0]).identifier
+            run_config = {"ops": {step: {"config": dict(config)}}}
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        return Outcome(
+            job.execute_in_process(
+                instance=self.instance,
+                asset_selection=[TableNames(name).asset_key for name in tables],
+                tags=run_tags,
+                run_config=run_config,
+                raise_on_error=False,
+            )
+        )
+
+    def run(self, verb: str, name: str = "shop.events", **config: Any) -> Outcome:
+        """Run a table's job for a verb."""
+        job = TableNames(name).job(verb)
+        run_config = {"ops": {job: {"config": config}}} if config else {}
+        return self.run_job(job, run_config)
+
+    def run_job(self, job: str, run_config: Mapping[str, Any], **tags: str) -> Outcome:
+        definition = self.definitions.resolve_job_def(job)
+        return Outcome(
+            definition.execute_in_process(
+                instance=self.instance, run_config=dict(run_config), tags=tags, raise_on_error=False
+            )
+        )
+
+    def tick(self, name: str = "shop.events") -> Any:
+        """Let the table's compaction sensor look once, with the cursor of its last look."""
+        sensor_name = TableNames(name).sensor("compact")
+        sensor = self.definitions.get_repository_def().get_sensor_def(sensor_name)
+        context = dg.build_sensor_context(
+            instance=self.instance,
+            cursor=self.cursors.get(name),
+            sensor_name=sensor_name,
+            resources={"lakewright_warehouse": self.warehouse},
+        )
+        answer = sensor.evaluate_tick(context)
+        self.cursors[name] = answer.cursor
+        return answer
+
+    def write_small_files(self, day: str, count: int, name: str = "shop.events") -> None:
+        """Commits of one row each, as somebody outside this platform would make them."""
+        table = self.table(name)
+        start = len(table.snapshots()) * 1000
+        for number in range(count):
+            rows = [{"dt": day, "id": start + number, "amount": 1.0}]
+            table.write(pa.Table.from_pylist(rows, table.arrow_schema))
+
+    def check_soundness(self) -> None:
+        for database in self.catalog.list_databases():
+            for table in self.catalog.list_tables(database):
+                assert_sound(self.table(f"{database}.{table}"))
+
+
+def opened(folder: Path) -> Iterator[Lake]:
+    """A lake whose tables are checked when the test is over."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        lake = Lake(folder, instance)
+        yield lake
+        lake.check_soundness()

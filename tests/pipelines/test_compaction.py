@@ -1,0 +1,286 @@
+"""Compaction: the sensor asks once for each state, and the run does what was asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.test_utils import create_run_for_test
+
+from lakewright.jobs.compact import SensorMemory
+from tests.pipelines.lake import EVENTS, Lake, events
+
+
+@pytest.fixture
+def fragmented(lake: Lake) -> Lake:
+    """Three small files on the second, one on the first; a bucket is due from three."""
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+    lake.write_small_files("2024-01-02", 2)
+    return lake
+
+
+def run_request(lake: Lake, request: dg.RunRequest) -> Any:
+    return lake.run_job("compact__shop__events", request.run_config, **request.tags)
+
+
+def test_a_table_that_does_not_exist_yet_is_no_failure(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    answer = lake.tick()
+    assert not answer.run_requests
+    assert answer.skip_message == "table shop.events does not exist yet"
+
+
+def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented: Lake) -> None:
+    answer = fragmented.tick()
+
+    (request,) = answer.run_requests
+    assert request.run_config == {
+        "ops": {"compact__shop__events": {"config": {"partitions": ["2024-01-02"]}}}
+    }
+    assert request.tags["lakewright/table"] == "shop.events"
+    said = SensorMemory.from_cursor(answer.cursor).answer
+    assert "partition dt=2024-01-02: 3 small files ≥ 3: compact" in said
+    assert "partition dt=2024-01-01: 1 small files < 3: leave" in said
+
+
+def test_the_sensor_asks_once_for_one_state(fragmented: Lake) -> None:
+    assert len(fragmented.tick().run_requests) == 1
+    for _ in range(3):
+        answer = fragmented.tick()
+        assert not answer.run_requests
+    assert "was asked for already in this state" in answer.skip_message
+    assert "nothing was committed since" in answer.skip_message
+
+
+def test_the_sensor_asks_again_when_the_partition_got_another_file(fragmented: Lake) -> None:
+    fragmented.tick()
+    fragmented.write_small_files("2024-01-02", 1)
+    (request,) = fragmented.tick().run_requests
+    assert request.run_config["ops"]["compact__shop__events"]["config"]["partitions"] == [
+        "2024-01-02"
+    ]
+
+
+def test_a_commit_elsewhere_does_not_make_it_ask_again(fragmented: Lake) -> None:
+    fragmented.tick()
+    fragmented.write_small_files("2024-01-05", 1)
+    answer = fragmented.tick()
+    assert not answer.run_requests
+
+
+def test_a_lost_cursor_does_not_launch_the_same_run_again(fragmented: Lake) -> None:
+    (first,) = fragmented.tick().run_requests
+    fragmented.cursors.clear()
+    (second,) = fragmented.tick().run_requests
+    assert first.run_key == second.run_key
+
+
+def test_a_table_that_was_created_again_has_other_run_keys(fragmented: Lake) -> None:
+    (first,) = fragmented.tick().run_requests
+    snapshots = len(fragmented.table().snapshots())
+    fragmented.catalog.drop_table("shop.events")
+    fragmented.materialize(partitions=("2024-01-01", "2024-01-02"))
+    fragmented.write_small_files("2024-01-02", snapshots - 1)
+
+    (second,) = fragmented.tick().run_requests
+
+    assert first.run_key.split("@")[1] == second.run_key.split("@")[1]
+    assert first.run_key != second.run_key
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        dg.DagsterRunStatus.QUEUED,
+        dg.DagsterRunStatus.STARTING,
+        dg.DagsterRunStatus.STARTED,
+        dg.DagsterRunStatus.CANCELING,
+    ],
+)
+def test_nothing_is_asked_for_while_a_run_of_the_table_is_in_flight(
+    fragmented: Lake, status: dg.DagsterRunStatus
+) -> None:
+    run = create_run_for_test(
+        fragmented.instance,
+        job_name="ingest__shop__events",
+        status=status,
+        tags={"lakewright/table": "shop.events"},
+    )
+    answer = fragmented.tick()
+    assert not answer.run_requests
+    assert f"waits for run {run.run_id[:8]} of ingest__shop__events" in answer.skip_message
+
+    fragmented.instance.delete_run(run.run_id)
+    assert len(fragmented.tick().run_requests) == 1
+
+
+def test_an_asset_materialized_from_the_ui_is_in_flight_too(fragmented: Lake) -> None:
+    create_run_for_test(
+        fragmented.instance,
+        job_name="__ASSET_JOB",
+        status=dg.DagsterRunStatus.STARTED,
+        asset_selection=frozenset({dg.AssetKey(["shop", "events"])}),
+    )
+    answer = fragmented.tick()
+    assert not answer.run_requests
+    assert "of the asset (started)" in answer.skip_message
+
+
+def test_a_run_of_another_table_is_no_obstacle(fragmented: Lake) -> None:
+    create_run_for_test(
+        fragmented.instance,
+        job_name="ingest__shop__products",
+        status=dg.DagsterRunStatus.STARTED,
+        tags={"lakewright/table": "shop.products"},
+        asset_selection=frozenset({dg.AssetKey(["shop", "products"])}),
+    )
+    assert len(fragmented.tick().run_requests) == 1
+
+
+def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
+    before = fragmented.rows()
+    (request,) = fragmented.tick().run_requests
+
+    outcome = run_request(fragmented, request)
+
+    assert outcome.success, outcome.failure
+    assert fragmented.rows() == before
+    assert [stats.file_count for stats in fragmented.table().partitions()] == [1, 1]
+    told = outcome.observations[None]
+    assert (told["lakewright/files_before"], told["lakewright/files_after"]) == (3, 1)
+    assert told["lakewright/bytes_before"] > told["lakewright/bytes_after"]
+    assert told["lakewright/rows_before"] == told["lakewright/rows_after"] == 4
+    assert told["file sizes"].startswith("![file sizes before and after](data:image/svg+xml;base64")
+    assert outcome.observations["2024-01-02"]["lakewright/files_after"] == 1
+    assert "2024-01-01" not in outcome.observations
+
+
+def test_after_the_run_the_sensor_is_content(fragmented: Lake) -> None:
+    (request,) = fragmented.tick().run_requests
+    run_request(fragmented, request)
+
+    answer = fragmented.tick()
+
+    assert not answer.run_requests
+    assert "partition dt=2024-01-02: 1 small files < 3: leave" in answer.skip_message
+
+
+def test_a_run_that_comes_too_late_finds_nothing_to_do(fragmented: Lake) -> None:
+    (request,) = fragmented.tick().run_requests
+    run_request(fragmented, request)
+    snapshots = len(fragmented.table().snapshots())
+
+    outcome = run_request(fragmented, request)
+
+    assert outcome.success, outcome.failure
+    assert not outcome.observations
+    assert len(fragmented.table().snapshots()) == snapshots
+
+
+def test_a_dry_run_tells_the_plan_and_changes_nothing(fragmented: Lake) -> None:
+    snapshots = len(fragmented.table().snapshots())
+
+    outcome = fragmented.run("compact", dry_run=True)
+
+    assert outcome.success, outcome.failure
+    assert outcome.outputs["lakewright/files_before"] == 3
+    (task,) = [record.data for record in outcome.outputs["plan"].records]
+    assert task["partition"] == "dt=2024-01-02"
+    assert task["reason"] == "3 small files of 3 become 1"
+    assert not outcome.observations
+    assert len(fragmented.table().snapshots()) == snapshots
+
+
+def test_a_full_compaction_takes_partitions_that_are_not_due(fragmented: Lake) -> None:
+    fragmented.write_small_files("2024-01-01", 1)
+
+    outcome = fragmented.run("compact", partitions=["2024-01-01"], full=True)
+
+    assert outcome.success, outcome.failure
+    assert outcome.observations[None]["lakewright/files_before"] == 2
+    assert [stats.file_count for stats in fragmented.table().partitions()] == [1, 3]
+
+
+def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:
+    outcome = fragmented.run("compact", partitions=["100%"])
+    assert not outcome.success
+    assert "is no encoded partition value" in outcome.failure
+
+
+def test_only_so_many_partitions_are_compacted_at_once(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("{small_files: 3}", "{small_files: 2, max_partitions: 2}"))
+    lake.give(events("2024-01-01", 0, 1))
+    lake.materialize(partitions="2024-01-01")
+    for day in ("2024-01-02", "2024-01-03", "2024-01-04"):
+        lake.write_small_files(day, 2)
+
+    (request,) = lake.tick().run_requests
+    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    assert config["partitions"] == ["2024-01-02", "2024-01-03"]
+    run_request(lake, request)
+
+    (request,) = lake.tick().run_requests
+    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    assert config["partitions"] == ["2024-01-04"]
+
+
+def test_a_partition_that_is_being_written_is_left_until_it_is_quiet(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("{small_files: 3}", "{small_files: 2, quiet_for: 1h}"))
+    lake.give(events("2024-01-01", 0, 1))
+    lake.materialize(partitions="2024-01-01")
+    lake.write_small_files("2024-01-01", 2)
+
+    answer = lake.tick()
+
+    assert not answer.run_requests
+    assert "until it is quiet for 3600 s" in answer.skip_message
+    assert SensorMemory.from_cursor(answer.cursor).seen == ""
+
+
+def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.products
+        columns: [{name: id, type: INT}, {name: name, type: STRING}]
+        primary_key: [id]
+        source: {python: "tests.pipelines.sources:rows"}
+        maintenance: {compaction: {small_files: 3}}
+        """
+    )
+    for name in ("tea", "jam", "honey"):
+        lake.give([{"id": 1, "name": name}], "shop.products")
+        lake.materialize("shop.products")
+
+    (request,) = lake.tick("shop.products").run_requests
+    assert request.run_config == {"ops": {"compact__shop__products": {"config": {}}}}
+    outcome = lake.run_job("compact__shop__products", request.run_config)
+
+    assert outcome.success, outcome.failure
+    assert lake.rows("shop.products") == [{"id": 1, "name": "honey"}]
+    assert lake.table("shop.products").partitions()[0].file_count == 1
+    assert not lake.tick("shop.products").run_requests
+
+
+def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 1))
+    lake.materialize(partitions="2024-01-01")
+    lake.write_small_files("2024-01-01", 4)
+    lake.declare("table: shop.events\n")
+
+    (request,) = lake.tick().run_requests
+    outcome = run_request(lake, request)
+
+    assert outcome.success, outcome.failure
+    assert lake.table().partitions()[0].file_count == 1
+
+
+def test_a_cursor_that_was_written_by_hand_counts_as_none() -> None:
+    for cursor in (None, "", "17", "[]", "{}", json.dumps({"acted": 1})):
+        assert SensorMemory.from_cursor(cursor) == SensorMemory()
+    memory = SensorMemory(table_uuid="a", seen="b", answer="c", acted={"d": "e"})
+    assert SensorMemory.from_cursor(memory.to_cursor()) == memory

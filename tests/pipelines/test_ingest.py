@@ -1,0 +1,321 @@
+"""Ingest: what a run of a table's asset publishes, and when it publishes nothing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tests.pipelines import sources
+from tests.pipelines.lake import EVENTS, Lake, events
+
+
+def files_on_disk(lake: Lake) -> list[str]:
+    return sorted(
+        path.name for path in (lake.folder / "warehouse").rglob("*.parquet") if path.is_file()
+    )
+
+
+@pytest.mark.mission("PT11")
+def test_a_partition_key_writes_that_partition_of_the_table(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+
+    outcome = lake.materialize(partitions="2024-01-02")
+
+    assert outcome.success, outcome.failure
+    assert [stats.spec for stats in lake.table().partitions()] == [{"dt": "2024-01-02"}]
+    assert outcome.materializations["2024-01-02"]["dagster/partition_row_count"] == 2
+    assert sources.REQUESTS[0].partitions == ({"dt": "2024-01-02"},)
+
+
+def test_one_run_over_many_days_makes_one_snapshot_and_tells_each_day(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-03", 3, 5))
+
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-03"))
+
+    assert outcome.success, outcome.failure
+    told = outcome.materializations
+    assert {key: one["dagster/partition_row_count"] for key, one in told.items()} == {
+        "2024-01-01": 3,
+        "2024-01-02": 0,
+        "2024-01-03": 2,
+    }
+    assert len(lake.table().snapshots()) == 1
+    assert told["2024-01-01"]["lakewright/snapshot_id"] == 1
+    assert told["2024-01-01"]["dagster/row_count"] == 5
+    assert told["2024-01-01"]["dagster/table_name"] == "shop.events"
+    columns = told["2024-01-01"]["dagster/column_schema"].columns
+    assert [(column.name, column.type) for column in columns] == [
+        ("dt", "STRING"),
+        ("id", "BIGINT"),
+        ("amount", "DOUBLE"),
+    ]
+    assert not columns[0].constraints.nullable
+    assert columns[0].constraints.other == ["partition key"]
+
+
+@pytest.mark.mission("PT27")
+def test_running_again_replaces_the_days_asked_for_and_no_other(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+
+    lake.give(events("2024-01-02", 7, 8))
+    outcome = lake.materialize(partitions="2024-01-02")
+
+    assert outcome.success, outcome.failure
+    assert lake.rows() == events("2024-01-01", 0, 3) + events("2024-01-02", 7, 8)
+
+
+def test_a_day_that_has_no_rows_any_more_is_emptied(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+
+    lake.give(events("2024-01-02", 3, 5))
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+
+    assert outcome.success, outcome.failure
+    assert lake.rows() == events("2024-01-02", 3, 5)
+
+
+def test_a_critical_expectation_that_is_not_met_publishes_nothing(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    before = files_on_disk(lake)
+
+    lake.give(events("2024-01-01", 0, 5) + events("2024-01-02", 5, 7, amount=-1.0))
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+
+    assert not outcome.success
+    assert "nothing was published to shop.events" in outcome.failure
+    assert lake.rows() == events("2024-01-01", 0, 3)
+    assert files_on_disk(lake) == before
+    assert not outcome.materializations
+    check = outcome.checks["amount__be_between"]
+    assert not check.passed
+    assert check.severity.value == "ERROR"
+    told = {key: one.value for key, one in check.metadata.items()}
+    assert told["offending_rows"] == 2
+    assert told["checked_rows"] == 7
+    assert told["offending_rows_by_partition"] == {"dt=2024-01-02": 2}
+    assert [record.data for record in told["sample"].records] == [
+        {"dt": "2024-01-02", "amount": -1.0},
+        {"dt": "2024-01-02", "amount": -1.0},
+    ]
+
+
+def test_a_warning_is_shown_and_the_rows_are_published(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-01", 3, 4, amount=None))
+
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert lake.table().read().num_rows == 4
+    assert outcome.checks["amount__be_between"].passed
+    check = outcome.checks["amount__not_be_null"]
+    assert not check.passed
+    assert check.severity.value == "WARN"
+
+
+def test_an_expectation_that_cannot_be_evaluated_publishes_nothing(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace(
+            "expect_column_values_to_be_between, column: amount, min_value: 0",
+            "expect_column_values_to_match_regex, column: amount, regex: '('",
+        )
+    )
+    lake.give(events("2024-01-01", 0, 3))
+
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "could not be evaluated" in outcome.checks["amount__match_regex"].description
+    assert not lake.table().snapshots()
+
+
+def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("sources:rows", "sources:all_rows"))
+    lake.give(
+        events("2024-01-01", 0, 3) + events("2024-01-02", 0, 1) + events("2024-01-09", 3, 5)
+    )
+
+    outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+
+    assert not outcome.success
+    assert "2 rows of 1 partitions that were not asked for, such as dt=2024-01-09" in outcome.failure
+    assert not lake.table().snapshots()
+    assert not files_on_disk(lake)
+
+
+def test_micro_batches_leave_what_a_stream_would_leave(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    rows = events("2024-01-01", 0, 8) + events("2024-01-02", 8, 12)
+    lake.give(rows)
+
+    outcome = lake.materialize(
+        partitions=("2024-01-01", "2024-01-02"), config={"micro_batches": 4, "mode": "append"}
+    )
+
+    assert outcome.success, outcome.failure
+    assert lake.rows() == sorted(rows, key=str)
+    assert len(lake.table().snapshots()) == 4
+    assert [stats.file_count for stats in lake.table().partitions()] == [4, 4]
+    assert outcome.materializations["2024-01-01"]["lakewright/commits"] == 4
+    assert outcome.materializations["2024-01-01"]["lakewright/partition_files"] == 4
+
+
+def test_micro_batches_of_an_overwrite_are_refused(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 8))
+
+    outcome = lake.materialize(partitions="2024-01-01", config={"micro_batches": 4})
+
+    assert not outcome.success
+    assert "set mode to append" in outcome.failure
+
+
+def test_rows_with_a_key_are_upserted(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.products
+        columns: [{name: id, type: INT}, {name: name, type: STRING}]
+        primary_key: [id]
+        source: {python: "tests.pipelines.sources:rows"}
+        """
+    )
+    lake.give([{"id": 1, "name": "tea"}, {"id": 2, "name": "jam"}], "shop.products")
+    lake.materialize("shop.products")
+    lake.give([{"id": 2, "name": "honey"}, {"id": 3, "name": "bread"}], "shop.products")
+
+    outcome = lake.materialize("shop.products")
+
+    assert outcome.success, outcome.failure
+    assert [row["name"] for row in lake.rows("shop.products")] == ["tea", "honey", "bread"]
+
+
+def test_a_table_that_is_not_as_declared_is_left_alone(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+
+    lake.declare(
+        EVENTS.replace("type: DOUBLE", "type: INT").replace(
+            "{name: id, type: BIGINT NOT NULL}",
+            "{name: id, type: BIGINT NOT NULL}\n      - {name: shop, type: STRING}",
+        )
+    )
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "column amount is declared INT and is DOUBLE" in outcome.failure
+    assert "column shop STRING is declared and the table has none" in outcome.failure
+    assert len(lake.table().snapshots()) == 1
+
+
+@pytest.mark.mission("PT12", "RS4")
+def test_partitions_that_turn_up_in_the_rows_become_partitions_of_the_asset(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.visits
+        columns:
+          - {name: country, type: STRING}
+          - {name: site, type: STRING}
+          - {name: id, type: INT}
+        partition_keys: [country, site]
+        source: {python: "tests.pipelines.sources:rows"}
+        """
+    )
+    lake.give(
+        [
+            {"country": "no", "site": "a/b|c", "id": 1},
+            {"country": "no", "site": "", "id": 2},
+            {"country": None, "site": "x...y", "id": 3},
+        ],
+        "shop.visits",
+    )
+
+    outcome = lake.materialize("shop.visits")
+
+    assert outcome.success, outcome.failure
+    keys = [
+        "country=%null/site=x%2E%2E%2Ey",
+        "country=no/site=%empty",
+        "country=no/site=a%2Fb%7Cc",
+    ]
+    name = "lakewright/shop.visits/country_site"
+    assert sorted(lake.instance.get_dynamic_partitions(name)) == keys
+    assert {key for key in outcome.materializations if key} == set(keys)
+
+    lake.give([{"country": "no", "site": "a/b|c", "id": 9}], "shop.visits")
+    again = lake.materialize("shop.visits", partitions=keys[2])
+    assert again.success, again.failure
+    assert sorted(row["id"] for row in lake.rows("shop.visits")) == [2, 3, 9]
+
+
+def test_a_derived_table_reads_the_days_it_was_asked_for_from_its_upstream(lake: Lake) -> None:
+    lake.declare(EVENTS, "events.yaml")
+    lake.declare(
+        """
+        table: shop.totals
+        columns: [{name: dt, type: STRING NOT NULL}, {name: total, type: DOUBLE}]
+        partition_keys: [dt]
+        partitions: {daily: {column: dt, start: 2024-01-01, end: 2024-02-01}}
+        source: {python: "tests.pipelines.sources:totals"}
+        depends_on: [shop.events]
+        """,
+        "totals.yaml",
+    )
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5) + events("2024-01-03", 5, 6))
+
+    outcome = lake.materialize("shop.events", partitions=("2024-01-01", "2024-01-03"))
+    assert outcome.success, outcome.failure
+    outcome = lake.materialize("shop.totals", partitions=("2024-01-01", "2024-01-02"))
+
+    assert outcome.success, outcome.failure
+    assert lake.rows("shop.totals") == [
+        {"dt": "2024-01-01", "total": 3.0},
+        {"dt": "2024-01-02", "total": 2.0},
+    ]
+
+
+def test_a_retry_that_finds_its_own_commit_writes_nothing_again(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("write: {engine: local}", "write: {engine: local, mode: append}"))
+    lake.give(events("2024-01-01", 0, 3))
+    first = lake.materialize(partitions="2024-01-01")
+    assert first.success, first.failure
+
+    continued = {"dagster/root_run_id": first.run_id, "dagster/is_resume_retry": "true"}
+    again = lake.materialize(partitions="2024-01-01", tags=continued)
+
+    assert again.success, again.failure
+    assert again.materializations["2024-01-01"]["lakewright/already_committed"]
+    assert lake.table().read().num_rows == 3
+    assert len(lake.table().snapshots()) == 1
+
+
+def test_a_source_that_returns_something_else_is_told_what_to_return(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    sources.give("shop.events", lambda request: [1, 2])
+
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "returned a list; return a pyarrow.Table or a Spark DataFrame" in outcome.failure
+
+
+def test_files_are_a_source_too(lake: Lake) -> None:
+    import pyarrow.parquet as pq
+
+    rows = events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5)
+    pq.write_table(pa.Table.from_pylist(rows), lake.folder / "all.parquet")
+    source = f'parquet: "{lake.folder}/*.parquet"'
+    lake.declare(EVENTS.replace('python: "tests.pipelines.sources:rows"', source))
+
+    outcome = lake.materialize(partitions="2024-01-02")
+
+    assert outcome.success, outcome.failure
+    assert lake.rows() == events("2024-01-02", 3, 5)

@@ -1,0 +1,54 @@
+"""The command line called in process, over warehouses whose tables are checked afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lakewright.cli import main
+from lakewright.storage import Catalog
+from tests.support.fixtures import catalog, env, unchecked_catalog
+
+__all__ = ["catalog", "env", "lakewright", "unchecked_catalog"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a subcommand left: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.lines]
+
+
+Lakewright = Callable[..., Ended]
+
+
+@pytest.fixture
+def lakewright(capsys: pytest.CaptureFixture[str]) -> Lakewright:
+    """`lakewright(catalog, "ls", …)`; without a catalog the arguments are all there is."""
+
+    def run(where: Catalog | None, *arguments: str) -> Ended:
+        before = [] if where is None else ["--warehouse", where.uri]
+        capsys.readouterr()
+        code = main([*before, *arguments])
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return run

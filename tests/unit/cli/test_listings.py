@@ -1,0 +1,287 @@
+"""`ls`, `show`, `snapshots`, `files`, `partitions`: what a user sees, and what a script gets."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.support.builders import EVENTS, events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+KEYED = {"keys": ["id", "day"], "partitions": ["day"], "options": {"bucket": "2"}}
+
+
+def keyed_table(catalog: Catalog, *, commits: int = 6) -> Table:
+    table = new_table(catalog, EVENTS, name="shop.orders", **KEYED)  # type: ignore[arg-type]
+    for _ in range(commits):
+        table.write(rows(table, [*events(0, 2, day="a"), *events(0, 1, day="b")]))
+    return table
+
+
+def rewrite_schema(table: Table, **changes: Any) -> None:
+    path = Path(table.files.paths.schema(0))
+    data = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**data, **changes}), "utf-8")
+
+
+# --- ls ----------------------------------------------------------------------------------------
+
+
+def test_ls_lists_tables_of_all_databases_or_of_one(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    keyed_table(catalog)
+    new_table(catalog, EVENTS, name="web.clicks")
+    lines = lakewright(catalog, "ls").lines
+    assert [line.split()[0] for line in lines[2:]] == ["shop.orders", "web.clicks"]
+    assert lines[0].split("  ")[0] == "table"
+    assert "18         6  2024-01-01 00:00:00." in lines[2]
+    assert lines[3].split() == ["web.clicks", "-", "-", "0", "-", "-"]
+    assert len(lakewright(catalog, "ls", "web").lines) == 3
+
+    found = lakewright(catalog, "ls", "--json").json
+    assert [each["table"] for each in found] == ["shop.orders", "web.clicks"]
+    assert found[0]["primary_key"] == ["id", "day"]
+    assert found[0]["snapshot_id"] == 6
+    assert found[1]["snapshot_id"] is None
+
+
+def test_an_empty_warehouse_says_so(catalog: Catalog, lakewright: Lakewright) -> None:
+    catalog.create_database("web")
+    assert lakewright(catalog, "ls").lines == [f"no tables in {catalog.uri}"]
+    assert lakewright(catalog, "ls", "web").lines == ["no tables in database web"]
+    assert lakewright(catalog, "ls", "--json").json == []
+
+
+def test_a_table_that_cannot_be_opened_hides_none_of_the_others(
+    unchecked_catalog: Catalog, lakewright: Lakewright
+) -> None:
+    broken = new_table(unchecked_catalog, EVENTS, name="web.broken")
+    new_table(unchecked_catalog, EVENTS, name="web.clicks")
+    Path(broken.files.paths.schema(0)).write_text("{", "utf-8")
+    ended = lakewright(unchecked_catalog, "ls")
+    assert ended.code == 0
+    assert [line.split()[0] for line in ended.lines[2:]] == ["web.broken", "web.clicks"]
+    assert "(cannot be read)" in ended.lines[2]
+    assert ended.err.startswith("lakewright: warning: web.broken: ")
+    assert "error" in lakewright(unchecked_catalog, "ls", "--json").json[0]
+
+
+def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
+    catalog: Catalog,
+    lakewright: Lakewright,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new_table(catalog, EVENTS, name="web.clicks")
+    before = lakewright(None, "--warehouse", catalog.uri, "ls", "--json")
+    after = lakewright(None, "ls", "--warehouse", catalog.uri, "--json")
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", catalog.uri)
+    named = lakewright(None, "ls", "--json")
+    assert before.json == after.json == named.json != []
+    monkeypatch.delenv("LAKEWRIGHT_WAREHOUSE")
+    monkeypatch.chdir(Path(catalog.root).parent)
+    assert lakewright(None, "ls", "--json").json == named.json
+
+
+# --- show --------------------------------------------------------------------------------------
+
+
+def test_show_describes_a_keyed_table(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = keyed_table(catalog)
+    out = lakewright(catalog, "show", "shop.orders").out
+    for said in (
+        f"location        {table.location}",
+        "kind            primary-key table, 2 buckets by id",
+        "primary key     id, day",
+        "partitioned by  day",
+        "snapshot        6 (APPEND, 2024-01-01 ",
+        "6 kept from 1 on",
+        "id    BIGINT NOT NULL  primary",
+        "day   STRING NOT NULL  primary, partition",
+        "bucket       2",
+        "partitions  2",
+        "rows        18 in files, older versions of a key included",
+        "below 89.6 MiB",
+        "sorted runs  at most 6 in a bucket, merged from 5 on",
+        "compaction   would rewrite ",
+    ):
+        assert said in out, out
+
+
+def test_show_of_an_empty_unpartitioned_table_leaves_out_what_there_is_not(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    new_table(catalog, EVENTS)
+    out = lakewright(catalog, "show", "db.t").out
+    assert "kind            append table" in out or "kind      append table" in out
+    assert "none: nothing was committed yet" in out
+    assert "compaction   nothing to do" in out
+    assert "partition" not in out
+    assert "primary" not in out
+    assert "sorted runs" not in out
+    assert not [line for line in out.splitlines() if line != line.rstrip()]
+
+
+def test_show_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = keyed_table(catalog)
+    found = lakewright(catalog, "show", "shop.orders", "--json").json
+    entries = table.data_files()
+    assert found["file_count"] == len(entries)
+    assert found["size_bytes"] == sum(entry.file.file_size for entry in entries)
+    assert found["rows_in_files"] == 18
+    assert found["columns"][0] == {
+        "id": 0,
+        "name": "id",
+        "type": "BIGINT NOT NULL",
+        "nullable": False,
+        "comment": None,
+    }
+    assert found["snapshot"]["id"] == 6
+    assert found["health"]["most_sorted_runs"] == 6
+    assert found["health"]["compaction"]["files"] == table.plan_compact().files_before
+
+
+def test_show_says_which_option_stands_in_the_way(
+    unchecked_catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = keyed_table(unchecked_catalog, commits=1)
+    options = dict(table.schema.options)
+    rewrite_schema(table, options={**options, "changelog-producer": "input"})
+    out = lakewright(unchecked_catalog, "show", "shop.orders").out
+    assert "upkeep       not possible: shop.orders sets option changelog-producer=input" in out
+    assert "reading" not in out
+
+    rewrite_schema(table, options={**options, "merge-engine": "aggregation"})
+    ended = lakewright(unchecked_catalog, "show", "shop.orders")
+    assert ended.code == 0
+    assert (
+        "reading      not possible: shop.orders sets option merge-engine=aggregation" in ended.out
+    )
+
+
+# --- snapshots, files, partitions --------------------------------------------------------------
+
+
+def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = keyed_table(catalog, commits=2)
+    table.run_compact(table.plan_compact(full=True))
+    lines = lakewright(catalog, "snapshots", "shop.orders").lines
+    assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"]
+    assert [line.split()[3:6] for line in lines[2:]] == [
+        ["APPEND", "3", "+3"],
+        ["APPEND", "6", "+3"],
+        ["COMPACT", "3", "-3"],
+    ]
+    found = lakewright(catalog, "snapshots", "shop.orders", "--json").json
+    assert [each["id"] for each in found] == [1, 2, 3]
+    assert found[2]["commit_kind"] == "COMPACT"
+    assert found[2]["time_millis"] == table.snapshots()[2].time_millis
+
+
+def test_listings_of_an_empty_table_say_that_there_is_nothing(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    new_table(catalog, EVENTS)
+    assert lakewright(catalog, "snapshots", "db.t").lines == [
+        "db.t has no snapshot: nothing was committed yet"
+    ]
+    assert lakewright(catalog, "files", "db.t").lines == ["no data files"]
+    assert lakewright(catalog, "partitions", "db.t").lines == ["no partitions"]
+    for listing in ("snapshots", "files", "partitions"):
+        assert lakewright(catalog, listing, "db.t", "--json").json == []
+
+
+def test_files_name_what_lies_on_disk(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = keyed_table(catalog, commits=2)
+    found = lakewright(catalog, "files", "shop.orders", "--json").json
+    assert found
+    for each in found:
+        path = Path(table.files.paths.root) / each["path"]
+        assert path.stat().st_size == each["size_bytes"]
+        assert each["uri"] == path.as_uri()
+    lines = lakewright(catalog, "files", "shop.orders").lines
+    assert [line.split()[-1] for line in lines[2:]] == [each["file_name"] for each in found]
+    earlier = lakewright(catalog, "files", "shop.orders", "--json", "--snapshot", "1").json
+    assert len(earlier) < len(found)
+
+
+def test_files_with_a_filter_are_those_a_read_opens(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, [*events(0, 10, day="a"), *events(0, 10, day="b")]))
+    table.write(rows(table, events(10, 20, day="a")))
+
+    def files(where: str) -> list[tuple[str, int]]:
+        found = lakewright(catalog, "files", "db.t", "--json", "--where", where).json
+        return [(each["partition"]["day"], each["min_sequence_number"]) for each in found]
+
+    assert len(files("id >= 0")) == 3
+    assert len(files("day = 'a'")) == 2
+    assert len(files("day = 'a' AND id > 15")) == 1
+    assert files("id > 100") == []
+
+
+def test_partitions_show_null_blank_and_odd_values(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    days = [None, "", "null", "a b/c=d", "żółć"]
+    table.write(rows(table, [row for day in days for row in events(0, 2, day=day)]))
+    lines = lakewright(catalog, "partitions", "db.t").lines
+    assert {line.split("  ")[0] for line in lines[2:]} == {
+        "null",
+        "''",
+        "'null'",
+        "a b/c=d",
+        "żółć",
+    }
+    found = lakewright(catalog, "partitions", "db.t", "--json").json
+    assert {each["partition"]["day"] for each in found} == set(days)
+    assert {each["row_count"] for each in found} == {2}
+
+
+def test_partition_values_of_any_type_are_json(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(
+        catalog,
+        {"n": "INT", "d": "DATE", "t": "TIMESTAMP(3)", "p": "DECIMAL(5, 2)", "b": "BOOLEAN"},
+        partitions=["d", "t", "p", "b"],
+    )
+    value = {"d": dt.date(2024, 1, 31), "t": dt.datetime(2024, 1, 31, 1), "b": True}
+    table.write(rows(table, [{"n": 1, **value}]))
+    (found,) = lakewright(catalog, "partitions", "db.t", "--json").json
+    assert found["partition"] == {
+        "d": "2024-01-31",
+        "t": "2024-01-31T01:00:00",
+        "p": None,
+        "b": True,
+    }
+    assert (
+        lakewright(catalog, "partitions", "db.t")
+        .lines[2]
+        .startswith("2024-01-31  2024-01-31T01:00:00  null  true")
+    )
+
+
+def test_partitions_are_chosen_by_partition_keys_only(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    keyed_table(catalog)
+    chosen = lakewright(catalog, "partitions", "shop.orders", "--where", "day = 'b'")
+    assert [line.split()[0] for line in chosen.lines[2:]] == ["b"]
+    refused = lakewright(catalog, "partitions", "shop.orders", "--where", "day = 'b' AND id = 1")
+    assert refused.code == 2
+    assert "the filter looks at id" in refused.err
+
+
+def test_an_unpartitioned_table_is_one_partition(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(catalog, EVENTS)
+    table.write(rows(table, events(0, 3)))
+    assert lakewright(catalog, "partitions", "db.t").lines[2].startswith("(unpartitioned)")
+    assert lakewright(catalog, "files", "db.t").lines[2].startswith("(unpartitioned)")
+    assert lakewright(catalog, "partitions", "db.t", "--json").json[0]["partition"] == {}

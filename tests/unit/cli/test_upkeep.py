@@ -1,0 +1,290 @@
+"""`plan` and `run`: what is said, what is done, and that a dry run does nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.support.builders import EVENTS, content, events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+def table_of_small_files(catalog: Catalog, *, commits: int = 6, **options: Any) -> Table:
+    table = new_table(catalog, EVENTS, partitions=["day"], **options)
+    for start in range(commits):
+        found = [*events(start, start + 1, day="a"), *events(start, start + 1, day="b")]
+        table.write(rows(table, found))
+    return table
+
+
+def on_disk(catalog: Catalog) -> dict[str, tuple[int, int]]:
+    return {
+        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in Path(catalog.root).rglob("*")
+        if path.is_file()
+    }
+
+
+# --- compaction --------------------------------------------------------------------------------
+
+
+def test_a_plan_says_what_and_why(catalog: Catalog, lakewright: Lakewright) -> None:
+    table_of_small_files(catalog)
+    lines = lakewright(catalog, "plan", "compact", "db.t").lines
+    assert lines[0].startswith("compaction of db.t, at snapshot 6: 12 files, ")
+    assert lines[0].endswith(", 12 rows to rewrite in 2 tasks")
+    assert lines[2].split() == ["day", "bucket", "files", "size", "rows", "why"]
+    assert [line.split()[0] for line in lines[4:6]] == ["a", "b"]
+    assert lines[4].endswith("6 small files of 6 become 1")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "compact"),
+        ("plan", "compact", "--json"),
+        ("run", "compact", "--dry-run"),
+        ("run", "compact", "--dry-run", "--json"),
+        ("plan", "expire-snapshots", "--retain-min", "1", "--older-than", "0s"),
+        ("run", "expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--dry-run"),
+    ],
+)
+def test_planning_and_dry_runs_change_nothing_on_disk(
+    catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...]
+) -> None:
+    table_of_small_files(catalog)
+    before = on_disk(catalog)
+    ended = lakewright(catalog, *arguments[:2], "db.t", *arguments[2:])
+    assert ended.code == 0
+    assert on_disk(catalog) == before
+    if "--dry-run" in arguments and "--json" not in arguments:
+        assert ended.lines[-1] == "dry run: nothing was written"
+
+
+def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = table_of_small_files(catalog)
+    before = content(table)
+    ended = lakewright(catalog, "run", "compact", "db.t")
+    assert ended.code == 0
+    assert ended.lines[0].split() == ["before", "after"]
+    assert ended.lines[2].split() == ["files", "12", "2"]
+    assert ended.lines[4].split() == ["rows", "12", "12"]
+    assert ended.lines[6].startswith("snapshot 7 of db.t: 2 tasks in ")
+    assert content(table) == before
+
+    again = lakewright(catalog, "run", "compact", "db.t")
+    assert again.code == 0
+    assert again.lines[0] == "nothing to compact in db.t, at snapshot 7"
+    assert len(table.snapshots()) == 7
+
+
+def test_a_run_as_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
+    table_of_small_files(catalog)
+    found = lakewright(catalog, "run", "compact", "db.t", "--json").json
+    assert found["operation"] == "compact"
+    assert found["snapshot"]["id"] == 7
+    assert (found["files_before"], found["files_after"]) == (12, 2)
+    assert sum(found["file_sizes_before"]) == found["bytes_before"]
+    idle = lakewright(catalog, "run", "compact", "db.t", "--json")
+    assert idle.code == 0
+    assert idle.json["planned_tasks"] == 0
+    assert idle.json["snapshot"] is None
+
+
+def planned_partitions(lakewright: Lakewright, catalog: Catalog, *options: str) -> list[Any]:
+    found = lakewright(catalog, "plan", "compact", "db.t", "--json", *options).json
+    return [task["partition"] for task in found["tasks"]]
+
+
+def test_partitions_are_named_by_values(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(catalog, {"n": "INT", "p": "STRING", "q": "INT"}, partitions=["p", "q"])
+    places = [("x,y=z", 1), (None, 1), ("", 2), ("b,c", None)]
+    for _ in range(2):
+        table.write(rows(table, [{"n": 1, "p": p, "q": q} for p, q in places]))
+
+    def named(*specs: str) -> list[Any]:
+        options = [each for spec in specs for each in ("--partition", spec)]
+        return planned_partitions(lakewright, catalog, "--min-files", "2", *options)
+
+    assert len(named()) == 4
+    assert named("p=b,c") == [{"p": "b,c", "q": None}]
+    assert named("p=b,c,q=__DEFAULT_PARTITION__") == [{"p": "b,c", "q": None}]
+    assert named('{"p": "x,y=z", "q": 1}') == [{"p": "x,y=z", "q": 1}]
+    several = named("p=__DEFAULT_PARTITION__", "q=2")
+    assert sorted(several, key=str) == [{"p": "", "q": 2}, {"p": None, "q": 1}]
+    assert named("p=") == [{"p": "", "q": 2}]
+
+    absent = lakewright(catalog, "plan", "compact", "db.t", "--partition", "p=none")
+    assert absent.lines[-1] == "no files in the partitions and buckets asked for"
+
+
+def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: Lakewright) -> None:
+    table_of_small_files(catalog, commits=2)
+    assert planned_partitions(lakewright, catalog) == []
+    assert len(planned_partitions(lakewright, catalog, "--min-files", "2")) == 2
+    assert len(planned_partitions(lakewright, catalog, "--full")) == 2
+    assert planned_partitions(lakewright, catalog, "--full", "--bucket", "7") == []
+
+
+def test_a_saved_plan_is_carried_out_once(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of_small_files(catalog)
+    saved = tmp_path / "plan.json"
+    ended = lakewright(catalog, "plan", "compact", "db.t", "--json")
+    assert ended.json["summary"] == {
+        "tasks": 2,
+        "files": 12,
+        "size_bytes": table.plan_compact().bytes_before,
+        "rows": 12,
+    }
+    saved.write_text(ended.out, "utf-8")
+    # A commit of other files leaves the plan good.
+    table.write(rows(table, events(50, 51, day="c")))
+
+    dry = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved), "--dry-run")
+    assert "12 files" in dry.lines[0]
+    done = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved))
+    assert done.code == 0
+    assert done.lines[2].split() == ["files", "12", "2"]
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(ended.out))
+    stale = lakewright(catalog, "run", "compact", "db.t", "--plan", "-")
+    assert stale.code == 5
+    assert "plan again" in stale.err
+    assert stale.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no JSON object, but a list"),
+        ("{}", "is no plan of compact"),
+        ('{"operation": "expire-snapshots"}', "is one of expire-snapshots: run that"),
+        (
+            '{"table": "db.other", "snapshot_id": 1, "tasks": [], "skipped": []}',
+            "the plan is for db.other, and this is db.t",
+        ),
+    ],
+)
+def test_what_is_no_plan_is_refused(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, text: str, said: str
+) -> None:
+    table_of_small_files(catalog)
+    saved = tmp_path / "plan.json"
+    saved.write_text(text, "utf-8")
+    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved))
+    assert ended.code == 2
+    assert said in ended.err
+
+
+def test_a_plan_allows_no_other_options_and_must_exist(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table_of_small_files(catalog)
+    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", "p.json", "--full")
+    assert ended.code == 2
+    assert "leave --full out" in ended.err
+    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", str(tmp_path / "none.json"))
+    assert ended.code == 2
+    assert "No such file" in ended.err
+
+
+# --- expiry ------------------------------------------------------------------------------------
+
+
+def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = table_of_small_files(catalog)
+    table.run_compact(table.plan_compact())
+    before = content(table)
+    planned = lakewright(
+        catalog, *("plan", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
+    )
+    assert planned.lines[0].startswith("expiry of db.t: 6 snapshots (1 to 6) to go, and with them ")
+    assert planned.lines[0].endswith("snapshot 7 becomes the earliest")
+    assert planned.lines[1] == "  of 7 snapshots at least 1 are retained"
+
+    ended = lakewright(
+        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
+    )
+    assert ended.code == 0
+    assert ended.lines[2].split() == ["snapshots", "7", "1"]
+    assert ended.lines[4].startswith("6 snapshots (1 to 6) of db.t expired: ")
+    assert [each.id for each in table.snapshots()] == [7]
+    assert content(table) == before
+
+    again = lakewright(catalog, "run", "expire-snapshots", "db.t", "--retain-min", "1")
+    assert again.lines[0] == "no snapshot of db.t to expire"
+
+
+def test_options_of_an_expiry_reach_the_plan(catalog: Catalog, lakewright: Lakewright) -> None:
+    table_of_small_files(catalog)
+
+    def expired(*options: str) -> list[int]:
+        found = lakewright(catalog, "plan", "expire-snapshots", "db.t", "--json", *options).json
+        ids: list[int] = found["snapshot_ids"]
+        assert found["summary"]["snapshots"] == len(ids)
+        return ids
+
+    assert expired() == []
+    assert expired("--retain-min", "4") == [1, 2]
+    assert expired("--retain-min", "1", "--max-deletes", "3") == [1, 2, 3]
+    assert expired("--retain-min", "1", "--older-than", "99999d") == []
+    assert expired("--retain-min", "1", "--retain-max", "2", "--older-than", "99999d") == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_a_saved_expiry_is_carried_out(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = table_of_small_files(catalog)
+    saved = tmp_path / "plan.json"
+    saved.write_text(
+        lakewright(catalog, "plan", "expire-snapshots", "db.t", "--retain-min", "4", "--json").out,
+        "utf-8",
+    )
+    found = lakewright(
+        catalog, "run", "expire-snapshots", "db.t", "--plan", str(saved), "--json"
+    ).json
+    assert found["expired"] == [1, 2]
+    assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
+    assert found["bytes_deleted"] > 0
+    assert [each.id for each in table.snapshots()] == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--older-than", "5"], "lacks a unit"),
+        (["--older-than", "soon"], "is not a duration such as 1 h"),
+        (["--retain-min", "0"], "no whole number from 1 on"),
+        (["--retain-min", "5", "--retain-max", "2"], "is below"),
+    ],
+)
+def test_an_impossible_retention_is_refused(
+    catalog: Catalog, lakewright: Lakewright, options: list[str], said: str
+) -> None:
+    table_of_small_files(catalog)
+    ended = lakewright(catalog, "plan", "expire-snapshots", "db.t", *options)
+    assert ended.code == 2
+    assert said in ended.err
+
+
+def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = table_of_small_files(catalog)
+    data = lakewright(catalog, "plan", "compact", "db.t", "--json").json
+    assert data["operation"] == "compact"
+    plan = table.plan_compact()
+    assert json.loads(plan.to_json()) == {
+        name: value for name, value in data.items() if name not in ("operation", "summary")
+    }
