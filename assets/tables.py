@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakewright.assets.checks import check_results, check_specs
+from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
 from lakewright.assets.partitions import dynamic_name, partitions_def
 from lakewright.platform.declarations import TableDeclaration, WriteKind
 from lakewright.platform.engines import prefers_spark
@@ -80,7 +80,9 @@ def build_asset(
         with failures_for_dagster():
             ingest = _Ingest(declaration, names, context, config, warehouse, spark)
             table, outcome = ingest.run()
-        if not isinstance(outcome, AlreadyPublished):
+        if isinstance(outcome, AlreadyPublished):
+            yield from results_of_earlier_try(declaration, names)
+        else:
             yield from check_results(outcome.report, names)
         if isinstance(outcome, Rejected):
             raise _rejection(declaration, outcome)

@@ -7,6 +7,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs.compact import SensorMemory
@@ -109,6 +114,11 @@ def test_nothing_is_asked_for_while_a_run_of_the_table_is_in_flight(
         job_name="ingest__shop__events",
         status=status,
         tags={"lakewright/table": "shop.events"},
+        # A run can only be queued when it is known where it would run.
+        remote_job_origin=RemoteJobOrigin(
+            RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__"),
+            "ingest__shop__events",
+        ),
     )
     answer = fragmented.tick()
     assert not answer.run_requests

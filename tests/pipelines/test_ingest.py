@@ -139,14 +139,14 @@ def test_an_expectation_that_cannot_be_evaluated_publishes_nothing(lake: Lake) -
 
 def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
     lake.declare(EVENTS.replace("sources:rows", "sources:all_rows"))
-    lake.give(
-        events("2024-01-01", 0, 3) + events("2024-01-02", 0, 1) + events("2024-01-09", 3, 5)
-    )
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 0, 1) + events("2024-01-09", 3, 5))
 
     outcome = lake.materialize(partitions=("2024-01-01", "2024-01-02"))
 
     assert not outcome.success
-    assert "2 rows of 1 partitions that were not asked for, such as dt=2024-01-09" in outcome.failure
+    assert (
+        "2 rows of 1 partitions that were not asked for, such as dt=2024-01-09" in outcome.failure
+    )
     assert not lake.table().snapshots()
     assert not files_on_disk(lake)
 

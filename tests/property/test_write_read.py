@@ -48,7 +48,7 @@ class Kind:
 @st.composite
 def kinds(draw: st.DrawFn, *, keyed: bool, nanoseconds: bool = False) -> Kind:
     """A table with up to two partition columns, and keys if `keyed`."""
-    partition_types = draw(st.lists(partition_types(), max_size=2))
+    folder_types = draw(st.lists(partition_types(), max_size=2))
     key_column_types = draw(st.lists(_keys(), min_size=1, max_size=2)) if keyed else []
     other_types = draw(
         st.lists(data_types(nanoseconds=nanoseconds), min_size=0 if keyed else 1, max_size=4)
@@ -56,16 +56,16 @@ def kinds(draw: st.DrawFn, *, keyed: bool, nanoseconds: bool = False) -> Kind:
     column_names = draw(
         st.lists(
             names(),
-            min_size=len(partition_types) + len(key_column_types) + len(other_types),
-            max_size=len(partition_types) + len(key_column_types) + len(other_types),
+            min_size=len(folder_types) + len(key_column_types) + len(other_types),
+            max_size=len(folder_types) + len(key_column_types) + len(other_types),
             unique=True,
         )
     )
-    split = len(partition_types)
+    split = len(folder_types)
     partitions = tuple(column_names[:split])
     keys = tuple(column_names[split : split + len(key_column_types)])
     primary = (*partitions, *keys) if keyed else ()
-    types = [*partition_types, *key_column_types, *other_types]
+    types = [*folder_types, *key_column_types, *other_types]
     columns = [Column(name, kind) for name, kind in zip(column_names, types, strict=True)]
     order = draw(st.permutations(columns))
     options = {"bucket": str(draw(st.integers(1, 3)))} if keyed else {}

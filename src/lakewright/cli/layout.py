@@ -133,14 +133,6 @@ def duration_text(duration_ms: int) -> str:
     return f"{minutes} min {seconds} s"
 
 
-def age_text(duration_ms: int) -> str:
-    """A setting as it would be written, such as `1 h` or `90 min`."""
-    for unit_ms, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
-        if duration_ms and duration_ms % unit_ms == 0:
-            return f"{duration_ms // unit_ms} {unit}"
-    return f"{duration_ms} ms"
-
-
 def time_text(time_ms: int) -> str:
     """A moment to the millisecond, in UTC: what `--as-of` takes back."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=time_ms)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +196,21 @@ def test_a_plan_allows_no_other_options_and_must_exist(
     ended = lakewright(catalog, "run", "compact", "db.t", "--plan", str(tmp_path / "none.json"))
     assert ended.code == 2
     assert "No such file" in ended.err
+
+
+@pytest.mark.spark
+def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
+    table = table_of_small_files(catalog)
+    before = content(table)
+    # In a process of its own: Spark lives as long as the process that started it.
+    code = "import sys; from lakewright.cli import main; sys.exit(main())"
+    arguments = ["--warehouse", catalog.uri, "run", "compact", "db.t", "--engine", "spark"]
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[2].split() == ["files", "12", "2"]
+    assert content(table) == before
 
 
 # --- expiry ------------------------------------------------------------------------------------

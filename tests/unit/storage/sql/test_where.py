@@ -245,6 +245,7 @@ def written(column: str, value: Value) -> str:
             assert isinstance(value, int)
             return f"DATE '{dt.date(1970, 1, 1) + dt.timedelta(days=value)}'"
         case "hour":
+            assert isinstance(value, int)
             return f"TIME '00:00:00.{value:03d}'"
         case "at" | "fine" | "moment":
             assert isinstance(value, int)
@@ -252,6 +253,7 @@ def written(column: str, value: Value) -> str:
             whole = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)
             return f"TIMESTAMP '{whole}.{fraction:09d}'"
         case _:
+            assert not isinstance(value, bytes)
             return str(value)
 
 
@@ -297,15 +299,15 @@ filters = st.recursive(
 
 
 def same(left: Value, right: Value) -> bool:
-    return comparison_key(left) == comparison_key(right)
+    return bool(comparison_key(left) == comparison_key(right))
 
 
 def bounds_of(rows: list[Row]) -> dict[str, Bounds]:
     bounds = {}
     for name in VALUES:
         there = [row[name] for row in rows if row[name] is not None]
-        low = min(there, key=comparison_key, default=None)  # type: ignore[arg-type]
-        high = max(there, key=comparison_key, default=None)  # type: ignore[arg-type]
+        low = min(there, key=comparison_key, default=None)
+        high = max(there, key=comparison_key, default=None)
         bounds[name] = Bounds(low, high, len(rows) - len(there), len(rows))
     return bounds
 

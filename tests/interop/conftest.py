@@ -1,0 +1,14 @@
+"""Other Paimon clients, and a warehouse on disk that they and we share."""
+
+from tests.oracles.fixtures import java, pypaimon, released_pypaimon, rust
+from tests.support.fixtures import catalog, env, unchecked_catalog
+
+__all__ = [
+    "catalog",
+    "env",
+    "java",
+    "pypaimon",
+    "released_pypaimon",
+    "rust",
+    "unchecked_catalog",
+]

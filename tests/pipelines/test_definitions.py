@@ -1,0 +1,118 @@
+"""Definitions: what declarations become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakewright.definitions import TABLES_VARIABLE, defs
+from lakewright.platform.declaration_files import DeclarationError
+from tests.pipelines.describe import REVIEWED, describe, describe_demo
+from tests.pipelines.lake import EVENTS, Lake
+
+
+def test_the_demos_definitions_are_those_that_were_reviewed() -> None:
+    assert describe_demo() == REVIEWED.read_text(encoding="utf-8"), (
+        "when this is meant: python -m tests.pipelines.describe"
+    )
+
+
+def test_the_workspace_loads_what_the_environment_names(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.declare(EVENTS)
+    monkeypatch.setenv(TABLES_VARIABLE, str(lake.folder / "tables"))
+    loaded = defs()
+    assert "asset shop/events in shop, 31 partitions, single run" in describe(loaded)
+    # Steps with Spark share one process, also those of assets materialized without a job.
+    assert loaded.executor is dg.in_process_executor
+
+
+def test_what_is_wrong_with_a_declaration_is_what_loading_says(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("partition_keys", "partition_key"))
+    with pytest.raises(DeclarationError, match="did you mean 'partition_keys'"):
+        _ = lake.definitions
+
+
+@pytest.mark.mission("PT18")
+def test_time_and_list_partitions_cross(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.sales
+        columns: [{name: dt, type: DATE}, {name: country, type: STRING}, {name: id, type: INT}]
+        partition_keys: [dt, country]
+        partitions:
+          monthly: {column: dt, start: 2024-01-01, end: 2024-03-01}
+          static: {column: country, values: [de, "no"]}
+        source: {python: "tests.pipelines.sources:all_rows"}
+        """
+    )
+    graph = lake.definitions.get_repository_def().asset_graph
+    partitions = graph.get(dg.AssetKey(["shop", "sales"])).partitions_def
+    assert partitions is not None
+    # Dagster joins them in the order of their names.
+    assert sorted(partitions.get_partition_keys()) == [
+        "de|2024-01",
+        "de|2024-02",
+        "no|2024-01",
+        "no|2024-02",
+    ]
+
+    import datetime as dt
+
+    lake.give([{"dt": dt.date(2024, 2, 1), "country": "no", "id": 1}], "shop.sales")
+    outcome = lake.materialize("shop.sales", partitions="no|2024-02")
+    assert outcome.success, outcome.failure
+    assert outcome.materializations["no|2024-02"]["dagster/partition_row_count"] == 1
+
+
+def test_a_table_that_others_write_gets_upkeep_and_nothing_that_writes(lake: Lake) -> None:
+    lake.declare("table: shop.events\n")
+    said = describe(lake.definitions)
+    assert "job compact__shop__events" in said
+    assert "job expire_snapshots__shop__events" in said
+    assert "ingest" not in said
+    graph = lake.definitions.get_repository_def().asset_graph
+    assert not graph.get(dg.AssetKey(["shop", "events"])).is_materializable
+
+
+def test_upkeep_that_is_switched_off_can_be_switched_on_in_the_ui(lake: Lake) -> None:
+    lake.declare(
+        """
+        table: shop.events
+        maintenance:
+          compaction: {enabled: false}
+          snapshots: {enabled: false}
+        """
+    )
+    said = describe(lake.definitions)
+    assert "sensor compact_sensor__shop__events: compact__shop__events, STOPPED" in said
+    assert "expire_snapshots__shop__events, STOPPED" in said
+
+
+def test_steps_that_write_or_keep_a_table_share_one_pool(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    repository = lake.definitions.get_repository_def()
+    pools = {
+        job.name: {node.definition.pool for node in job.graph.nodes}
+        for job in repository.get_all_jobs()
+    }
+    assert set(map(frozenset, pools.values())) == {frozenset({"lakewright/shop/events"})}
+
+
+def test_the_workspace_file_names_the_definitions() -> None:
+    root = Path(__file__).parents[2]
+    assert "python_module: lakewright.definitions" in (root / "workspace.yaml").read_text()
+
+
+def test_the_instance_lets_one_step_at_a_time_work_on_a_table() -> None:
+    import yaml
+
+    root = Path(__file__).parents[2]
+    settings = yaml.safe_load((root / "dagster_home" / "dagster.yaml").read_text())
+    # With granularity `run`, runs started elsewhere are not held back.
+    assert settings["concurrency"]["pools"] == {"granularity": "op", "default_limit": 1}
+    assert settings["run_retries"]["retry_on_asset_or_op_failure"] is False
+    assert settings["telemetry"]["enabled"] is False
