@@ -32,14 +32,15 @@ def scalar_of(value: Value, data_type: DataType) -> pa.Scalar:
     """The inverse of `value_of`."""
     target = to_arrow_type(data_type)
     if value is None:
-        return pa.scalar(None, target)
+        return pa.nulls(1, target)[0]
     if isinstance(data_type, AtomicType):
         if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
-            return pa.scalar(value, pa.int32()).cast(target)
+            return pa.array([value], pa.int32()).cast(target)[0]
         if data_type.root.is_timestamp:
             assert isinstance(value, int)
-            return pa.scalar(value // _NANOS[target.unit], pa.int64()).cast(target)
-    return pa.scalar(value, target)
+            return pa.array([value // _NANOS[target.unit]], pa.int64()).cast(target)[0]
+    # Of an array, since asking for a scalar alone imports pandas.
+    return pa.array([value], target)[0]
 
 
 def keep_matching(rows: pa.Table, predicate: Predicate | None, schema: TableSchema) -> pa.Table:

@@ -221,7 +221,7 @@ def _pick_append(
     if groups:
         count = sum(len(group) for group in groups)
         return groups, f"{count} small files of {len(metas)} become {len(groups)}"
-    return [], f"{len(metas)} files, fewer than {needed} small ones to join"
+    return [], f"fewer than {needed} small files to join, of {len(metas)} in all"
 
 
 def _pick_keyed(
@@ -232,12 +232,18 @@ def _pick_keyed(
     needed = trigger or files.options.num_sorted_run_compaction_trigger
     settled = all(file.level == top and file.delete_row_count == 0 for file in metas)
     if settled:
-        return [], f"{len(metas)} files, all at the top level"
+        return [], f"everything is at the top level, in {_counted(len(metas), 'file')}"
     if full:
-        return [tuple(metas)], f"{runs} sorted runs are merged into level {top}, as asked"
+        reason = f"{_counted(runs, 'sorted run')}, merged into level {top} as asked"
+        return [tuple(metas)], reason
     if runs >= needed:
-        return [tuple(metas)], f"{runs} sorted runs, at least {needed}, are merged into level {top}"
-    return [], f"{runs} sorted runs, fewer than {needed}"
+        reason = f"{_counted(runs, 'sorted run')}, at least {needed}, merged into level {top}"
+        return [tuple(metas)], reason
+    return [], f"{_counted(runs, 'sorted run')}, fewer than {needed}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 # --- running ----------------------------------------------------------------------------------

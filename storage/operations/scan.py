@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -93,9 +94,15 @@ def choose_snapshot(
     if earliest is None:
         return None
     raise SnapshotNotFound(
-        f"{files.name} has no snapshot at or before {as_of_ms} ms; its earliest is {earliest}, of "
-        f"{files.snapshots.read(earliest).time_millis} ms"
+        f"{files.name} has no snapshot at or before {_moment(as_of_ms)}; its earliest is "
+        f"{earliest}, of {_moment(files.snapshots.read(earliest).time_millis)}",
+        table=files.name,
     )
+
+
+def _moment(time_ms: int) -> str:
+    moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds")
 
 
 def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import is_small
 from lakewright.storage.lsm.sections import sorted_run_count
 from lakewright.storage.operations.scan import grouped_by_bucket
 from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.values import order_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +50,18 @@ def partition_stats(
     by_partition: dict[bytes, list[tuple[int, list[ManifestEntry]]]] = {}
     for (partition, bucket), group in grouped_by_bucket(entries).items():
         by_partition.setdefault(partition, []).append((bucket, group))
-    result = [_partition(files, partition, groups) for partition, groups in by_partition.items()]
-    return tuple(sorted(result, key=_in_order))
 
+    def in_order(partition: bytes) -> list[tuple[bool, Any]]:
+        values = files.partition_values(partition)
+        # Null comes first, and nothing is compared with what stands for it.
+        return [
+            (value is not None, None if value is None else order_key(value)) for value in values
+        ]
 
-def _in_order(stats: PartitionStats) -> list[tuple[bool, str]]:
-    return [(value is not None, str(value)) for value in stats.spec.values()]
+    return tuple(
+        _partition(files, partition, by_partition[partition])
+        for partition in sorted(by_partition, key=in_order)
+    )
 
 
 def _partition(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
+import struct
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -28,9 +30,21 @@ EXACT_DECIMALS = Context(prec=76)
 
 
 def to_python(value: Value, data_type: DataType) -> object:
-    """A stored value as Python users know it; timestamps keep microseconds."""
+    """A stored value as Python users know it, such that `from_python` reads it back.
+
+    What Python has no value for stays what is stored: dates outside of the
+    years 1 to 9999 as days, and timestamps there, or finer than microseconds,
+    as nanoseconds since the epoch.
+    """
     if value is None or not isinstance(data_type, AtomicType):
         return value
+    try:
+        return _to_python(value, data_type)
+    except OverflowError:
+        return value
+
+
+def _to_python(value: Value, data_type: AtomicType) -> object:
     match data_type.root:
         case TypeRoot.DATE:
             assert isinstance(value, int)
@@ -40,6 +54,8 @@ def to_python(value: Value, data_type: DataType) -> object:
             return (_EPOCH + dt.timedelta(milliseconds=value)).time()
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             assert isinstance(value, int)
+            if value % NANOS_PER_MICRO:
+                return value
             moment = _EPOCH + dt.timedelta(microseconds=value // NANOS_PER_MICRO)
             utc = data_type.root is TypeRoot.TIMESTAMP_LTZ
             return moment.replace(tzinfo=dt.UTC) if utc else moment
@@ -59,7 +75,9 @@ def from_python(value: object, data_type: DataType) -> Value:
         raise InvalidRequestError(f"{value!r} cannot be compared with a {data_type}")
     try:
         return _convert(value, data_type)
-    except (ValueError, TypeError, InvalidOperation, OverflowError) as error:
+    except InvalidOperation as error:
+        raise InvalidRequestError(f"{value!r} is no {data_type}: it is no number") from error
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidRequestError(f"{value!r} is no {data_type}: {error}") from error
 
 
@@ -70,9 +88,7 @@ def _convert(value: object, data_type: AtomicType) -> Value:
     if root in INTEGER_BITS:
         return _integer(value, INTEGER_BITS[root])
     if root.is_floating:
-        if isinstance(value, (int, float, str, Decimal)) and not isinstance(value, bool):
-            return float(value)
-        raise TypeError("a number is expected")
+        return _floating(value, single=root is TypeRoot.FLOAT)
     if root is TypeRoot.DECIMAL:
         return _decimal(value, data_type)
     if root.is_text:
@@ -100,12 +116,31 @@ def _boolean(value: object) -> bool:
     raise TypeError("true or false is expected")
 
 
+def _floating(value: object, *, single: bool) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        raise TypeError("a number is expected")
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError("it is no number") from None
+    if not single:
+        return number
+    # A FLOAT column holds the nearest number of four bytes, and only that one equals it.
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
 def _integer(value: object, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, float)):
         raise TypeError("a whole number is expected")
     if isinstance(value, float) and not value.is_integer():
         raise ValueError("it is no whole number")
-    number = int(value)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError("it is no whole number") from None
     if isinstance(value, Decimal) and number != value:
         raise ValueError("it is no whole number")
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
@@ -140,26 +175,43 @@ def _days(value: object) -> int:
 def _milliseconds_of_day(value: object) -> int:
     if isinstance(value, str):
         value = dt.time.fromisoformat(value)
-    if isinstance(value, dt.time):
-        seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        return seconds * 1000 + value.microsecond // 1000
-    raise TypeError("a time of day is expected, such as 13:45:00")
+    if not isinstance(value, dt.time):
+        raise TypeError("a time of day is expected, such as 13:45:00")
+    if value.tzinfo is not None:
+        raise ValueError("it has a time zone, which a time of day has not")
+    if value.microsecond % 1000:
+        raise ValueError("it is finer than milliseconds")
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return seconds * 1000 + value.microsecond // 1000
+
+
+# An ISO timestamp with the digits after its seconds apart, since Python keeps six of them.
+_FRACTION = re.compile(r"(.*\d\d:\d\d:\d\d)\.(\d{1,9})(.*)")
 
 
 def _nanoseconds(value: object, data_type: AtomicType) -> int:
-    local = data_type.root is TypeRoot.TIMESTAMP_LTZ
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    below_second = 0
     if isinstance(value, str):
+        parts = _FRACTION.fullmatch(value)
+        if parts is not None:
+            below_second = int(parts.group(2).ljust(9, "0"))
+            value = parts.group(1) + parts.group(3)
         value = dt.datetime.fromisoformat(value)
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day)
     if not isinstance(value, dt.datetime):
         raise TypeError("a timestamp is expected, such as 2024-01-31T13:45:00")
     if value.tzinfo is not None:
-        if not local:
+        if data_type.root is TypeRoot.TIMESTAMP:
             raise ValueError("it has a time zone, the column has none")
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
     micros = (value - _EPOCH) // dt.timedelta(microseconds=1)
-    return micros * NANOS_PER_MICRO
+    nanos = micros * NANOS_PER_MICRO + below_second
+    if nanos % 10 ** (9 - data_type.precision):
+        raise ValueError(f"it has more than {data_type.precision} digits below the second")
+    return nanos
 
 
 def order_key(value: Value) -> Any:

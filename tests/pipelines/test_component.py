@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import dagster as dg
 import pytest
+from dagster.components.core.component_tree import ComponentTreeException
 
 from lakewright.platform.declaration_files import DeclarationError
 from tests.pipelines.describe import describe
@@ -86,9 +87,8 @@ def test_what_is_wrong_with_a_declaration_names_its_file(project: Path) -> None:
     write_component(project, "lake", "  tables: [tables]\n")
     file = project / "defs" / "lake" / "tables" / "events.yaml"
     file.write_text(file.read_text().replace("DOUBLE", "DUBLE"))
-    with pytest.raises(dg.DagsterError) as raised:
+    with pytest.raises(ComponentTreeException) as raised:
         dg.load_from_defs_folder(path_within_project=project)
-    cause: BaseException | None = raised.value
-    while cause is not None and not isinstance(cause, DeclarationError):
-        cause = cause.__cause__
+    cause = raised.value.__cause__
+    assert isinstance(cause, DeclarationError)
     assert "events.yaml:6: columns[2].type: " in str(cause)

@@ -124,7 +124,7 @@ def test_words_that_yaml_reads_as_something_else_stay_words(tmp_path: Path) -> N
         (
             "partition_keys: [dt]",
             "partition_keys: [day]",
-            "6: partition_keys[0]: 'day' is no column; there are",
+            "6: partition_keys[0]: 'day' is no column; did you mean",
         ),
         ("partition_keys: [dt]", "partition_keys: dt", "6: partition_keys: 'dt' is no list"),
         (
