@@ -144,7 +144,8 @@ class _Ingest:
             table=declaration.table,
             partitions=self.partitions,
             upstream=upstream,
-            wants_spark=prefers_spark(declaration.write.engine),
+            # Many small commits are made in this process, whatever is declared for large ones.
+            wants_spark=prefers_spark(declaration.write.engine) and self.config.micro_batches == 1,
             session=self.spark.session,
         )
         order = WriteOrder(

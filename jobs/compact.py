@@ -133,6 +133,8 @@ def _compact(
         result.bytes_before,
         result.bytes_after,
     )
+    _observe_partitions(before, read_health(table), plan, names, context)
+    # Last, so that a list of events with the newest first begins with the whole table.
     context.log_event(
         dg.AssetObservation(
             names.asset_key,
@@ -140,7 +142,6 @@ def _compact(
             description=f"compacted {result.files_before} files into {result.files_after}",
         )
     )
-    _observe_partitions(before, read_health(table), plan, names, context)
 
 
 def _observe_partitions(

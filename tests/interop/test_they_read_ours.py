@@ -276,16 +276,12 @@ def holds(row: Row, condition: tuple[Any, ...]) -> bool:
     return tests[operator]()
 
 
-@pytest.fixture
-def merging() -> Iterator[dict[str, str]]:
-    """Options under which every commit merges manifests."""
-    yield {"manifest.merge-min-count": "2", "manifest.full-compaction-threshold-size": "1 b"}
+# Under these every commit merges manifests.
+MERGING = {"manifest.merge-min-count": "2", "manifest.full-compaction-threshold-size": "1 b"}
 
 
-def test_they_read_tables_whose_manifests_were_merged(
-    catalog: Catalog, reader: Oracle, merging: dict[str, str]
-) -> None:
-    table = new_table(catalog, partitions=["day"], options=merging)
+def test_they_read_tables_whose_manifests_were_merged(catalog: Catalog, reader: Oracle) -> None:
+    table = new_table(catalog, partitions=["day"], options=MERGING)
     for number in range(6):
         table.write(rows(table, events(number, number + 2, day="ab"[number % 2])))
     compact(table, full=True)

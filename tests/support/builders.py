@@ -9,7 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
+from lakewright.storage import (
+    Catalog,
+    Column,
+    CompactionResult,
+    ExpireResult,
+    SchemaSpec,
+    Table,
+    parse_data_type,
+)
 from lakewright.storage.operations.write import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 
@@ -89,12 +97,14 @@ def values_of(table: Table, column: str, **read: Any) -> list[Any]:
     return sorted(found, key=lambda value: (value is None, value))
 
 
-def compact(table: Table, **plan: Any) -> Any:
+def compact(
+    table: Table, partitions: Sequence[Mapping[str, object]] | None = None, **plan: Any
+) -> CompactionResult:
     """Plan and run a compaction."""
-    return table.run_compact(table.plan_compact(**plan))
+    return table.run_compact(table.plan_compact(partitions, **plan))
 
 
-def expire(table: Table, *, keep: int = 1, **plan: Any) -> Any:
+def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     """Plan and run an expiry that leaves the last `keep` snapshots, whatever their age."""
     planned = table.plan_expire_snapshots(
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}

@@ -12,8 +12,9 @@ from lakewright.platform.sources import SourceRequest
 
 
 def flights(request: SourceRequest) -> Any:
-    """Flights of the days asked for, as a DataFrame."""
-    return request.spark.createDataFrame(_of_days(nycflights.flights(), request))
+    """Flights of the days asked for, as a DataFrame where Spark writes them."""
+    rows = _of_days(nycflights.flights(), request)
+    return request.spark.createDataFrame(rows) if request.wants_spark else rows
 
 
 def weather(request: SourceRequest) -> pa.Table:

@@ -1,0 +1,138 @@
+"""The demo as a newcomer runs it, and what other clients read afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakewright.demo import nycflights
+from lakewright.storage import Catalog
+from tests.oracles.arrow_values import canonical_rows
+from tests.oracles.client import JavaOracle, Oracle, WritingOracle
+from tests.support.invariants import assert_only_reachable_files
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = ("airlines", "airports", "delays_by_carrier", "flights", "planes", "weather")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a run of the demo printed, and where it left what."""
+
+    output: str
+    warehouse: Path
+    home: Path
+
+    def again(self) -> str:
+        return run_demo(self.warehouse, self.home)
+
+    @property
+    def catalog(self) -> Catalog:
+        return Catalog.open(str(self.warehouse))
+
+    def runs(self) -> list[dg.DagsterRun]:
+        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+            return list(instance.get_runs())
+
+
+def run_demo(warehouse: Path, home: Path) -> str:
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("lakewright"), "--warehouse", warehouse, "demo"],
+        cwd=ROOT,
+        env={**os.environ, "DAGSTER_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    folder = tmp_path_factory.mktemp("demo")
+    home = folder / "home"
+    home.mkdir()
+    shutil.copy(ROOT / "dagster_home" / "dagster.yaml", home)
+    warehouse = folder / "warehouse"
+    yield Demo(run_demo(warehouse, home), warehouse, home)
+    shutil.rmtree(folder)
+
+
+def as_texts(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.mission("PT5", "PT12", "FS1")
+def test_every_flight_of_the_year_is_there_once(demo: Demo) -> None:
+    table = demo.catalog.table("nyc.flights")
+    rows = table.read()
+
+    assert rows.num_rows == 336_776
+    assert len(table.partitions()) == 365
+    source = nycflights.flights().cast(rows.schema)
+    assert as_texts(canonical_rows(rows)) == as_texts(canonical_rows(source))
+
+
+def test_the_sensor_left_one_file_a_day(demo: Demo) -> None:
+    assert {each.file_count for each in demo.catalog.table("nyc.flights").partitions()} == {1}
+    compactions = [run for run in demo.runs() if run.job_name == "compact__nyc__flights"]
+    assert [run.status for run in compactions] == [dg.DagsterRunStatus.SUCCESS]
+    assert compactions[0].tags["dagster/sensor_name"] == "compact_sensor__nyc__flights"
+
+
+def test_the_report_is_what_spark_was_asked_for(demo: Demo) -> None:
+    flights = demo.catalog.table("nyc.flights").read(columns=["dt", "carrier", "arr_delay"])
+    expected = flights.group_by(["dt", "carrier"]).aggregate(
+        [([], "count_all"), ("arr_delay", "max")]
+    )
+    found = demo.catalog.table("nyc.delays_by_carrier").read(
+        columns=["dt", "carrier", "flights", "worst_arr_delay"]
+    )
+    order = [("dt", "ascending"), ("carrier", "ascending")]
+    assert found.sort_by(order).to_pydict() == (
+        expected.select(["dt", "carrier", "count_all", "arr_delay_max"])
+        .rename_columns(["dt", "carrier", "flights", "worst_arr_delay"])
+        .sort_by(order)
+        .to_pydict()
+    )
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", TABLES)
+def test_pypaimon_and_java_read_the_same_rows(
+    demo: Demo, name: str, released_pypaimon: WritingOracle, java: JavaOracle
+) -> None:
+    ours = as_texts(canonical_rows(demo.catalog.table(f"nyc.{name}").read()))
+    readers: tuple[Oracle, ...] = (released_pypaimon, java)
+    for reader in readers:
+        assert as_texts(reader.read(str(demo.warehouse), f"nyc.{name}")) == ours, reader.name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_file_is_left_over(demo: Demo, name: str) -> None:
+    assert_only_reachable_files(demo.catalog.table(f"nyc.{name}"))
+
+
+def test_a_second_demo_does_nothing(demo: Demo) -> None:
+    def state() -> list[tuple[str, int]]:
+        snapshots = {name: demo.catalog.table(f"nyc.{name}").latest_snapshot() for name in TABLES}
+        return [(name, snapshot.id) for name, snapshot in snapshots.items() if snapshot]
+
+    before, runs_before = state(), len(demo.runs())
+    output = demo.again()
+
+    assert "nothing was done" in output
+    assert state() == before
+    assert len(demo.runs()) == runs_before

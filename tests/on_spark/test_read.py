@@ -1,0 +1,167 @@
+"""A table read into a DataFrame holds the rows that the local reader returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
+from lakewright.storage.spark import read_dataframe
+from lakewright.storage.sql.where import parse_where
+from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
+from tests.support.builders import compact, comparable, content, events, new_table, rows
+from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
+
+
+def frame_content(frame: DataFrame, table: Table, columns: list[str] | None = None) -> list[str]:
+    """Rows of a DataFrame in the form of `content`; moments count from the same epoch."""
+    names = columns or list(table.schema.field_names)
+    target = pa.schema([table.arrow_schema.field(name).with_nullable(True) for name in names])
+    arrow = frame.toArrow()
+    assert arrow.column_names == names
+    return comparable(arrow.cast(target))
+
+
+def filled(catalog: Catalog, kind: str) -> Table:
+    """Files that need merging and files that need none, in awkward folders."""
+    table = new_table(catalog, **KINDS[kind])
+    for day in DAYS:
+        table.write(rows(table, events(0, 20, day=day)))
+    compact(table, [{"day": "a"}] if table.schema.partition_keys else None, full=True)
+    table.write(rows(table, events(5, 10, day="b", v="new")))
+    table.write(rows(table, events(100, 105, day="a", v="later")))
+    return table
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.mission("PT9", "FS15", "FS16")
+def test_all_rows_are_there(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
+    table = filled(catalog, kind)
+    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+
+
+FILTERS = [
+    "id = 7",
+    "id < 3 OR id > 101",
+    "v = 'new7'",
+    "v LIKE 'la%'",
+    "day = 'c/d=e%' AND id >= 18",
+    "day IN ('a', 'b') AND NOT v = 'v3'",
+    "v IS NULL",
+    "day <> 'a'",
+]
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+@pytest.mark.mission("PT8", "PT39", "FS13", "FS19")
+def test_a_filter_keeps_the_same_rows(catalog: Catalog, spark: SparkSession, kind: str) -> None:
+    table = filled(catalog, kind)
+    everything = table.read().num_rows
+    for text in FILTERS:
+        where = parse_where(text, table.schema)
+        expected = content(table, where=where)
+        assert frame_content(read_dataframe(spark, table, where), table) == expected, text
+        # And the filter is no mere hint: nothing else is left to filter.
+        assert len(expected) < everything
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_columns_come_in_the_order_asked_for_without_those_of_the_filter(
+    catalog: Catalog, spark: SparkSession, kind: str
+) -> None:
+    table = filled(catalog, kind)
+    where = parse_where("day = 'b'", table.schema)
+    frame = read_dataframe(spark, table, where, ["v", "id"])
+    expected = content(table, where=where, columns=["v", "id"])
+    assert frame_content(frame, table, ["v", "id"]) == expected
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_earlier_snapshots_are_read_by_id_and_by_time(
+    catalog: Catalog, spark: SparkSession, kind: str
+) -> None:
+    table = filled(catalog, kind)
+    for snapshot in table.snapshots():
+        frame = read_dataframe(spark, table, snapshot_id=snapshot.id)
+        assert frame_content(frame, table) == content(table, snapshot_id=snapshot.id)
+    then = table.snapshots()[2].time_millis
+    frame = read_dataframe(spark, table, as_of_ms=then)
+    assert frame_content(frame, table) == content(table, as_of_ms=then)
+    with pytest.raises(SnapshotNotFound):
+        read_dataframe(spark, table, snapshot_id=99)
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_dataframe_shows_the_snapshot_it_was_made_from(
+    catalog: Catalog, spark: SparkSession, kind: str
+) -> None:
+    table = filled(catalog, kind)
+    before = content(table)
+    frame = read_dataframe(spark, table)
+    table.write(rows(table, events(200, 203)))
+    assert frame_content(frame, table) == before
+
+
+@pytest.mark.parametrize("types", [ATOMS, NESTED], ids=["atomic", "nested"])
+@pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+def test_every_type_that_spark_has_is_read_alike(
+    catalog: Catalog, any_spark: SparkSession, types: dict[str, list[Any]], keyed: bool
+) -> None:
+    columns, values = table_of({name: each for name, each in types.items() if name != "TIME"})
+    settings: dict[str, Any] = {"keys": ["k"], "options": {"bucket": "1"}} if keyed else {}
+    table = new_table(catalog, columns, **settings)
+    table.write(rows(table, values))
+    table.write(rows(table, values[:1]))
+    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+
+
+def test_a_time_of_day_is_refused_and_the_other_columns_are_read(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    columns, values = table_of({"TIME": ATOMS["TIME"], "INT": ATOMS["INT"]})
+    table = new_table(catalog, columns)
+    table.write(rows(table, values))
+    with pytest.raises(UnsupportedError, match="TIME"):
+        read_dataframe(spark, table)
+    frame = read_dataframe(spark, table, columns=["k", "c1"])
+    assert frame_content(frame, table, ["k", "c1"]) == content(table, columns=["k", "c1"])
+
+
+def test_timestamps_finer_than_microseconds_lose_the_rest(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, {"t": "TIMESTAMP(9)", "u": "TIMESTAMP(6)"})
+    table.write(
+        pa.table(
+            {"t": pa.array([1_001], pa.timestamp("ns")), "u": pa.array([5], pa.timestamp("us"))}
+        )
+    )
+    (row,) = read_dataframe(spark, table).collect()
+    assert (row["t"].microsecond, row["u"].microsecond) == (1, 5)
+
+
+@pytest.mark.parametrize("type_name", SPARK_PARTITIONS)
+def test_partitions_of_every_type_are_read_alike(
+    catalog: Catalog, spark: SparkSession, type_name: str
+) -> None:
+    table = new_table(catalog, {"k": "INT", "p": type_name}, partitions=["p"])
+    values = [*PARTITIONS[type_name], None]
+    table.write(rows(table, [{"k": key, "p": value} for key, value in enumerate(values)]))
+    assert frame_content(read_dataframe(spark, table), table) == content(table)
+
+
+def test_an_empty_table_has_columns_and_no_rows(catalog: Catalog, spark: SparkSession) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    frame = read_dataframe(spark, table)
+    assert frame.columns == ["id", "day", "v"]
+    assert frame.count() == 0
+
+
+def test_counting_needs_no_column(catalog: Catalog, spark: SparkSession) -> None:
+    table = filled(catalog, "keyed")
+    assert read_dataframe(spark, table).count() == table.read().num_rows
+    assert read_dataframe(spark, table).selectExpr("count(*)").collect()[0][0] == 65

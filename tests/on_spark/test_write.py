@@ -1,0 +1,299 @@
+"""A DataFrame staged on Spark leaves the table that the local writer leaves."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    BucketCountChanged,
+    InvalidRequestError,
+    InvalidRows,
+    UnsupportedError,
+)
+from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
+from lakewright.storage.spark.spark_types import to_spark_schema
+from tests.support.builders import (
+    EVENTS,
+    comparable,
+    content,
+    events,
+    new_table,
+    rows,
+    values_of,
+    with_options,
+)
+from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
+from tests.support.invariants import assert_only_reachable_files
+
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {"partitions": ("day",)},
+    "unpartitioned": {},
+    "append in buckets": {
+        "partitions": ("day",),
+        "options": {"bucket": "3", "bucket-key": "id"},
+    },
+    "keyed": {"partitions": ("day",), "keys": ("day", "id"), "options": {"bucket": "3"}},
+}
+DAYS = ("a", "b", "c/d=e%")
+# Of the partition types those that Spark may see otherwise than we do.
+SPARK_PARTITIONS = ["BOOLEAN", "DATE", "STRING", "DECIMAL(30, 12)", "TIMESTAMP(6)"]
+
+
+def twins(catalog: Catalog, kind: str) -> tuple[Table, Table]:
+    """The same empty table twice."""
+    return (
+        new_table(catalog, name="db.spark", **KINDS[kind]),
+        new_table(catalog, name="db.local", **KINDS[kind]),
+    )
+
+
+def dataframe(spark: SparkSession, table: Table, new: pa.Table) -> DataFrame:
+    """Arrow rows as a DataFrame with the column types that Spark has for them."""
+    fields = [table.schema.field(name) for name in new.column_names]
+    return spark.createDataFrame(new, to_spark_schema(fields))
+
+
+def by_bucket(table: Table) -> dict[tuple[bytes, int], list[str]]:
+    """Rows as they lie in data files, by partition and bucket."""
+    found: dict[tuple[bytes, int], list[str]] = {}
+    for entry in table.data_files():
+        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        own = pq.read_table(path, partitioning=None).select(list(table.schema.field_names))
+        found.setdefault((entry.partition, entry.bucket), []).extend(comparable(own))
+    return {place: sorted(lines) for place, lines in found.items()}
+
+
+def some_rows(table: Table) -> pa.Table:
+    return rows(table, [row for day in DAYS for row in events(0, 40, day=day)])
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.mission("PT10", "PT12", "PT28", "BK2")
+def test_an_append_lays_rows_where_the_local_writer_lays_them(
+    catalog: Catalog, any_spark: SparkSession, kind: str
+) -> None:
+    on_spark, local = twins(catalog, kind)
+    new = some_rows(on_spark)
+    staged = stage_dataframe(on_spark, dataframe(any_spark, on_spark, new))
+    assert on_spark.latest_snapshot() is None
+    on_spark.commit(staged)
+    local.write(new)
+    assert content(on_spark) == content(local)
+    assert by_bucket(on_spark) == by_bucket(local)
+    assert (
+        Counter(row.total_buckets for row in on_spark.data_files()).keys()
+        == Counter(row.total_buckets for row in local.data_files()).keys()
+    )
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+@pytest.mark.parametrize(
+    ("partition", "dynamic"),
+    [(None, None), (None, False), ({"day": "a"}, None), ({"day": "new"}, None)],
+    ids=["dynamic", "everything", "static", "static new"],
+)
+@pytest.mark.mission("PT11", "PT24", "PT27", "PT29", "PT36")
+def test_an_overwrite_replaces_what_the_local_writer_replaces(
+    catalog: Catalog,
+    spark: SparkSession,
+    kind: str,
+    partition: dict[str, object] | None,
+    dynamic: bool | None,
+) -> None:
+    on_spark, local = twins(catalog, kind)
+    for table in (on_spark, local):
+        table.write(some_rows(table))
+    new = rows(on_spark, events(7, 12, day="b"))
+    if partition:
+        new = new.drop_columns(["day"])
+    staged = stage_dataframe(
+        on_spark,
+        dataframe(spark, on_spark, new),
+        mode="overwrite",
+        partition=partition,
+        dynamic=dynamic,
+    )
+    on_spark.commit(staged)
+    local.write(new, mode="overwrite", partition=partition, dynamic=dynamic)
+    assert content(on_spark) == content(local)
+    assert by_bucket(on_spark) == by_bucket(local)
+
+
+@pytest.mark.mission("PT31", "PT35")
+def test_a_partly_static_overwrite_takes_the_other_columns_from_the_rows(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    columns = {"id": "BIGINT", "day": "DATE", "hour": "INT"}
+    tables = [
+        new_table(catalog, columns, name=name, partitions=["day", "hour"])
+        for name in ("db.spark", "db.local")
+    ]
+    first, second = dt.date(2024, 1, 1), dt.date(2024, 1, 2)
+    for table in tables:
+        table.write(
+            rows(
+                table,
+                [
+                    {"id": number, "day": day, "hour": hour}
+                    for number in range(3)
+                    for day in (first, second)
+                    for hour in (0, 1)
+                ],
+            )
+        )
+    new = rows(tables[0], [{"id": 9, "hour": 1}]).drop_columns(["day"])
+    on_spark, local = tables
+    options: dict[str, Any] = {"mode": "overwrite", "partition": {"day": "2024-01-01"}}
+    on_spark.commit(stage_dataframe(on_spark, dataframe(spark, on_spark, new), **options))
+    local.write(new, **options)
+    assert content(on_spark) == content(local)
+    assert on_spark.read().num_rows == 10
+
+
+@pytest.mark.parametrize("types", [ATOMS, NESTED], ids=["atomic", "nested"])
+def test_every_type_that_spark_has_is_written_alike(
+    catalog: Catalog, any_spark: SparkSession, types: dict[str, list[Any]]
+) -> None:
+    known = {name: values for name, values in types.items() if name != "TIME"}
+    columns, values = table_of(known)
+    for keyed in (False, True):
+        settings: dict[str, Any] = {"keys": ["k"], "options": {"bucket": "2"}} if keyed else {}
+        on_spark = new_table(catalog, columns, name=f"db.spark{keyed}", **settings)
+        local = new_table(catalog, columns, name=f"db.local{keyed}", **settings)
+        new = rows(on_spark, values)
+        on_spark.commit(stage_dataframe(on_spark, dataframe(any_spark, on_spark, new)))
+        local.write(new)
+        assert content(on_spark) == content(local)
+
+
+@pytest.mark.parametrize("type_name", SPARK_PARTITIONS)
+def test_partitions_of_every_type_are_made_alike(
+    catalog: Catalog, spark: SparkSession, type_name: str
+) -> None:
+    tables = [
+        new_table(catalog, {"k": "INT", "p": type_name}, name=name, partitions=["p"])
+        for name in ("db.spark", "db.local")
+    ]
+    on_spark, local = tables
+    values = [*PARTITIONS[type_name], None]
+    new = rows(local, [{"k": key, "p": value} for key, value in enumerate(values)])
+    on_spark.commit(stage_dataframe(on_spark, dataframe(spark, on_spark, new)))
+    local.write(new)
+    assert by_bucket(on_spark) == by_bucket(local)
+
+
+def test_upserts_and_deletions_by_row_kind_number_on_from_what_is_there(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "2"})
+    table.write(rows(table, events(0, 20)))
+    changes = [(number, "a", f"new{number}", "+U") for number in range(5)]
+    changes += [(number, None, None, "-D") for number in range(5, 10)]
+    frame = spark.createDataFrame(changes, "id long, day string, v string, _rowkind string")
+    table.commit(stage_dataframe(table, frame))
+    assert values_of(table, "id") == [*range(5), *range(10, 20)]
+    assert values_of(table, "v")[-5:] == [f"v{number}" for number in (15, 16, 17, 18, 19)]
+    assert sum(value.startswith("new") for value in values_of(table, "v")) == 5
+
+
+def test_staged_rows_can_be_looked_at_before_anybody_else_sees_them(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    table.write(rows(table, events(0, 3, day="old")))
+    staged = stage_dataframe(table, dataframe(spark, table, some_rows(table)))
+    seen = read_staged_dataframe(spark, table, staged)
+    assert seen.count() == 120 == staged.row_count
+    assert comparable(table.read_staged(staged)) == comparable(some_rows(table))
+    assert table.read().num_rows == 3
+    assert table.abort(staged) == staged.file_count
+    assert_only_reachable_files(table)
+
+
+def test_an_empty_dataframe_changes_nothing(catalog: Catalog, spark: SparkSession) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    frame = dataframe(spark, table, some_rows(table).slice(0, 0))
+    result = table.commit(stage_dataframe(table, frame))
+    assert result.snapshot is None
+    assert table.latest_snapshot() is None
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_a_row_that_does_not_fit_leaves_no_file_and_keeps_its_kind(
+    catalog: Catalog, spark: SparkSession, kind: str
+) -> None:
+    columns = {**EVENTS, "v": "VARCHAR(3)"}
+    table = new_table(catalog, columns, **KINDS[kind])
+    good = events(0, 200, v="")
+    bad = [{"id": 300, "day": "a", "v": "too long"}]
+    frame = dataframe(spark, table, rows(table, [*good, *bad])).repartition(4)
+    with pytest.raises(InvalidRows, match="8 long"):
+        stage_dataframe(table, frame)
+    assert_only_reachable_files(table)
+
+
+BAD_FRAMES: dict[str, tuple[str, list[tuple[Any, ...]], str]] = {
+    "a missing column": ("id long, day string", [(1, "a")], "lack column v"),
+    "a missing key": ("day string, v string", [("a", "b")], "lack column id"),
+    "an unknown column": ("id long, day string, v string, w int", [(1, "a", "b", 2)], "unknown"),
+    "text for a number": ("id string, day string, v string", [("1", "a", "b")], "convert"),
+    "a number out of range": (
+        "id decimal(30,0), day string, v string",
+        [(Decimal(2**70), "a", "b")],
+        "id",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD_FRAMES))
+def test_a_dataframe_that_does_not_fit_is_refused_in_the_words_of_every_write(
+    catalog: Catalog, spark: SparkSession, case: str
+) -> None:
+    # Keyed, so that Spark hashes the columns before the writer looks at them.
+    table = new_table(catalog, **KINDS["keyed"])
+    schema, values, words = BAD_FRAMES[case]
+    with pytest.raises(InvalidRows, match=words):
+        stage_dataframe(table, spark.createDataFrame(values, schema))
+    assert_only_reachable_files(table)
+
+
+def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSession) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    frame = dataframe(spark, table, some_rows(table))
+    table.write(some_rows(table))
+    with pytest.raises(BucketCountChanged, match="3 buckets"):
+        stage_dataframe(with_options(table, bucket="4"), frame)
+    with pytest.raises(InvalidRequestError, match="no partition key"):
+        stage_dataframe(table, frame, partition={"v": 1})
+    with pytest.raises(UnsupportedError, match="changelog-producer"):
+        stage_dataframe(with_options(table, changelog_producer="input"), frame)
+    with pytest.raises(InvalidRows, match="for partition day=zzz"):
+        stage_dataframe(table, frame, partition={"day": "zzz"})
+    assert_only_reachable_files(table)
+
+
+def test_a_task_that_dies_leaves_no_file(catalog: Catalog, spark: SparkSession) -> None:
+    """What fails in Spark itself is no error of ours; nothing may be left all the same."""
+    table = new_table(catalog, **KINDS["append"])
+    failing = f.when(f.col("id") == 39, f.raise_error(f.lit("no such value"))).otherwise("x")
+    frame = dataframe(spark, table, some_rows(table)).withColumn("v", failing)
+    with pytest.raises(PySparkException, match="no such value"):
+        stage_dataframe(table, frame.repartition(4))
+    assert_only_reachable_files(table)
+
+
+def test_tables_in_memory_are_refused(spark: SparkSession) -> None:
+    table = new_table(Catalog.open("memory://refused"))
+    with pytest.raises(UnsupportedError, match="memory"):
+        stage_dataframe(table, spark.range(1))
