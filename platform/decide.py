@@ -83,7 +83,7 @@ def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
     ordered = sorted(decisions, key=lambda each: -_weight(each.partition))
     lines = [each.reason for each in ordered[:shown]]
     if len(ordered) > shown:
-        lines.append(f"and {len(ordered) - shown} partitions with fewer files")
+        lines.append(f"and {len(ordered) - shown} other partitions, none with more")
     return "; ".join(lines)
 
 

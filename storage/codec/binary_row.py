@@ -154,7 +154,7 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
         value: Value = struct.unpack_from(_SLOT_FORMATS[root], row, slot)[0]
         return value
     if root.is_text:
-        return _decode_bytes(row, slot).decode("utf-8")
+        return _decode_text(_decode_bytes(row, slot))
     if root.is_bytes:
         return _decode_bytes(row, slot)
     word: int = struct.unpack_from("<q", row, slot)[0]
@@ -175,9 +175,19 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
 def _decode_bytes(row: bytes, slot: int) -> bytes:
     mark = row[slot + 7]
     if mark & _INLINE_MARK:
-        return row[slot : slot + (mark & ~_INLINE_MARK)]
+        length = mark & ~_INLINE_MARK
+        if length > INLINE_BYTES:
+            raise CorruptionError(f"a row has {length} bytes in a slot that holds {INLINE_BYTES}")
+        return row[slot : slot + length]
     (word,) = struct.unpack_from("<q", row, slot)
     return _slice(row, word >> 32, word & 0xFFFFFFFF)
+
+
+def _decode_text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptionError(f"a row holds {data!r} where text should be") from error
 
 
 def _slice(row: bytes, offset: int, length: int) -> bytes:

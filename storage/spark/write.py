@@ -99,7 +99,11 @@ def _bucket_column(job: StagingJob) -> Column:
     target = to_arrow_schema(keys)
 
     def bucket_of(*columns: pa.Array) -> pa.Array:
-        arrays = [column.cast(each.type) for column, each in zip(columns, target, strict=True)]
+        try:
+            arrays = [column.cast(each.type) for column, each in zip(columns, target, strict=True)]
+        except pa.ArrowException:
+            # The writer refuses such rows, in the words that every write uses.
+            return pa.array([0] * len(columns[0]), pa.int32())
         return pa.array(buckets_of(pa.table(arrays, names=target.names), keys, count))
 
     function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[attr-defined]

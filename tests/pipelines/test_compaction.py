@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
     RemoteJobOrigin,
@@ -138,6 +139,22 @@ def test_an_asset_materialized_from_the_ui_is_in_flight_too(fragmented: Lake) ->
     answer = fragmented.tick()
     assert not answer.run_requests
     assert "of the asset (started)" in answer.skip_message
+
+
+def test_a_backfill_that_has_no_runs_yet_is_in_flight_too(fragmented: Lake) -> None:
+    fragmented.instance.add_backfill(
+        PartitionBackfill(
+            backfill_id="fillings",
+            status=BulkActionStatus.REQUESTED,
+            from_failure=False,
+            tags={},
+            backfill_timestamp=0.0,
+            asset_selection=[dg.AssetKey(["shop", "events"])],
+        )
+    )
+    answer = fragmented.tick()
+    assert not answer.run_requests
+    assert "waits for backfill fillings" in answer.skip_message
 
 
 def test_a_run_of_another_table_is_no_obstacle(fragmented: Lake) -> None:

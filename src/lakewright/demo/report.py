@@ -50,7 +50,7 @@ def render_health(table: Table) -> str:
     state = state_of(table)
     whole = (
         f"    {table.name}: {state.rows:,} rows in {state.files:,} files of {_size(state.bytes)}, "
-        f"{len(partitions)} partitions, {state.snapshots} snapshots"
+        f"{len(partitions)} partitions, snapshots: {state.snapshots}"
     )
     plan = table.plan_compact()
     if not plan.tasks:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -248,7 +249,8 @@ class Story:
             if runs:
                 self.say.note(f"{name}: {_in_words(runs[:1])}")
             elif tick is not None:
-                self.say.note(f"{name}: the sensor says: {tick['skipReason'] or tick['status']}")
+                said = tick["skipReason"] or tick["status"].lower()
+                self.say.note(f"{name}: the sensor says: {textwrap.shorten(said, 100)}")
             return None
 
         self._until(compacted, _SENSOR_SECONDS, f"the sensor to compact {name}")

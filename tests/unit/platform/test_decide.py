@@ -139,7 +139,7 @@ def test_a_long_list_of_reasons_is_told_by_its_worst() -> None:
     said = summarize(decide(found, POLICY, now_ms=NOW_MS), shown=2)
     assert said == (
         "partition dt=09: 9 small files ≥ 5: compact; partition dt=08: 8 small files ≥ 5: compact; "
-        "and 7 partitions with fewer files"
+        "and 7 other partitions, none with more"
     )
     assert summarize(()) == "the table has no data"
 
