@@ -136,7 +136,8 @@ def read_rows(
                     f"{expected_rows}",
                     path=path,
                 )
-            missing = [name for name in columns if name not in file.schema_arrow.names]
+            held = set(file.schema_arrow.names)
+            missing = [name for name in columns if name not in held]
             if missing:
                 raise CorruptionError(
                     f"data file {path} lacks column {missing[0]!r} that its schema has", path=path

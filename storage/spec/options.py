@@ -218,7 +218,6 @@ _MANIFEST_COMPRESSIONS = {
     "zstd": "zstandard",
     "none": "null",
     "null": "null",
-    "snappy": "snappy",
     "deflate": "deflate",
 }
 

@@ -28,8 +28,11 @@ SCHEMA_VERSION = 3
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
-# Names that data files use for columns of their own.
-RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind"})
+# Names that data files use for columns of their own, and the one in which rows that are written
+# say what they do to their key.
+RESERVED_NAMES = frozenset(
+    {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind", "_rowkind"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,7 @@ def _check_columns(spec: SchemaSpec) -> None:
             raise InvalidSchema("a column has an empty name")
         if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
             raise InvalidSchema(
-                f"column name {name!r} is one that data files use themselves; rename it"
+                f"column name {name!r} is taken: data files or writers use it themselves; rename it"
             )
     for column in spec.columns:
         for row in _rows_of(column.type):

@@ -50,7 +50,7 @@ def make(warehouse: str) -> Table:
     table.write(rows(table, gone, ["-D"] * 2), commit_user="writer", commit_identifier=2)
     compact(table, full=True)
     table.write(
-        rows(table, [{"id": 9, "day": None or days[1], "note": "late"}]),
+        rows(table, [{"id": 9, "day": days[1], "note": "late"}]),
         commit_user="writer",
         commit_identifier=3,
     )

@@ -1,0 +1,224 @@
+"""Options: read as values, or refused by name before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog
+from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.options import (
+    BucketMode,
+    Use,
+    check_supported,
+    parse_duration_ms,
+    parse_size,
+    read_options,
+)
+from lakewright.storage.spec.schema import TableSchema, new_schema
+from tests.support.builders import EVENTS, events, new_table, rows, spec, with_options
+from tests.support.faults import watched
+
+
+def schema_with(keyed: bool = True, **given: str) -> TableSchema:
+    options = {"bucket": "1"} if keyed else {}
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in given.items()}
+    return new_schema(
+        spec(EVENTS, keys=["id"] if keyed else [], options={**options, **named}), time_millis=0
+    )
+
+
+# Options that make bytes or rows mean something else: neither read nor written.
+REFUSED_ALWAYS = {
+    "type": "materialized-table",
+    "merge-engine": "partial-update",
+    "deletion-vectors.enabled": "true",
+    "row-tracking.enabled": "true",
+    "data-evolution.enabled": "true",
+    "ignore-delete": "true",
+    "data-file.thin-mode": "true",
+    "query-auth.enabled": "true",
+    "bucket-function.type": "mod",
+    "manifest.format": "orc",
+    "index-file-in-data-file-dir": "true",
+    "sequence.field": "v",
+    "rowkind.field": "v",
+    "data-file.external-paths": "file:///elsewhere",
+    "data-file.path-directory": "data",
+    "primary-key-columns-of-a-later-version": "x",
+}
+# Options that only writers must heed.
+REFUSED_FOR_WRITING = {
+    "file.format": "orc",
+    "changelog-producer": "lookup",
+    "tag.automatic-creation": "process-time",
+    "force-lookup": "true",
+    "local-merge-buffer-size": "1 mb",
+    "file.suffix.include.compression": "true",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED_ALWAYS.items())
+@pytest.mark.parametrize("use", list(Use))
+def test_an_option_that_changes_what_rows_mean_is_refused_by_name(
+    name: str, value: str, use: Use
+) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        check_supported(schema_with(**{name: value}), use, table="db.t")
+    assert f"{name}={value}" in str(caught.value)
+    assert (caught.value.table, caught.value.details) == ("db.t", {"option": name})
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED_FOR_WRITING.items())
+def test_an_option_for_writers_is_no_reason_not_to_read(name: str, value: str) -> None:
+    schema = schema_with(**{name: value})
+    check_supported(schema, Use.READ, table="db.t")
+    with pytest.raises(UnsupportedError) as caught:
+        check_supported(schema, Use.WRITE, table="db.t")
+    assert f"{name}={value}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    {
+        "merge-engine": "DEDUPLICATE",
+        "write-only": "true",
+        "write-buffer-size": "256 mb",
+        "snapshot.expire.execution-mode": "async",
+        "metadata.stats-dense-store": "false",
+        "page-size": "64 kb",
+        "sink.parallelism": "4",
+    }.items(),
+)
+def test_an_option_that_changes_nothing_here_is_left_alone(name: str, value: str) -> None:
+    check_supported(schema_with(**{name: value}), Use.WRITE, table="db.t")
+
+
+BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
+    (True, {"bucket": "-1"}, UnsupportedError, "dynamic buckets"),
+    (True, {"bucket": "-2"}, UnsupportedError, "postpone buckets"),
+    (True, {"bucket": "0"}, UnsupportedError, "bucket=0"),
+    (False, {"bucket": "0"}, InvalidOption, "write -1 or a positive number"),
+    (False, {"bucket": "-2"}, InvalidOption, "write -1 or a positive number"),
+    (False, {"bucket": "2"}, InvalidOption, "without a bucket-key"),
+    (False, {"bucket_key": "id"}, InvalidOption, "fixed number of buckets"),
+    (False, {"bucket": "2", "bucket_key": "nope"}, InvalidOption, "which is no column"),
+    (True, {"bucket": "2", "bucket_key": "v"}, InvalidOption, "not in the primary key"),
+]
+
+
+@pytest.mark.parametrize(("keyed", "given", "kind", "words"), BUCKETS)
+@pytest.mark.mission("BK11", "BK16")
+def test_bucket_settings_that_contradict_each_other_are_refused(
+    keyed: bool, given: dict[str, str], kind: type[Exception], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        check_supported(schema_with(keyed, **given), Use.READ, table="db.t")
+
+
+@pytest.mark.mission("BK2", "BK13")
+def test_buckets_go_by_the_bucket_key_or_else_the_trimmed_primary_key() -> None:
+    columns = {"day": "DATE", "id": "INT", "n": "INT"}
+    keyed = spec(columns, keys=["day", "id", "n"], partitions=["day"], options={"bucket": "4"})
+    options = read_options(new_schema(keyed, time_millis=0))
+    assert options.bucket_keys == ("id", "n")
+    assert options.bucket_mode is BucketMode.FIXED
+    chosen = spec(
+        columns,
+        keys=["day", "id", "n"],
+        partitions=["day"],
+        options={"bucket": "4", "bucket-key": " n "},
+    )
+    assert read_options(new_schema(chosen, time_millis=0)).bucket_keys == ("n",)
+    unaware = read_options(new_schema(spec(columns), time_millis=0))
+    assert (unaware.bucket, unaware.bucket_mode) == (-1, BucketMode.UNAWARE)
+
+
+WRONG_VALUES = {
+    "bucket": "many",
+    "target-file-size": "big",
+    "snapshot.time-retained": "a while",
+    "snapshot.num-retained.min": "0",
+    "manifest.merge-min-count": "1",
+    "metadata.stats-mode": "sometimes",
+    "fields.nope.stats-mode": "full",
+    "fields.v.stats-mode": "sometimes",
+    "partition.legacy-name": "maybe",
+    "file.compression": "zip",
+    "manifest.compression": "zip",
+    "commit.max-retries": "-1",
+    "dynamic-partition-overwrite": "2",
+    "compaction.min.file-num": "1",
+    "manifest.target-file-size": "0 b",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG_VALUES.items())
+def test_a_value_that_cannot_be_read_is_told_with_its_name(name: str, value: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        read_options(schema_with(**{name: value}), table="db.t")
+    assert value in str(caught.value) or name in str(caught.value)
+
+
+def test_sizes_and_durations_are_read_with_every_unit() -> None:
+    sizes = {"1": 1, "2 b": 2, "3kb": 3072, "4 MB": 4 << 20, "1 g": 1 << 30, "1tb": 1 << 40}
+    assert {text: parse_size(text) for text in sizes} == sizes
+    times = {"5": 5, "1 ms": 1, "2s": 2000, "1 min": 60_000, "1 h": 3_600_000, "7d": 604_800_000}
+    assert {text: parse_duration_ms(text) for text in times} == times
+    for wrong in ("", "-1 b", "1.5 mb", "1 parsec"):
+        with pytest.raises(InvalidOption):
+            parse_size(wrong)
+
+
+def test_defaults_are_those_of_the_format() -> None:
+    keyed = read_options(schema_with())
+    assert (keyed.target_file_size, keyed.max_level) == (128 << 20, 5)
+    assert read_options(schema_with(num_sorted_run__compaction_trigger="9")).max_level == 9
+    append = read_options(schema_with(keyed=False))
+    assert append.target_file_size == 256 << 20
+    assert (append.snapshot_num_retained_min, append.snapshot_time_retained_ms) == (10, 3_600_000)
+    assert append.stats_mode == "truncate(16)"
+    assert append.dynamic_partition_overwrite
+    assert append.manifest_merge_min_count == 30
+
+
+def test_every_accepted_manifest_compression_can_be_written(catalog: Catalog) -> None:
+    for compression in ("zstd", "none", "null", "deflate"):
+        table = new_table(
+            catalog, name=f"db.{compression}", options={"manifest.compression": compression}
+        )
+        table.write(rows(table, events(0, 2)))
+        assert table.read().num_rows == 2
+
+
+def test_a_compression_without_its_codec_is_refused_before_anything_is_written(
+    catalog: Catalog,
+) -> None:
+    with pytest.raises((UnsupportedError, InvalidOption), match="snappy"):
+        new_table(catalog, options={"manifest.compression": "snappy"})
+    assert catalog.list_databases() == ()
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none", "snappy", "gzip", "lz4"])
+def test_every_accepted_file_compression_can_be_written(catalog: Catalog, compression: str) -> None:
+    table = new_table(catalog, options={"file.compression": compression})
+    table.write(rows(table, events(0, 2)))
+    assert table.read().num_rows == 2
+
+
+REFUSED_VERBS: dict[str, Any] = {
+    "write": lambda table: table.write(rows(table, events(0, 1))),
+    "compact": lambda table: table.plan_compact(full=True),
+    "expire": lambda table: table.plan_expire_snapshots(),
+}
+
+
+@pytest.mark.parametrize("verb", list(REFUSED_VERBS))
+def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    refused, fs = watched(with_options(table, changelog_producer="input"))
+    with pytest.raises(UnsupportedError, match="the table was not touched"):
+        REFUSED_VERBS[verb](refused)
+    assert fs.changes == []
