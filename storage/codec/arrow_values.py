@@ -87,6 +87,8 @@ def _leaf_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.Chun
             return pc.is_null(column)
         case Operator.IS_NOT_NULL:
             return pc.is_valid(column)
+        case Operator.STARTS_WITH if leaf.literals[0] is None:
+            return pc.equal(column, scalar_of(None, field.type))
         case Operator.STARTS_WITH:
             return pc.starts_with(column, pattern=leaf.literals[0])
         case Operator.IN:
@@ -128,4 +130,5 @@ def _with_nan_on_top(
         case Operator.LT:
             return pc.invert(nan) if literal_is_nan else result
         case _:
-            return pc.is_valid(column) if literal_is_nan else result
+            # Every number is at most NaN, and of null nobody knows.
+            return pc.or_kleene(nan, pc.invert(nan)) if literal_is_nan else result

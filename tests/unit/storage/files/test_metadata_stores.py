@@ -1,0 +1,158 @@
+"""Snapshot and schema files: hints that lie are not believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    SchemaNotFound,
+    SnapshotNotFound,
+    UnsupportedError,
+)
+from tests.support.builders import events, new_table, rows, values_of
+
+
+@pytest.fixture
+def table(unchecked_catalog: Catalog) -> Table:
+    """Snapshots 3, 4 and 5."""
+    created = new_table(unchecked_catalog)
+    for number in range(5):
+        created.write(rows(created, events(number, number + 1)))
+    created.run_expire_snapshots(created.plan_expire_snapshots(retain_min=3, time_retained_ms=0))
+    assert [each.id for each in created.snapshots()] == [3, 4, 5]
+    return created
+
+
+def hint(table: Table, name: str) -> Path:
+    return Path(table.files.paths.root) / "snapshot" / name
+
+
+@pytest.mark.parametrize("lie", ["1", "3", "4", "6", "99", "0", "-5", "", "x", " 5 ", None])
+def test_the_latest_snapshot_is_found_whatever_the_hint_says(table: Table, lie: str | None) -> None:
+    path = hint(table, "LATEST")
+    path.unlink() if lie is None else path.write_text(lie)
+    latest = table.latest_snapshot()
+    assert latest is not None
+    assert latest.id == 5
+    assert values_of(table, "id") == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("lie", ["1", "6", "99", "", "x", None])
+def test_the_earliest_snapshot_is_found_whatever_the_hint_says(
+    table: Table, lie: str | None
+) -> None:
+    path = hint(table, "EARLIEST")
+    path.unlink() if lie is None else path.write_text(lie)
+    assert table.files.snapshots.earliest_id() == 3
+
+
+def test_a_commit_mends_a_wrong_hint(table: Table) -> None:
+    hint(table, "LATEST").write_text("2")
+    table.write(rows(table, events(9, 10)))
+    assert hint(table, "LATEST").read_text() == "6"
+
+
+def test_files_of_other_names_are_no_snapshots(table: Table) -> None:
+    folder = hint(table, "x").parent
+    for name in ("snapshot-7.tmp", ".snapshot-8.abc.tmp", "snapshot-", "snapshot-x", "snapshot--1"):
+        (folder / name).write_text("{}")
+    hint(table, "LATEST").unlink()
+    assert table.files.snapshots.ids() == [3, 4, 5]
+
+
+def test_a_snapshot_that_is_not_there_is_told_with_those_that_are(table: Table) -> None:
+    with pytest.raises(SnapshotNotFound, match="snapshot 1 does not exist in .*; there are 3 to 5"):
+        table.read(snapshot_id=1)
+
+
+def test_a_table_without_snapshots_is_empty(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    assert table.latest_snapshot() is None
+    assert table.read().num_rows == 0
+    assert table.read().column_names == ["id", "day", "v"]
+    assert table.snapshots() == ()
+    assert table.read(as_of_ms=0).num_rows == 0
+    with pytest.raises(SnapshotNotFound, match="the table has none"):
+        table.read(snapshot_id=1)
+
+
+@pytest.mark.mission("SE25")
+def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
+    from dataclasses import replace
+
+    store = table.files.schemas
+    assert store.put_schema(replace(table.schema, id=1, comment="new")) is True
+    assert store.put_schema(replace(table.schema, id=1, comment="other")) is False
+    assert store.ids() == [0, 1]
+    assert store.latest(table="db.t").comment == "new"
+    assert store.read(0) == table.schema
+    with pytest.raises(SchemaNotFound, match="schema 7 is missing"):
+        store.read(7)
+
+
+DAMAGES = {
+    "snapshot/snapshot-5": (b"{", CorruptionError, "snapshot-5 is no snapshot"),
+    "schema/schema-0": (b"[]", CorruptionError, "schema-0 is no schema"),
+}
+
+
+@pytest.mark.parametrize("name", list(DAMAGES))
+def test_damaged_metadata_is_told_by_its_path(
+    unchecked_catalog: Catalog, table: Table, name: str
+) -> None:
+    data, kind, words = DAMAGES[name]
+    (Path(table.files.paths.root) / name).write_bytes(data)
+    with pytest.raises(kind, match=words):
+        unchecked_catalog.table("db.t").read()
+
+
+def test_a_schema_with_a_type_of_later_is_refused_and_not_called_damaged(
+    unchecked_catalog: Catalog, table: Table
+) -> None:
+    path = Path(table.files.paths.root) / "schema" / "schema-0"
+    path.write_text(path.read_text().replace('"STRING"', '"VARIANT"'))
+    with pytest.raises(UnsupportedError, match="VARIANT"):
+        unchecked_catalog.table("db.t")
+
+
+def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> None:
+    root = Path(table.files.paths.root)
+    latest = table.latest_snapshot()
+    assert latest is not None
+    (entry, *_) = table.data_files()
+    data = Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
+    kept = data.read_bytes()
+    data.write_bytes(kept[: len(kept) // 2])
+    with pytest.raises(CorruptionError, match="cannot be read"):
+        table.read()
+    data.unlink()
+    with pytest.raises(FileMissing, match="read again from the latest"):
+        table.read()
+    data.write_bytes(kept)
+    delta = root / "manifest" / latest.delta_manifest_list
+    content = delta.read_bytes()
+    delta.write_bytes(content[:-20])
+    with pytest.raises(CorruptionError, match="cannot be read as Avro"):
+        table.read()
+    delta.unlink()
+    with pytest.raises(CorruptionError, match="is missing though a snapshot names it"):
+        table.read()
+
+
+def test_a_data_file_with_other_rows_than_its_manifest_says_is_told(table: Table) -> None:
+    first, second = list(table.data_files())[:2]
+    paths = [
+        Path(table.files.data_file_path(each.partition, each.bucket, each.file))
+        for each in (first, second)
+    ]
+    table.write(rows(table, events(20, 25)))
+    *_, larger = table.data_files()
+    target = Path(table.files.data_file_path(larger.partition, larger.bucket, larger.file))
+    paths[0].write_bytes(target.read_bytes())
+    with pytest.raises(CorruptionError, match="holds 5 rows, its manifest says 1"):
+        table.read()

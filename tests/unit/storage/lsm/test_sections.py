@@ -1,0 +1,146 @@
+"""Sections, runs and packing: which files must meet, and which need not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewright.storage.codec.binary_row import decode_row, encode_row
+from lakewright.storage.lsm.bin_packing import is_small, pack_neighbours, pack_small_files
+from lakewright.storage.lsm.sections import first_overlap, sections_of, sorted_run_count
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.manifest import DataFileMeta
+
+INT = [AtomicType(TypeRoot.INT)]
+
+
+def file(name: str, low: int = 0, high: int = 0, **given: Any) -> DataFileMeta:
+    defaults: dict[str, Any] = {
+        "file_size": 10,
+        "row_count": 1,
+        "min_sequence_number": 0,
+        "max_sequence_number": 0,
+        "schema_id": 0,
+        "delete_row_count": 0,
+    }
+    return DataFileMeta(
+        file_name=name,
+        min_key=encode_row([low], INT),
+        max_key=encode_row([high], INT),
+        **{**defaults, **given},
+    )
+
+
+def decode(data: bytes) -> tuple[Any, ...]:
+    return decode_row(data, INT)
+
+
+def names(files: Any) -> list[str]:
+    return [each.file_name for each in files]
+
+
+def test_files_that_share_a_key_directly_or_through_others_are_one_section() -> None:
+    files = [
+        file("d", 20, 30),
+        file("a", 1, 5),
+        file("c", 8, 12),
+        file("b", 4, 9),
+        file("e", 13, 13),
+    ]
+    found = sections_of(files, decode)
+    assert [sorted(names(each.files)) for each in found] == [["a", "b", "c"], ["e"], ["d"]]
+    # Within a section, as few runs as hold it.
+    assert [names(run) for run in found[0].runs] == [["a", "c"], ["b"]]
+
+
+def test_equal_bounds_overlap() -> None:
+    (section,) = sections_of([file("a", 1, 5), file("b", 5, 9)], decode)
+    assert len(section.runs) == 2
+    assert first_overlap([file("a", 1, 5), file("b", 5, 9)], decode) is not None
+    assert first_overlap([file("a", 1, 5), file("b", 6, 9)], decode) is None
+
+
+def test_a_section_is_read_as_it_is_only_if_nothing_in_it_was_deleted() -> None:
+    def needs_merge(*files: DataFileMeta) -> list[bool]:
+        return [each.needs_merge for each in sections_of(files, decode)]
+
+    assert needs_merge(file("a", 1, 5)) == [False]
+    assert needs_merge(file("a", 1, 5, delete_row_count=1)) == [True]
+    # Who did not count deletions may have written some.
+    assert needs_merge(file("a", 1, 5, delete_row_count=None)) == [True]
+    assert needs_merge(file("a", 1, 5), file("b", 5, 6)) == [True]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=12))
+@pytest.mark.mission("FS15")
+def test_sections_share_no_key_and_lose_no_file(spans: list[tuple[int, int]]) -> None:
+    files = [file(str(index), low, low + width) for index, (low, width) in enumerate(spans)]
+    found = sections_of(files, decode)
+    assert sorted(name for each in found for name in names(each.files)) == sorted(names(files))
+    ends = [
+        (min(decode(f.min_key) for f in each.files), max(decode(f.max_key) for f in each.files))
+        for each in found
+    ]
+    assert all(left[1] < right[0] for left, right in pairwise(ends))
+    for section in found:
+        for run in section.runs:
+            assert first_overlap(run, decode) is None
+
+
+def test_runs_are_the_files_of_level_0_and_the_deeper_levels() -> None:
+    assert sorted_run_count([]) == 0
+    files = [file("a", level=0), file("b", level=0), file("c", level=5), file("d", level=5)]
+    assert sorted_run_count(files) == 3
+
+
+def sized(*sizes: int) -> list[DataFileMeta]:
+    return [
+        file(str(index), file_size=size, min_sequence_number=index)
+        for index, size in enumerate(sizes)
+    ]
+
+
+def packed(groups: Any) -> list[list[str]]:
+    return [names(group) for group in groups]
+
+
+def test_small_files_are_packed_up_to_the_target_and_large_ones_are_left() -> None:
+    assert is_small(file("a", file_size=69), 100)
+    assert not is_small(file("a", file_size=70), 100)
+    groups = pack_small_files(sized(60, 60, 500, 10, 10), target_bytes=100, min_files=2)
+    assert packed(groups) == [["0", "1"], ["3", "4"]]
+
+
+def test_a_rest_is_packed_only_if_it_is_worth_a_rewrite() -> None:
+    assert pack_small_files(sized(10, 10), target_bytes=100, min_files=3) == []
+    assert packed(pack_small_files(sized(10, 10, 10), target_bytes=100, min_files=3)) == [
+        ["0", "1", "2"]
+    ]
+    # One file alone is never worth it.
+    assert pack_small_files(sized(10), target_bytes=100, min_files=1) == []
+    # What fills its target is, however few files it takes.
+    assert packed(pack_small_files(sized(60, 60), target_bytes=100, min_files=9)) == [["0", "1"]]
+
+
+def test_where_order_counts_only_neighbours_are_joined() -> None:
+    files = sized(10, 10, 500, 10, 10, 10)
+    groups = pack_neighbours(list(reversed(files)), target_bytes=100, min_files=2)
+    assert packed(groups) == [["0", "1"], ["3", "4", "5"]]
+    assert pack_neighbours(sized(10, 500, 10), target_bytes=100, min_files=2) == []
+
+
+@given(st.lists(st.integers(1, 200), max_size=20), st.integers(2, 5))
+def test_no_file_is_packed_twice_and_none_that_is_large(sizes: list[int], least: int) -> None:
+    files = sized(*sizes)
+    for pack in (pack_small_files, pack_neighbours):
+        groups = pack(files, target_bytes=100, min_files=least)
+        taken = [each for group in groups for each in group]
+        assert len({each.file_name for each in taken}) == len(taken)
+        assert all(is_small(each, 100) for each in taken)
+        assert all(len(group) >= 2 for group in groups)
+        order = [each.min_sequence_number for each in taken]
+        assert order == sorted(order)

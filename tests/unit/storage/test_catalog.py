@@ -1,0 +1,129 @@
+"""The catalog: databases are folders, tables are folders with a schema, names are checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog
+from lakewright.storage.catalog import split_name
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    DatabaseNotFound,
+    InvalidRequestError,
+    InvalidSchema,
+    TableNotFound,
+    UnsupportedError,
+)
+from tests.support.builders import EVENTS, events, new_table, rows, spec
+
+
+@pytest.mark.mission("SE30", "FS4", "CT11")
+def test_tables_are_listed_and_found_by_name(any_catalog: Catalog) -> None:
+    assert any_catalog.list_databases() == ()
+    new_table(any_catalog, name="sales.orders")
+    new_table(any_catalog, name="sales.customers")
+    any_catalog.create_database("empty")
+    assert any_catalog.list_databases() == ("empty", "sales")
+    assert any_catalog.list_tables("sales") == ("customers", "orders")
+    assert any_catalog.list_tables("empty") == ()
+    table = any_catalog.table("sales.orders")
+    assert table.name == "sales.orders"
+    assert table.location.endswith("/sales.db/orders")
+    assert any_catalog.table_exists("sales.orders")
+    assert not any_catalog.table_exists("sales.nothing")
+
+
+def test_what_is_no_table_is_not_listed(catalog: Catalog) -> None:
+    new_table(catalog)
+    database = Path(catalog.root) / "db.db"
+    (database / "folder").mkdir()
+    (database / "file").write_text("")
+    (Path(catalog.root) / "other").mkdir()
+    assert catalog.list_tables("db") == ("t",)
+    assert catalog.list_databases() == ("db",)
+
+
+def test_a_missing_name_is_told_with_those_there_are(catalog: Catalog) -> None:
+    new_table(catalog)
+    with pytest.raises(TableNotFound, match=r"no table db\.x in .*; tables of db: t"):
+        catalog.table("db.x")
+    with pytest.raises(TableNotFound, match="databases there: db"):
+        catalog.table("nothing.x")
+    with pytest.raises(DatabaseNotFound, match="no database nothing in .*; there are db"):
+        catalog.list_tables("nothing")
+    with pytest.raises(TableNotFound):
+        catalog.drop_table("db.x")
+
+
+def test_what_exists_is_not_created_again_unless_that_is_all_right(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 2)))
+    with pytest.raises(AlreadyExistsError, match="exists already"):
+        new_table(catalog)
+    again = catalog.create_table("db.t", spec({"other": "INT"}), if_not_exists=True)
+    assert again.schema == table.schema
+    assert again.read().num_rows == 2
+    catalog.create_database("db")
+    with pytest.raises(AlreadyExistsError, match="database db exists already"):
+        catalog.create_database("db", if_not_exists=False)
+
+
+@pytest.mark.parametrize("name", ["t", "a.b.c", ".t", "db.", ""])
+def test_a_name_without_exactly_two_parts_is_refused(catalog: Catalog, name: str) -> None:
+    with pytest.raises(InvalidRequestError, match=r"database\.table"):
+        catalog.table(name)
+    with pytest.raises(InvalidRequestError):
+        split_name(name)
+
+
+@pytest.mark.parametrize("name", ["db.a/b", "a/b.t", "db.t$files", "db. ", "db.a\\b"])
+def test_a_name_that_is_no_folder_is_refused(catalog: Catalog, name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="cannot be a folder"):
+        catalog.create_table(name, spec(EVENTS))
+    assert not Path(catalog.root).exists()
+
+
+def test_a_refused_table_leaves_nothing_behind(catalog: Catalog) -> None:
+    with pytest.raises(UnsupportedError):
+        new_table(catalog, options={"row-tracking.enabled": "true"})
+    with pytest.raises(InvalidSchema):
+        new_table(catalog, {"a": "INT"}, keys=["b"])
+    assert not Path(catalog.root).exists()
+
+
+@pytest.mark.mission("BK34")
+def test_format_and_bucket_are_spelled_out_whatever_later_defaults_are(catalog: Catalog) -> None:
+    append = new_table(catalog, name="db.append").schema
+    assert append.options == {"file.format": "parquet", "bucket": "-1"}
+    keyed = new_table(catalog, name="db.keyed", keys=["id"]).schema
+    assert keyed.options == {"file.format": "parquet", "bucket": "1"}
+    chosen = new_table(catalog, name="db.chosen", keys=["id"], options={"bucket": "7"}).schema
+    assert chosen.options["bucket"] == "7"
+
+
+def test_a_dropped_table_is_gone_and_its_successor_is_another(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 2)))
+    first = table.uuid
+    assert catalog.table("db.t").uuid == first
+    catalog.drop_table("db.t")
+    assert not catalog.table_exists("db.t")
+    assert catalog.list_tables("db") == ()
+    again = new_table(catalog)
+    assert again.read().num_rows == 0
+    assert again.uuid != first
+
+
+def test_a_warehouse_in_an_unknown_store_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="s3"):
+        Catalog.open("s3://bucket/warehouse")
+
+
+def test_a_warehouse_may_have_any_path(tmp_path: Path) -> None:
+    for folder in ("a b", "per%20cent", "ä中", "hash#tag", "ques?tion"):
+        catalog = Catalog.open(str(tmp_path / folder))
+        table = new_table(catalog, partitions=["day"])
+        table.write(rows(table, events(0, 2, day="x/y")))
+        assert Catalog.open(catalog.uri).table("db.t").read().num_rows == 2
