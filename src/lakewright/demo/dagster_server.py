@@ -73,6 +73,7 @@ class DagsterServer:
     def __enter__(self) -> Self:
         self.port = _free_port()
         self.home.mkdir(parents=True, exist_ok=True)
+        heed_interrupts()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 dagster_dev_command(self.workspace, self.port),
@@ -295,6 +296,16 @@ class DagsterServer:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def heed_interrupts() -> None:
+    """Undo a shell's `&`, which has commands ignore interrupts.
+
+    Dagster inherits that, and ends on a termination signal only where it ends on
+    an interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def dagster_dev_command(workspace: Path, port: int) -> list[str]:

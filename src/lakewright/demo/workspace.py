@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakewright.demo.dagster_server import HOST, dagster_dev_command
+from lakewright.demo.dagster_server import HOST, dagster_dev_command, heed_interrupts
 from lakewright.storage.errors import NotFoundError
 
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
@@ -67,5 +67,6 @@ def run_up(parsed: argparse.Namespace) -> int:
     )
     sys.stdout.flush()
     os.environ.update(workspace.environment)
+    heed_interrupts()
     command = dagster_dev_command(workspace.file, port)
     os.execv(command[0], command)  # noqa: S606  # no shell is wanted
