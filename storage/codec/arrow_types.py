@@ -5,7 +5,7 @@ Field ids ride along as Parquet field ids in Arrow field metadata and nowhere el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -196,16 +196,16 @@ def _conform_column(column: pa.ChunkedArray, field: DataField, table: str) -> pa
         )
     if not column.type.equals(target):
         column = _cast(column, target, field, table)
-    _check_nested_nulls(column, field, table)
-    if isinstance(field.type, AtomicType):
-        _check_values(column, field, field.type, table)
+    for chunk in column.chunks:
+        for path, part, data_type in _parts(chunk, field.type, field.name):
+            _check_part(part, data_type, path, field.name, table)
     return column
 
 
 def _cast(
     column: pa.ChunkedArray, target: pa.DataType, field: DataField, table: str
 ) -> pa.ChunkedArray:
-    if not _castable(column.type, target):
+    if not _castable(column.type, field.type):
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and the rows hold {column.type}; "
             "convert them first",
@@ -213,26 +213,65 @@ def _cast(
             column=field.name,
         )
     try:
-        return column.cast(target)
-    except pa.ArrowInvalid as error:
+        converted = column.cast(target)
+    except pa.ArrowException as error:
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and a value of the rows "
             f"({column.type}) does not fit: {error}",
             table=table,
             column=field.name,
         ) from error
+    if pa.types.is_floating(column.type) and _infinities(converted) != _infinities(column):
+        raise InvalidRows(
+            f"{table}: column {field.name} is {field.type}, and a value of the rows "
+            f"({column.type}) does not fit: it would become infinite",
+            table=table,
+            column=field.name,
+        )
+    return converted
 
 
-def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+def _infinities(column: pa.ChunkedArray) -> int:
+    return int(pc.sum(pc.is_inf(column)).as_py() or 0)
+
+
+def _castable(source: pa.DataType, data_type: DataType) -> bool:
     """Whether both are of one kind, so that a cast can only fail on a value that does not fit."""
     if pa.types.is_null(source):
         return True
     if pa.types.is_dictionary(source):
-        return _castable(source.value_type, target)
-    if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-        # A moment and a local time are not the same thing, however alike they look.
-        return (source.tz is None) == (target.tz is None)
-    return _kind(target) in _TAKES.get(_kind(source), {_kind(source)})
+        return _castable(source.value_type, data_type)
+    match data_type:
+        case ArrayType(element=element):
+            return _kind(source) == "list" and _castable(source.value_type, element)
+        case MapType(key=key, value=value):
+            return (
+                _kind(source) == "map"
+                and _castable(source.key_type, key)
+                and _castable(source.item_type, value)
+            )
+        case MultisetType(element=element):
+            return (
+                _kind(source) == "map"
+                and _castable(source.key_type, element)
+                and pa.types.is_integer(source.item_type)
+            )
+        case RowType(fields=fields):
+            # A member left out would become null, and one too many would be dropped.
+            return (
+                _kind(source) == "struct"
+                and [member.name for member in source] == [each.name for each in fields]
+                and all(
+                    _castable(source.field(index).type, each.type)
+                    for index, each in enumerate(fields)
+                )
+            )
+        case AtomicType():
+            target = to_arrow_type(data_type)
+            if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+                # A moment and a local time are not the same thing, however alike they look.
+                return (source.tz is None) == (target.tz is None)
+            return _kind(target) in _TAKES.get(_kind(source), {_kind(source)})
 
 
 _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
@@ -257,68 +296,57 @@ def _kind(arrow_type: pa.DataType) -> str:
     return next((name for name, is_kind in _KINDS if is_kind(arrow_type)), str(arrow_type))
 
 
-def _check_nested_nulls(column: pa.ChunkedArray, field: DataField, table: str) -> None:
-    for chunk in column.chunks if not isinstance(field.type, AtomicType) else ():
-        path = _null_path(chunk, field.type)
-        if path is not None:
-            raise InvalidRows(
-                f"{table}: column {field.name} holds null in {field.name}{path}, which is NOT NULL",
-                table=table,
-                column=field.name,
-            )
-
-
-def _null_path(array: pa.Array, data_type: DataType) -> str | None:
-    """Where a required value inside a nested array is null, as a path below the column."""
+def _parts(
+    array: pa.Array, data_type: DataType, path: str
+) -> Iterator[tuple[str, pa.Array, DataType]]:
+    """An array and all that is nested in it, as what is there of it, with paths and types."""
+    yield path, array, data_type
     match data_type:
         case ArrayType(element=element):
-            inner = array.flatten()
-            if not element.nullable and inner.null_count:
-                return "[]"
-            path = _null_path(inner, element)
-            return None if path is None else f"[]{path}"
-        case MapType(value=value):
-            inner = array.filter(array.is_valid()).items
-            if not value.nullable and inner.null_count:
-                return ".value"
-            return _null_path(inner, value)
+            yield from _parts(array.flatten(), element, f"{path}[]")
+        case MapType(key=key, value=value):
+            entries = array.filter(array.is_valid())
+            yield from _parts(entries.keys, key, f"{path}.key")
+            yield from _parts(entries.items, value, f"{path}.value")
+        case MultisetType(element=element):
+            yield from _parts(array.filter(array.is_valid()).keys, element, f"{path}[]")
         case RowType(fields=fields):
-            for index, (member, inner) in enumerate(
-                zip(fields, array.filter(array.is_valid()).flatten(), strict=True)
-            ):
-                if not member.type.nullable and inner.null_count:
-                    return f".{fields[index].name}"
-                path = _null_path(inner, member.type)
-                if path is not None:
-                    return f".{member.name}{path}"
-            return None
-        case _:
-            return None
+            members = array.filter(array.is_valid()).flatten()
+            for member, inner in zip(fields, members, strict=True):
+                yield from _parts(inner, member.type, f"{path}.{member.name}")
+        case AtomicType():
+            return
 
 
-def _check_values(
-    column: pa.ChunkedArray, field: DataField, data_type: AtomicType, table: str
-) -> None:
+def _check_part(array: pa.Array, data_type: DataType, path: str, column: str, table: str) -> None:
+    if not data_type.nullable and array.null_count:
+        raise InvalidRows(
+            f"{table}: column {column} holds null in {path}, which is NOT NULL",
+            table=table,
+            column=column,
+        )
+    unfit = _unfit_value(array, data_type) if isinstance(data_type, AtomicType) else None
+    if unfit is not None:
+        raise InvalidRows(
+            f"{table}: {path} is {data_type}, and {unfit}", table=table, column=column
+        )
+
+
+def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
+    """What is wrong with a value of the type's own Arrow type; None if nothing is."""
     root = data_type.root
     if root.is_text or root.is_bytes:
-        lengths = pc.utf8_length(column) if root.is_text else pc.binary_length(column)
+        lengths = pc.utf8_length(array) if root.is_text else pc.binary_length(array)
         longest = pc.max(lengths).as_py()
-        if longest is not None and longest > data_type.length:
-            raise InvalidRows(
-                f"{table}: column {field.name} is {field.type}, and a value is {longest} long",
-                table=table,
-                column=field.name,
-            )
-    elif root is TypeRoot.DECIMAL:
+        too_long = longest is not None and longest > data_type.length
+        return f"a value is {longest} long" if too_long else None
+    if root is TypeRoot.DECIMAL:
         # Arrow keeps values wider than the precision they are declared with.
-        bounds = pc.min_max(column).as_py()
+        bounds = pc.min_max(array).as_py()
         for value in (bounds["min"], bounds["max"]):
             if value is not None and not _fits(value, data_type):
-                raise InvalidRows(
-                    f"{table}: column {field.name} is {field.type}, and {value} does not fit",
-                    table=table,
-                    column=field.name,
-                )
+                return f"{value} does not fit"
+    return None
 
 
 def _fits(value: Decimal, data_type: AtomicType) -> bool:

@@ -81,6 +81,8 @@ class ParquetFileWriter:
 
     def abandon(self) -> None:
         """Let go of the file after a failure; whoever opened it deletes it."""
+        # Otherwise the writer would add its footer when it is collected, to a file that is closed.
+        self._writer.is_open = False
         self._sink.close()
 
 
@@ -94,17 +96,30 @@ def _holds_nanoseconds(arrow_type: pa.DataType) -> bool:
 def _check_nanosecond_range(rows: pa.Table) -> None:
     limits = np.iinfo(np.int64)
     for name in rows.column_names:
-        column = rows.column(name)
-        if not pa.types.is_timestamp(column.type) or column.type.unit == "ns":
-            continue
-        per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3}[column.type.unit]
-        bounds = pc.min_max(column.cast(pa.int64())).as_py()
-        for value in (bounds["min"], bounds["max"]):
-            if value is not None and not limits.min <= value * per_unit <= limits.max:
-                raise InvalidRows(
-                    f"column {name} holds a timestamp outside of the years 1677 to 2262; files "
-                    "with a TIMESTAMP(7) or finer column cannot hold it"
-                )
+        for array in (part for chunk in rows.column(name).chunks for part in _timestamps(chunk)):
+            per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[array.type.unit]
+            bounds = pc.min_max(array.cast(pa.int64())).as_py()
+            for value in (bounds["min"], bounds["max"]):
+                if value is not None and not limits.min <= value * per_unit <= limits.max:
+                    raise InvalidRows(
+                        f"column {name} holds a timestamp outside of the years 1677 to 2262; "
+                        "files with a TIMESTAMP(7) or finer column cannot hold it"
+                    )
+
+
+def _timestamps(array: pa.Array) -> Iterator[pa.Array]:
+    """An array of timestamps, or those nested in another."""
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_map(array.type):
+        entries = array.filter(array.is_valid())
+        yield from _timestamps(entries.keys)
+        yield from _timestamps(entries.items)
+    elif pa.types.is_list(array.type):
+        yield from _timestamps(array.flatten())
+    elif pa.types.is_struct(array.type):
+        for member in array.filter(array.is_valid()).flatten():
+            yield from _timestamps(member)
 
 
 def read_rows(

@@ -213,6 +213,12 @@ class MemoryFiles(_FsspecFiles):
     def open_input(self, path: str) -> Any:
         return pa.BufferReader(self.read_bytes(path))
 
+    def write_bytes(self, path: str, data: bytes) -> None:
+        # Opened for writing, a file would be there and empty until it is written.
+        with _translated(path):
+            self.fs.makedirs(_parent(path), exist_ok=True)
+            self.fs.pipe_file(path, data)
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with _MEMORY_LOCK:
             if self.exists(path):

@@ -65,12 +65,16 @@ _LONGEST_WAIT_MS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Committable:
-    """Who commits what kind of change; `checked_from` is where looking for itself begins."""
+    """Who commits what kind of change; `checked_from` is where looking for itself begins.
+
+    Commits outside of a series may share a user, so they are told apart by the files they add.
+    """
 
     user: str
     identifier: int
     kind: CommitKind
     checked_from: int | None
+    added_files: frozenset[str] = frozenset()
 
     @property
     def in_series(self) -> bool:
@@ -127,6 +131,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
             identifier=staged.commit_identifier,
             kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
             checked_from=staged.base_snapshot_id,
+            added_files=frozenset(entry.file.file_name for entry in added),
         ),
     )
 
@@ -258,13 +263,23 @@ def _committed_before(
             snapshot = files.snapshots.read(snapshot_id)
         except SnapshotNotFound:
             return None
-        if (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
+        same = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
             committable.user,
             committable.identifier,
             committable.kind,
-        ):
+        )
+        if same and _adds(files, snapshot, committable.added_files):
             return snapshot
     return None
+
+
+def _adds(files: TableFiles, snapshot: Snapshot, names: frozenset[str]) -> bool:
+    """Whether a snapshot added one of the files, or there are none to look for."""
+    metas = files.manifests.read_list(snapshot.delta_manifest_list) if names else ()
+    return not names or any(
+        entry.kind is FileKind.ADD and entry.file.file_name in names
+        for entry in files.manifests.entries(metas)
+    )
 
 
 def _try_commit(

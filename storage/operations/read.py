@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -53,7 +53,7 @@ class SplitReader:
 
     def _raw(self, split: DataSplit) -> Iterator[pa.Table]:
         for file in split.files:
-            yield from self._file_rows(split, file, self._fields, (), batch_rows=_BATCH_ROWS)
+            yield from self._file_rows(split, file, self._fields, {}, batch_rows=_BATCH_ROWS)
 
     def _merged(self, split: DataSplit) -> pa.Table:
         rows = merge_files(self, split)
@@ -61,8 +61,9 @@ class SplitReader:
 
     def key_value_rows(self, split: DataSplit, file: DataFileMeta) -> pa.Table:
         """All rows of a file with key, sequence number and kind before the columns needed."""
-        keys = [f"{KEY_PREFIX}{name}" for name in self.files.schema.trimmed_primary_keys]
-        extra = (*keys, SEQUENCE_NUMBER, VALUE_KIND)
+        keys = self.files.schema.key_fields
+        extra = {f"{KEY_PREFIX}{key.name}": to_arrow_type(key.type) for key in keys}
+        extra |= {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
         (rows,) = self._file_rows(split, file, self._fields, extra, batch_rows=None)
         return rows
 
@@ -71,7 +72,7 @@ class SplitReader:
         split: DataSplit,
         file: DataFileMeta,
         fields: Sequence[DataField],
-        extra: Sequence[str],
+        extra: Mapping[str, pa.DataType],
         *,
         batch_rows: int | None,
     ) -> Iterator[pa.Table]:
@@ -86,9 +87,10 @@ class SplitReader:
         for rows in read_rows(
             self.files.fs, path, wanted, expected_rows=file.row_count, batch_rows=batch_rows
         ):
-            columns = [rows.column(name) for name in extra]
+            # A file keeps timestamps in another unit than its neighbours when one of them is finer.
+            columns = [rows.column(name).cast(kind) for name, kind in extra.items()]
             columns += [self._evolved(rows, field, names, path) for field in fields]
-            arrow_fields = [pa.field(name, rows.column(name).type) for name in extra]
+            arrow_fields = [pa.field(name, kind) for name, kind in extra.items()]
             arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
             yield pa.table(columns, schema=pa.schema(arrow_fields))
 

@@ -235,7 +235,9 @@ class StagingWriter:
             if name not in rows.column_names:
                 rows = rows.append_column(name, pa.repeat(scalar, rows.num_rows))
                 continue
-            others = rows.column(name).cast(scalar.type).unique()
+            field = self._files.schema.field(name)
+            given = conform(rows.select([name]), [field], table=self._files.name)
+            others = given.column(name).unique()
             if len(others) > 1 or (len(others) == 1 and others[0] != scalar):
                 shown = to_python(value, data_type)
                 raise InvalidRows(

@@ -121,9 +121,9 @@ def _java_hash(data: bytes) -> int:
     mask = 0xFFFFFFFF
     hashed = 42
     for (word,) in struct.iter_unpack("<I", data):
-        word = word * 0xCC9E2D51 & mask
-        word = (word << 15 | word >> 17) & mask
-        hashed ^= word * 0x1B873593 & mask
+        mixed = word * 0xCC9E2D51 & mask
+        mixed = (mixed << 15 | mixed >> 17) & mask
+        hashed ^= mixed * 0x1B873593 & mask
         hashed = (hashed << 13 | hashed >> 19) & mask
         hashed = (hashed * 5 + 0xE6546B64) & mask
     hashed ^= len(data)
@@ -274,9 +274,7 @@ ENTRIES = st.builds(
     total_buckets=st.integers(-2, 2**31 - 1),
     file=DATA_FILES,
 )
-CODECS = st.sampled_from(["zstandard", "null", "snappy", "deflate"]).filter(
-    lambda codec: codec != "snappy"
-)
+CODECS = st.sampled_from(["zstandard", "null", "deflate"])
 
 
 @given(st.lists(ENTRIES, max_size=4), CODECS)

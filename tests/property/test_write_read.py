@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, Column, SchemaSpec, Table
 from lakewright.storage.operations.write import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.builders import comparable, compact, expire, rows
+from tests.support.builders import compact, comparable, expire, rows
 from tests.support.environment import FixedEnv
 from tests.support.fixtures import memory_uri
 from tests.support.invariants import assert_sound

@@ -51,7 +51,7 @@ def test_a_missing_name_is_told_with_those_there_are(catalog: Catalog) -> None:
         catalog.table("db.x")
     with pytest.raises(TableNotFound, match="databases there: db"):
         catalog.table("nothing.x")
-    with pytest.raises(DatabaseNotFound, match="no database nothing in .*; there are db"):
+    with pytest.raises(DatabaseNotFound, match=r"no database nothing in .*; there are db"):
         catalog.list_tables("nothing")
     with pytest.raises(TableNotFound):
         catalog.drop_table("db.x")

@@ -66,7 +66,9 @@ def test_files_of_other_names_are_no_snapshots(table: Table) -> None:
 
 
 def test_a_snapshot_that_is_not_there_is_told_with_those_that_are(table: Table) -> None:
-    with pytest.raises(SnapshotNotFound, match="snapshot 1 does not exist in .*; there are 3 to 5"):
+    with pytest.raises(
+        SnapshotNotFound, match=r"snapshot 1 does not exist in .*; there are 3 to 5"
+    ):
         table.read(snapshot_id=1)
 
 

@@ -1,0 +1,292 @@
+"""Expiry: what bounds it, what it takes along, and what it never touches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, ExpirePlan, Table
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from tests.support.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    with_options,
+)
+from tests.support.environment import FixedEnv
+from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
+
+HOUR = 3_600_000
+
+
+def commits(table: Table, env: FixedEnv, count: int, *, every_ms: int = HOUR) -> None:
+    """Commits an hour apart, the last of them just now."""
+    for number in range(count):
+        table.write(rows(table, events(number, number + 1)))
+        if number < count - 1:
+            env.clock.advance(every_ms)
+
+
+def left(table: Table) -> list[int]:
+    return [snapshot.id for snapshot in table.snapshots()]
+
+
+def run(table: Table, **plan: Any) -> list[int]:
+    table.run_expire_snapshots(table.plan_expire_snapshots(**plan))
+    return left(table)
+
+
+@pytest.mark.mission("FS19")
+def test_snapshots_go_by_age_but_some_always_stay(any_catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(any_catalog)
+    commits(table, env, 6)
+    before = content(table)
+    # Each was current until the next came: five hours, four, three, two, one hour ago.
+    assert run(table, retain_min=1, time_retained_ms=150 * 60_000) == [3, 4, 5, 6]
+    assert run(table, retain_min=3, time_retained_ms=0) == [4, 5, 6]
+    assert run(table, retain_min=1, time_retained_ms=0) == [6]
+    assert content(table) == before
+    assert run(table, retain_min=1, time_retained_ms=0) == [6]
+
+
+def test_snapshots_beyond_the_greatest_number_go_whatever_their_age(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+    commits(table, env, 6, every_ms=0)
+    assert run(table, retain_min=2, retain_max=4, time_retained_ms=HOUR) == [3, 4, 5, 6]
+
+
+def test_what_is_not_given_comes_from_the_options(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 14)
+    # Ten snapshots are kept by default.
+    plan = table.plan_expire_snapshots()
+    assert plan.snapshot_ids == (1, 2, 3, 4)
+    told = with_options(table, snapshot__num_retained__min="2", snapshot__time_retained="90 min")
+    assert told.plan_expire_snapshots().snapshot_ids == tuple(range(1, 12))
+    limited = with_options(told, snapshot__expire__limit="3")
+    assert limited.plan_expire_snapshots().snapshot_ids == (1, 2, 3)
+    assert limited.plan_expire_snapshots(max_deletes=5).snapshot_ids == (1, 2, 3, 4, 5)
+
+
+def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 4)
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=90 * 60_000)
+    assert (plan.snapshot_ids, plan.end_id) == ((1,), 2)
+    assert any("of 4 snapshots at least 1" in reason for reason in plan.reasons)
+    assert any("was current within the last 5400 s" in reason for reason in plan.reasons)
+    assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
+    assert ExpirePlan.from_json(plan.to_json()) == plan
+    result = table.run_expire_snapshots(ExpirePlan.from_json(plan.to_json()))
+    assert result.expired == (1,)
+    assert result.files_deleted == len(plan.files)
+    assert left(table) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"retain_min": 0},
+        {"retain_min": 5, "retain_max": 4},
+        {"time_retained_ms": -1},
+        {"max_deletes": 0},
+    ],
+    ids=str,
+)
+def test_a_retention_that_cannot_be_is_refused(catalog: Catalog, wrong: dict[str, int]) -> None:
+    table = new_table(catalog)
+    with pytest.raises(InvalidRequestError):
+        table.plan_expire_snapshots(**wrong)
+
+
+def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    assert (plan.snapshot_ids, plan.files) == ((), ())
+    assert plan.reasons == ("the table has no snapshot",)
+    assert table.run_expire_snapshots(plan).expired == ()
+
+
+def test_replaced_data_files_go_with_the_last_snapshot_that_needs_them(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    table.write(rows(table, events(0, 3)))
+    table.write(rows(table, events(0, 3, v="new")))
+    old = {entry.file.file_name for entry in table.data_files()}
+    compact(table, full=True)
+    table.write(rows(table, events(5, 6)))
+    assert run(table, retain_min=3, retain_max=3, time_retained_ms=0) == [2, 3, 4]
+    # Snapshot 2 still reads them.
+    assert table.read(snapshot_id=2).num_rows == 3
+    assert run(table, retain_min=2, retain_max=2, time_retained_ms=0) == [3, 4]
+    names = {each.name for each in table.files.fs.list_tree(table.files.paths.root)}
+    assert not old & names
+
+
+def tag(table: Table, name: str, snapshot_id: int) -> Path:
+    """A tag as the format has it: a copy of the snapshot."""
+    root = Path(table.files.paths.root)
+    (root / "tag").mkdir(exist_ok=True)
+    path = root / "tag" / f"tag-{name}"
+    found = json.loads((root / "snapshot" / f"snapshot-{snapshot_id}").read_text())
+    found |= {"tagCreateTime": [2026, 11, 20, 10, 15, 12, 250474318], "tagTimeRetained": 259200.0}
+    path.write_text(json.dumps(found))
+    return path
+
+
+@pytest.mark.mission("FS19")
+def test_a_tagged_snapshot_keeps_its_files(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+    tag(table, "kept", 2)
+    compact(table, full=True)
+    table.write(rows(table, events(9, 10)))
+    # Soundness after the test proves that the files of the tag are there, and no others.
+    assert run(table, retain_min=1, time_retained_ms=0) == [5]
+    assert_only_reachable_files(table)
+
+
+def test_a_branch_keeps_its_files(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=["day"])
+    table.write(rows(table, events(0, 3, day="a")))
+    root = Path(table.files.paths.root)
+    branch = root / "branch" / "branch-b"
+    for folder in ("schema", "snapshot"):
+        shutil.copytree(root / folder, branch / folder)
+    table.write(rows(table, events(5, 6, day="a")), mode="overwrite")
+    assert run(table, retain_min=1, time_retained_ms=0) == [2]
+    assert_only_reachable_files(table)
+    assert any(path.name.startswith("data-") for path in root.rglob("*"))
+    assert len(list(root.rglob("data-*"))) == 2
+
+
+def test_a_consumer_keeps_what_it_has_not_read(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 5)
+    consumer = Path(table.files.paths.root) / "consumer" / "consumer-me"
+    consumer.parent.mkdir()
+    consumer.write_text(json.dumps({"nextSnapshot": 3}))
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    assert plan.snapshot_ids == (1, 2)
+    assert "consumer me wants to read from snapshot 3" in plan.reasons
+    assert run(table, retain_min=1, time_retained_ms=0) == [3, 4, 5]
+    consumer.write_text(json.dumps({"nextSnapshot": 6}))
+    assert run(table, retain_min=1, time_retained_ms=0) == [5]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("tag/tag-x", "{"),
+        ("consumer/consumer-x", "[]"),
+        ("consumer/consumer-x", '{"nextSnapshot": "soon"}'),
+        ("branch/branch-b/snapshot/snapshot-1", "{}"),
+        ("changelog/changelog-1", "{}"),
+    ],
+)
+def test_nothing_goes_when_what_refers_to_it_cannot_be_read(
+    unchecked_catalog: Catalog, env: FixedEnv, name: str, data: str
+) -> None:
+    table = new_table(unchecked_catalog)
+    commits(table, env, 3)
+    path = Path(table.files.paths.root) / name
+    path.parent.mkdir(parents=True)
+    path.write_text(data)
+    with pytest.raises(CorruptionError, match=path.name):
+        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    assert left(table) == [1, 2, 3]
+
+
+def test_nothing_goes_when_a_manifest_that_stays_cannot_be_read(
+    unchecked_catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(unchecked_catalog)
+    commits(table, env, 3)
+    latest = table.latest_snapshot()
+    assert latest is not None
+    Path(table.files.paths.manifest(latest.delta_manifest_list)).unlink()
+    with pytest.raises(CorruptionError):
+        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    assert left(table) == [1, 2, 3]
+
+
+def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    commits(table, env, 3)
+    compact(table, full=True)
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    tag(table, "late", 2)
+    with pytest.raises(StalePlan, match="refers to by now; plan again"):
+        table.run_expire_snapshots(plan)
+    assert left(table) == [1, 2, 3, 4]
+    assert_nothing_missing(table)
+    run(table, retain_min=1, time_retained_ms=0)
+    assert_only_reachable_files(table)
+
+
+def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 4)
+    first = table.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
+    second = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    table.run_expire_snapshots(second)
+    with pytest.raises(StalePlan):
+        table.run_expire_snapshots(first)
+    assert left(table) == [4]
+
+
+def test_commits_after_the_plan_do_not_disturb_it(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 4)
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    table.write(rows(table, events(9, 10)))
+    table.run_expire_snapshots(plan)
+    assert left(table) == [4, 5]
+
+
+def test_hints_follow(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 4)
+    expire(table, keep=2)
+    folder = Path(table.files.paths.snapshot_dir)
+    assert (folder / "EARLIEST").read_text() == "3"
+    assert (folder / "LATEST").read_text() == "4"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_empty_folders_go_if_the_table_says_so(catalog: Catalog, wanted: bool) -> None:
+    table = new_table(
+        catalog,
+        partitions=["day"],
+        options={"snapshot.clean-empty-directories": str(wanted).lower()},
+    )
+    table.write(rows(table, [*events(0, 1, day="a"), *events(0, 1, day="b")]))
+    table.write(rows(table, []), mode="overwrite", partition={"day": "a"})
+    expire(table)
+    root = Path(table.files.paths.root)
+    assert (root / "day=a").exists() is not wanted
+    assert (root / "day=b" / "bucket-0").exists()
+
+
+@pytest.mark.mission("SE36")
+def test_history_over_several_schemas_is_expired(catalog: Catalog, env: FixedEnv) -> None:
+    from dataclasses import replace
+
+    table = new_table(catalog, partitions=["day"])
+    for number in range(12):
+        table.write(rows(table, events(number, number + 1)))
+        table.files.schemas.put_schema(replace(table.schema, id=number + 1, comment=str(number)))
+        table = catalog.table("db.t")
+    compact(table, full=True)
+    assert table.read().num_rows == 12
+    expire(table)
+    assert {entry.file.schema_id for entry in table.data_files()} == {12}
