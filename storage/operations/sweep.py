@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.scan import live_entries
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
-from lakewright.storage.spec.manifest import FileKind
 
 
 def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
@@ -52,11 +52,18 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
 
 
 def _published_since(files: TableFiles, snapshot_id: int | None) -> set[str]:
-    """Names of data files that snapshots after one have added."""
+    """Names of data files that a commit after a snapshot may have published."""
+    first = (snapshot_id or 0) + 1
+    later = [files.snapshots.read(each) for each in files.snapshots.ids() if each >= first]
     names: set[str] = set()
-    for each in files.snapshots.ids():
-        if each > (snapshot_id or 0):
-            delta = files.snapshots.read(each).delta_manifest_list
-            entries = files.manifests.entries(files.manifests.read_list(delta))
-            names |= {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
+    for snapshot in later:
+        # Entries that remove a file name what was published before.
+        entries = files.manifests.entries(files.manifests.read_list(snapshot.delta_manifest_list))
+        names |= {entry.file.file_name for entry in entries}
+    if later and later[0].id > first:
+        # What expired deltas added is live, or removed above, or kept by a tag.
+        roots = [later[-1], *files.references.tags().values()]
+        for root in roots:
+            live = live_entries(files.at_schema(root.schema_id), root)
+            names |= {entry.file.file_name for entry in live}
     return names

@@ -29,6 +29,7 @@ from tests.support.builders import (
     compact,
     content,
     events,
+    expire,
     new_table,
     rows,
     values_of,
@@ -134,6 +135,21 @@ def test_of_two_upserts_staged_at_once_the_one_committed_later_counts(catalog: C
     table.commit(first)
     table.commit(second)
     assert values_of(table, "v") == ["first0", "first1", "second2"]
+
+
+def test_what_was_published_is_not_aborted_even_when_that_snapshot_has_expired(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog)
+    staged = table.stage(rows(table, events(0, 3)))
+    table.commit(staged)
+    for start in (3, 6):
+        table.write(rows(table, events(start, start + 3)))
+    expire(table)
+    assert [each.id for each in table.snapshots()] == [3]
+
+    assert table.abort(staged) == 0
+    assert table.read().num_rows == 9
 
 
 def test_a_staged_write_that_is_aborted_leaves_nothing(catalog: Catalog) -> None:
