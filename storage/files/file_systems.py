@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -59,14 +60,15 @@ def _translated(path: str) -> Iterator[None]:
         raise UnavailableError(f"file {path} cannot be reached: {error}", path=path) from error
 
 
-class _FsspecFiles:
+class _FsspecFiles(ABC):
     """What every fsspec store does alike."""
 
     scheme: str
 
     @property
+    @abstractmethod
     def fs(self) -> fsspec.AbstractFileSystem:
-        raise NotImplementedError
+        """The fsspec store; asked for anew each time, so that ours pickles."""
 
     def read_bytes(self, path: str) -> bytes:
         with _translated(path):
