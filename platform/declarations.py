@@ -276,10 +276,6 @@ class TableDeclaration(Declared):
         return self.table.split(".")[0]
 
     @property
-    def short_name(self) -> str:
-        return self.table.split(".")[-1]
-
-    @property
     def is_written_here(self) -> bool:
         """Whether rows come through this platform."""
         return self.source is not None

@@ -79,11 +79,6 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Value, ...]:
     )
 
 
-def row_arity(data: bytes) -> int:
-    """How many fields a serialised row has."""
-    return int(struct.unpack_from(">i", data)[0])
-
-
 def _encode_null(fixed: bytearray, variable: bytearray, slot: int, data_type: DataType) -> None:
     # Values that may be updated in place keep their room in the variable part.
     if not isinstance(data_type, AtomicType):

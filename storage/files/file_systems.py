@@ -25,8 +25,6 @@ from fsspec.implementations.memory import MemoryFileSystem
 from lakewright.storage.env import Env, FileStatus, FileSystem, SystemEnv
 from lakewright.storage.errors import FileMissing, UnavailableError, UnsupportedError
 
-IMPLEMENTED_SCHEMES = ("file", "memory")
-
 
 def open_file_system(uri: str, env: Env | None = None) -> tuple[FileSystem, str]:
     """The store a URI names, and the path in it; a text without a scheme is a local path.

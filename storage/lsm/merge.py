@@ -31,10 +31,15 @@ def deduplicate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     return rows.take(pa.array(order[last]))
 
 
+def retracting(rows: pa.Table) -> np.ndarray:
+    """Which rows take their key away: deletions, and the old half of updates."""
+    kinds = rows.column(VALUE_KIND).to_numpy()
+    return np.isin(kinds, [int(kind) for kind in RowKind if kind.retracts])
+
+
 def without_deletions(rows: pa.Table) -> pa.Table:
     """The rows that are there: neither deleted nor the old half of an update."""
-    kinds = rows.column(VALUE_KIND).to_numpy()
-    gone = np.isin(kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE))
+    gone = retracting(rows)
     return rows.filter(pa.array(~gone)) if gone.any() else rows
 
 

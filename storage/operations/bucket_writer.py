@@ -19,10 +19,9 @@ from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.data_files import PARQUET_SUFFIX, ParquetFileWriter
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.merge import deduplicate
+from lakewright.storage.lsm.merge import deduplicate, retracting
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
-from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # Rows are gathered up to this size before they become a row group.
@@ -158,9 +157,7 @@ class _OpenFile:
         sequence = rows.column(SEQUENCE_NUMBER).to_numpy()
         self.min_sequence = min(self.min_sequence, int(sequence.min()))
         self.max_sequence = max(self.max_sequence, int(sequence.max()))
-        kinds = rows.column(VALUE_KIND).to_numpy()
-        retracting = np.isin(kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE))
-        self._delete_count += int(np.count_nonzero(retracting))
+        self._delete_count += int(np.count_nonzero(retracting(rows)))
 
     def _key_at(self, rows: pa.Table, index: int) -> bytes:
         fields = self._files.schema.key_fields

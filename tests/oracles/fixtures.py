@@ -34,7 +34,7 @@ def oracle_home() -> Path:
 def running(start: Callable[[Path], AnyOracle], name: str) -> Iterator[AnyOracle]:
     venv_dir = oracle_home() / name
     if not venv_dir.is_dir():
-        pytest.skip(f"no oracle at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
+        pytest.fail(f"no oracle at {venv_dir}; run tests/oracles/install.py {venv_dir.parent}")
     with start(venv_dir) as oracle:
         yield oracle
 

@@ -214,15 +214,6 @@ class DagsterServer:
             for each in answer["runsOrError"]["results"]
         ]
 
-    def backfill_status(self, backfill_id: str) -> str:
-        """Status of a backfill, such as REQUESTED or COMPLETED_SUCCESS."""
-        answer = self.query(
-            """query($id: String!) { partitionBackfillOrError(backfillId: $id) {
-                 ... on PartitionBackfill { status } } }""",
-            id=backfill_id,
-        )
-        return str(answer["partitionBackfillOrError"]["status"])
-
     def last_tick(self, sensor: str) -> Mapping[str, Any] | None:
         """What a sensor did when it last looked: status, skipReason, runIds, timestamp."""
         answer = self.query(
