@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,8 @@ class KeyGroups:
 
     rows: pa.Table
     starts: np.ndarray
-    origins: np.ndarray = np.empty(0, dtype=np.int32)
-    positions: np.ndarray = np.empty(0, dtype=np.int64)
+    origins: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    positions: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def key_count(self) -> int:
