@@ -8,8 +8,8 @@
     │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     ├── CommitConflictError        re-plan from the latest snapshot
-    │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, SchemaMoved, StalePlan,
-    │   └── RetriesExhausted
+    │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, IndexMoved, SchemaMoved,
+    │   └── StalePlan, RetriesExhausted
     ├── CommitOutcomeUnknownError  look for (commit user, commit identifier) before retrying
     ├── CorruptionError            stop, and have a person look
     └── UnavailableError           try later
@@ -106,6 +106,10 @@ class BucketCountChanged(CommitConflictError):
 
 class KeyRangesOverlap(CommitConflictError):
     """Two files of one level would hold the same keys."""
+
+
+class IndexMoved(CommitConflictError):
+    """An index file that the commit replaces is no longer the bucket's own."""
 
 
 class SchemaMoved(CommitConflictError):

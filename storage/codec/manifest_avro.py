@@ -8,12 +8,19 @@ and the record names are not. Source: Paimon specification, chapter Manifest;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from typing import Any
 
 import fastavro
 
-from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.codec.avro_records import (
+    NAMESPACE,
+    Record,
+    encode_records,
+    nullable,
+    read_records,
+    record_fields,
+)
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.manifest import (
     MANIFEST_VERSION,
     DataFileMeta,
@@ -24,29 +31,15 @@ from lakewright.storage.spec.manifest import (
     SimpleStats,
 )
 
-Record = dict[str, Any]
-
-_NAMESPACE = "org.apache.paimon.avro.generated"
-
-
-def _nullable(inner: object) -> list[object]:
-    return ["null", inner]
-
-
-def _fields(required: dict[str, object], optional: dict[str, object]) -> list[Record]:
-    return [{"name": name, "type": kind} for name, kind in required.items()] + [
-        {"name": name, "type": _nullable(kind), "default": None} for name, kind in optional.items()
-    ]
-
 
 def _stats_type(name: str) -> Record:
-    counts = {"type": "array", "items": _nullable("long")}
+    counts = {"type": "array", "items": nullable("long")}
     return {
         "type": "record",
         "name": f"record_{name}",
         "fields": [
-            *_fields({"_MIN_VALUES": "bytes", "_MAX_VALUES": "bytes"}, {}),
-            {"name": "_NULL_COUNTS", "type": _nullable(counts), "default": None},
+            *record_fields({"_MIN_VALUES": "bytes", "_MAX_VALUES": "bytes"}, {}),
+            {"name": "_NULL_COUNTS", "type": nullable(counts), "default": None},
         ],
     }
 
@@ -57,7 +50,7 @@ _FILE_TYPE = {
     "type": "record",
     "name": "record__FILE",
     "fields": [
-        *_fields(
+        *record_fields(
             {
                 "_FILE_NAME": "string",
                 "_FILE_SIZE": "long",
@@ -90,8 +83,8 @@ MANIFEST_SCHEMA = fastavro.parse_schema(
     {
         "type": "record",
         "name": "record",
-        "namespace": _NAMESPACE,
-        "fields": _fields(
+        "namespace": NAMESPACE,
+        "fields": record_fields(
             {
                 "_VERSION": "int",
                 "_KIND": "int",
@@ -109,8 +102,8 @@ MANIFEST_LIST_SCHEMA = fastavro.parse_schema(
     {
         "type": "record",
         "name": "record",
-        "namespace": _NAMESPACE,
-        "fields": _fields(
+        "namespace": NAMESPACE,
+        "fields": record_fields(
             {
                 "_VERSION": "int",
                 "_FILE_NAME": "string",
@@ -133,7 +126,7 @@ MANIFEST_LIST_SCHEMA = fastavro.parse_schema(
 
 def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str) -> bytes:
     """A manifest of these entries, in their order."""
-    return _encode(MANIFEST_SCHEMA, map(_entry_to_record, entries), compression)
+    return encode_records(MANIFEST_SCHEMA, map(_entry_to_record, entries), compression)
 
 
 def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
@@ -148,7 +141,7 @@ def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta], *, compression: str) -> bytes:
     """A manifest list, in order; a list of none is legal."""
-    return _encode(MANIFEST_LIST_SCHEMA, map(_meta_to_record, metas), compression)
+    return encode_records(MANIFEST_LIST_SCHEMA, map(_meta_to_record, metas), compression)
 
 
 def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, ...]:
@@ -161,35 +154,8 @@ def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, .
     return tuple(map(_meta_from_record, _decode(data, name)))
 
 
-def decode_index_manifest(data: bytes, *, name: str) -> tuple[str, ...]:
-    """File names of the index files that an index manifest lists.
-
-    Raises:
-        CorruptionError: it is no index manifest, or ends too early.
-    """
-    return tuple(str(record["_FILE_NAME"]) for record in _read_records(data, name))
-
-
-def _encode(schema: Any, records: Iterable[Record], compression: str) -> bytes:
-    buffer = BytesIO()
-    fastavro.writer(buffer, schema, records, codec=compression)
-    return buffer.getvalue()
-
-
-def _read_records(data: bytes, name: str) -> Iterator[Record]:
-    try:
-        for record in fastavro.reader(BytesIO(data)):
-            assert isinstance(record, dict)
-            yield record
-    except (UnsupportedError, CorruptionError):
-        raise
-    except Exception as error:
-        # Avro has no error type of its own: a damaged file fails wherever it is damaged.
-        raise CorruptionError(f"{name} cannot be read as Avro: {error!r}") from error
-
-
 def _decode(data: bytes, name: str) -> Iterator[Record]:
-    for record in _read_records(data, name):
+    for record in read_records(data, name):
         version = record.get("_VERSION")
         if version != MANIFEST_VERSION:
             raise UnsupportedError(

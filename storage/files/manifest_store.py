@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.codec.column_stats import partition_stats
+from lakewright.storage.codec.index_manifest import decode_index_manifest, encode_index_manifest
 from lakewright.storage.codec.manifest_avro import (
-    decode_index_manifest,
     decode_manifest,
     decode_manifest_list,
     encode_manifest,
@@ -17,6 +17,7 @@ from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import CorruptionError, FileMissing
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
 
 KeepManifest = Callable[[ManifestFileMeta], bool]
@@ -37,8 +38,8 @@ class ManifestStore:
     def read_manifest(self, name: str) -> Iterator[ManifestEntry]:
         return decode_manifest(self._read(name), name=self.paths.manifest(name))
 
-    def read_index_manifest(self, name: str) -> tuple[str, ...]:
-        """Names of the index files an index manifest lists."""
+    def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
+        """Every index file of a snapshot."""
         return decode_index_manifest(self._read(name), name=self.paths.manifest(name))
 
     def entries(
@@ -90,6 +91,13 @@ class ManifestStore:
         data = encode_manifest_list(metas, compression=compression)
         self.fs.write_bytes(self.paths.manifest(name), data)
         return name, len(data)
+
+    def write_index_manifest(self, entries: Iterable[IndexEntry], *, compression: str) -> str:
+        """Write an index manifest; its name."""
+        name = f"index-manifest-{self.env.new_id()}-0"
+        data = encode_index_manifest(entries, compression=compression)
+        self.fs.write_bytes(self.paths.manifest(name), data)
+        return name
 
     def _read(self, name: str) -> bytes:
         path = self.paths.manifest(name)

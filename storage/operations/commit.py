@@ -1,9 +1,10 @@
 """The one door through which a table gets a new snapshot.
 
 1. Look whether an earlier try has committed the same (user, identifier) already.
-2. Read the latest snapshot and work out the entries that change it.
-3. Check them against what is live: everything removed must be there.
-4. Write the base list (merged manifests), the delta manifest and its list.
+2. Read the latest snapshot and work out what changes it.
+3. Check that against what is live: everything removed must be there.
+4. Write the base list (merged manifests), the delta manifest and its list, those of
+   the changelog and the index manifest where they are new.
 5. Create snapshot-N only if it is absent. Lost: clean up, wait a little, from 1.
    Unknown: look whether it is ours, and never delete what it may name.
 6. Update the hints.
@@ -14,7 +15,7 @@ Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from lakewright.storage.errors import (
     BucketCountChanged,
     CommitOutcomeUnknownError,
     FilesGone,
+    IndexMoved,
     KeyRangesOverlap,
     RetriesExhausted,
     SchemaMoved,
@@ -34,6 +36,7 @@ from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.merge_manifests import merge_manifests
 from lakewright.storage.operations.scan import (
     grouped_by_bucket,
+    index_entries,
     key_decoder,
     live_entries,
     snapshot_manifests,
@@ -45,8 +48,10 @@ from lakewright.storage.spec.commit import (
     StagedWrite,
     WriteMode,
 )
+from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
+    EntryIdentity,
     FileKind,
     ManifestEntry,
     fold_entries,
@@ -82,8 +87,25 @@ class Committable:
         return self.identifier != BATCH_COMMIT_IDENTIFIER
 
 
-# From the latest snapshot to the entries of the delta; None when there is nothing to change.
-BuildEntries = Callable[[Snapshot | None], list[ManifestEntry] | None]
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a commit does to the state it finds."""
+
+    entries: Sequence[ManifestEntry] = ()
+    changelog: Sequence[ManifestEntry] = ()
+    new_indexes: Sequence[IndexEntry] = ()
+    removed_indexes: Sequence[IndexEntry] = ()
+    statistics: str | None = None
+    watermark: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
+        return not any(parts) and self.statistics is None
+
+
+# From the latest snapshot to what changes it; None when there is nothing to change.
+BuildChange = Callable[[Snapshot | None], Change | None]
 
 
 def find_committed(
@@ -113,15 +135,28 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     """
     _check_schema(files, staged)
     added = [entry for message in staged.messages for entry in _added(message)]
+    changelog = [
+        entry for message in staged.messages for entry in _entries(message, message.changelog_files)
+    ]
+    new_indexes = [entry for message in staged.messages for entry in _new_indexes(message)]
+    replaced = [entry for message in staged.messages for entry in _removed_indexes(message)]
     scope = staged.overwrite
 
-    def build(latest: Snapshot | None) -> list[ManifestEntry] | None:
-        if scope is None:
-            return added or None
-        if scope.dynamic and not added:
-            return None
-        removed = _entries_in_scope(files, latest, scope, added)
-        return [*removed, *added] or None
+    def build(latest: Snapshot | None) -> Change | None:
+        removed: list[ManifestEntry] = []
+        removed_indexes = replaced
+        if scope is not None:
+            if scope.dynamic and not added:
+                return None
+            removed = _entries_in_scope(files, latest, scope, added)
+            removed_indexes = _indexes_in_scope(files, latest, scope, added)
+        return Change(
+            entries=[*removed, *added],
+            changelog=changelog,
+            new_indexes=new_indexes,
+            removed_indexes=removed_indexes,
+            watermark=staged.watermark,
+        )
 
     return _commit(
         files,
@@ -137,27 +172,44 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
 
 
 def commit_compaction(
-    files: TableFiles, messages: Sequence[CommitMessage], *, user: str, base_snapshot_id: int
+    files: TableFiles,
+    messages: Sequence[CommitMessage],
+    *,
+    user: str,
+    base_snapshot_id: int,
+    whole_partitions: bool = False,
 ) -> tuple[CommitResult, tuple[CommitMessage, ...]]:
     """Publish rewritten files; what was rewritten in vain comes back.
 
     A bucket whose files somebody else replaced meanwhile is left out and the
-    rest is published, so that maintenance never fails for one bucket.
+    rest is published, so that maintenance never fails for one bucket. With
+    `whole_partitions` the other buckets of its partition are left out too: for
+    rewrites that move rows between buckets.
     """
     lost: list[CommitMessage] = []
 
-    def build(latest: Snapshot | None) -> list[ManifestEntry] | None:
+    def build(latest: Snapshot | None) -> Change | None:
         partitions = {message.partition for message in messages}
         live = {entry.identity for entry in live_entries(files, latest, partitions=partitions)}
-        entries: list[ManifestEntry] = []
-        lost.clear()
-        for message in messages:
-            before = [entry.removed() for entry in _entries(message, message.compact_before)]
-            if all(entry.identity in live for entry in before):
-                entries += [*before, *_entries(message, message.compact_after)]
-            else:
-                lost.append(message)
-        return entries or None
+        indexes = set(index_entries(files, latest))
+        beaten = {
+            (message.partition, message.bucket)
+            for message in messages
+            if not _still_applies(message, live, indexes)
+        }
+        if whole_partitions:
+            torn = {partition for partition, _ in beaten}
+            beaten = {place for place in map(_place, messages) if place[0] in torn}
+        lost[:] = [message for message in messages if _place(message) in beaten]
+        kept = [message for message in messages if _place(message) not in beaten]
+        return Change(
+            entries=[entry for message in kept for entry in _compacted(message)],
+            changelog=[
+                entry for message in kept for entry in _entries(message, message.compact_changelog)
+            ],
+            new_indexes=[entry for message in kept for entry in _new_indexes(message)],
+            removed_indexes=[entry for message in kept for entry in _removed_indexes(message)],
+        )
 
     result = _commit(
         files,
@@ -170,6 +222,79 @@ def commit_compaction(
         ),
     )
     return result, tuple(lost)
+
+
+def commit_statistics(
+    files: TableFiles, statistics: str, *, user: str, base_snapshot_id: int
+) -> CommitResult:
+    """Publish a statistics file that is written already, on top of whatever is latest.
+
+    Raises:
+        SchemaMoved: the schema changed since, so that the statistics speak of other columns.
+    """
+
+    def build(latest: Snapshot | None) -> Change | None:
+        if files.schemas.ids()[-1] != files.schema.id:
+            raise SchemaMoved(
+                f"the schema of {files.name} changed while it was analyzed; analyze it again",
+                table=files.name,
+            )
+        return None if latest is None else Change(statistics=statistics)
+
+    return _commit(
+        files,
+        build,
+        Committable(
+            user=user,
+            identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.ANALYZE,
+            checked_from=base_snapshot_id,
+        ),
+    )
+
+
+def _place(message: CommitMessage) -> tuple[bytes, int]:
+    return message.partition, message.bucket
+
+
+def _still_applies(
+    message: CommitMessage, live: Collection[EntryIdentity], indexes: Collection[IndexEntry]
+) -> bool:
+    """Whether everything that a rewrite replaces is still there, and nothing else of its index."""
+    before = _entries(message, message.compact_before)
+    removed = {entry.removed() for entry in _removed_indexes(message)}
+    return all(entry.identity in live for entry in before) and _replaces_own_indexes(
+        _new_indexes(message), removed, indexes
+    )
+
+
+def _replaces_own_indexes(
+    new: Collection[IndexEntry], removed: Collection[IndexEntry], present: Collection[IndexEntry]
+) -> bool:
+    """Whether index files to remove are present, and new ones do not join others of their place."""
+    if not set(removed) <= set(present):
+        return False
+    left = {entry.place for entry in present if entry not in removed}
+    return not any(entry.place in left for entry in new)
+
+
+def _compacted(message: CommitMessage) -> list[ManifestEntry]:
+    removed = [entry.removed() for entry in _entries(message, message.compact_before)]
+    return [*removed, *_entries(message, message.compact_after)]
+
+
+def _new_indexes(message: CommitMessage) -> list[IndexEntry]:
+    return _index_entries(message, message.new_indexes)
+
+
+def _removed_indexes(message: CommitMessage) -> list[IndexEntry]:
+    return _index_entries(message, message.removed_indexes)
+
+
+def _index_entries(message: CommitMessage, metas: Iterable[IndexFileMeta]) -> list[IndexEntry]:
+    return [
+        IndexEntry(partition=message.partition, bucket=message.bucket, file=file) for file in metas
+    ]
 
 
 def _entries(message: CommitMessage, metas: Iterable[DataFileMeta]) -> list[ManifestEntry]:
@@ -196,15 +321,40 @@ def _entries_in_scope(
     added: Sequence[ManifestEntry],
 ) -> list[ManifestEntry]:
     """Removals of every live file that an overwrite replaces."""
-    partitions = {entry.partition for entry in added} if scope.dynamic else None
-    fixed = dict(scope.spec)
+    partitions = _partitions_in_scope(scope, added)
+    return [
+        entry.removed()
+        for entry in live_entries(files, latest, partitions=partitions)
+        if _in_scope(files, scope, entry.partition)
+    ]
+
+
+def _indexes_in_scope(
+    files: TableFiles,
+    latest: Snapshot | None,
+    scope: OverwriteScope,
+    added: Sequence[ManifestEntry],
+) -> list[IndexEntry]:
+    """Index files of every bucket that an overwrite replaces."""
+    partitions = _partitions_in_scope(scope, added)
+    return [
+        entry
+        for entry in index_entries(files, latest)
+        if (partitions is None or entry.partition in partitions)
+        and _in_scope(files, scope, entry.partition)
+    ]
+
+
+def _partitions_in_scope(
+    scope: OverwriteScope, added: Sequence[ManifestEntry]
+) -> set[bytes] | None:
+    return {entry.partition for entry in added} if scope.dynamic else None
+
+
+def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> bool:
     keys = files.schema.partition_keys
-    removed = []
-    for entry in live_entries(files, latest, partitions=partitions):
-        values = dict(zip(keys, files.partition_values(entry.partition), strict=True))
-        if all(values[name] == value for name, value in fixed.items()):
-            removed.append(entry.removed())
-    return removed
+    values = dict(zip(keys, files.partition_values(partition), strict=True))
+    return all(values[name] == value for name, value in scope.spec)
 
 
 def _check_schema(files: TableFiles, staged: StagedWrite) -> None:
@@ -225,18 +375,18 @@ def _check_schema(files: TableFiles, staged: StagedWrite) -> None:
 # --- the loop ---------------------------------------------------------------------------------
 
 
-def _commit(files: TableFiles, build: BuildEntries, committable: Committable) -> CommitResult:
+def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     checked_from = committable.checked_from
     for attempt in range(files.options.commit_max_retries + 1):
         earlier = _committed_before(files, committable, checked_from)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         latest = files.snapshots.latest()
-        entries = build(latest)
-        if entries is None:
+        change = build(latest)
+        if change is None or change.is_empty:
             return CommitResult(snapshot=None, attempts=attempt)
-        _check_conflicts(files, latest, entries, committable)
-        snapshot = _try_commit(files, latest, entries, committable)
+        _check_conflicts(files, latest, change, committable)
+        snapshot = _try_commit(files, latest, change, committable)
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         checked_from = None if latest is None else latest.id
@@ -285,13 +435,13 @@ def _adds(files: TableFiles, snapshot: Snapshot, names: frozenset[str]) -> bool:
 def _try_commit(
     files: TableFiles,
     latest: Snapshot | None,
-    entries: list[ManifestEntry],
+    change: Change,
     committable: Committable,
 ) -> Snapshot | None:
     """One attempt; None if another commit took the id, and then nothing of this one is left."""
     written: list[str] = []
     try:
-        snapshot = _write_manifests(files, latest, entries, committable, written)
+        snapshot = _write_manifests(files, latest, change, committable, written)
     except BaseException:
         _clean_up(files, written)
         raise
@@ -316,28 +466,24 @@ def _try_commit(
 def _write_manifests(
     files: TableFiles,
     latest: Snapshot | None,
-    entries: list[ManifestEntry],
+    change: Change,
     committable: Committable,
     written: list[str],
 ) -> Snapshot:
     """Write all that the new snapshot names, recording each name in `written`."""
-    options, store = files.options, files.manifests
+    compression = files.options.manifest_compression
     merged = merge_manifests(files, snapshot_manifests(files, latest) if latest else ())
     written += [meta.file_name for meta in merged.written]
-    base, base_size = store.write_list(merged.metas, compression=options.manifest_compression)
+    base, base_size = files.manifests.write_list(merged.metas, compression=compression)
     written.append(base)
-    delta_manifest = store.write_manifest(
-        entries,
-        schema_id=files.schema.id,
-        partition_fields=files.schema.partition_fields,
-        compression=options.manifest_compression,
-    )
-    written.append(delta_manifest.file_name)
-    delta, delta_size = store.write_list([delta_manifest], compression=options.manifest_compression)
-    written.append(delta)
+    delta, delta_size = _write_entries(files, change.entries, written)
+    changelog, changelog_size = None, None
+    if change.changelog:
+        changelog, changelog_size = _write_entries(files, change.changelog, written)
+    index_manifest = _write_index_manifest(files, latest, change, written)
     delta_rows = sum(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
-        for entry in entries
+        for entry in change.entries
     )
     schema_id = files.schemas.ids()[-1]
     return Snapshot(
@@ -347,18 +493,67 @@ def _write_manifests(
         base_manifest_list_size=base_size,
         delta_manifest_list=delta,
         delta_manifest_list_size=delta_size,
-        index_manifest=None if latest is None else latest.index_manifest,
+        changelog_manifest_list=changelog,
+        changelog_manifest_list_size=changelog_size,
+        changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
+        index_manifest=index_manifest,
         commit_user=committable.user,
         commit_identifier=committable.identifier,
         commit_kind=committable.kind,
         time_millis=files.env.now_ms(),
         total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
         delta_record_count=delta_rows,
-        watermark=None if latest is None else latest.watermark,
-        statistics=(
-            latest.statistics if latest is not None and latest.schema_id == schema_id else None
-        ),
+        watermark=_later(change.watermark, None if latest is None else latest.watermark),
+        statistics=change.statistics or _inherited_statistics(latest, schema_id),
     )
+
+
+def _write_entries(
+    files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
+) -> tuple[str, int]:
+    """A manifest list over one manifest of the entries, or over none; its name and size."""
+    compression = files.options.manifest_compression
+    metas = []
+    if entries:
+        metas.append(
+            files.manifests.write_manifest(
+                entries,
+                schema_id=files.schema.id,
+                partition_fields=files.schema.partition_fields,
+                compression=compression,
+            )
+        )
+        written.append(metas[0].file_name)
+    name, size = files.manifests.write_list(metas, compression=compression)
+    written.append(name)
+    return name, size
+
+
+def _write_index_manifest(
+    files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
+) -> str | None:
+    """The index manifest after the change: the latest one's name if nothing in it changes."""
+    if not change.new_indexes and not change.removed_indexes:
+        return None if latest is None else latest.index_manifest
+    removed = set(change.removed_indexes)
+    kept = [entry for entry in index_entries(files, latest) if entry not in removed]
+    entries = [*kept, *change.new_indexes]
+    if not entries:
+        return None
+    name = files.manifests.write_index_manifest(
+        entries, compression=files.options.manifest_compression
+    )
+    written.append(name)
+    return name
+
+
+def _later(watermark: int | None, present: int | None) -> int | None:
+    known = [each for each in (watermark, present) if each is not None]
+    return max(known, default=None)
+
+
+def _inherited_statistics(latest: Snapshot | None, schema_id: int) -> str | None:
+    return latest.statistics if latest is not None and latest.schema_id == schema_id else None
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:
@@ -390,18 +585,21 @@ def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:
 def _check_conflicts(
     files: TableFiles,
     latest: Snapshot | None,
-    entries: Sequence[ManifestEntry],
+    change: Change,
     committable: Committable,
 ) -> None:
-    """Whether the entries still apply to the latest snapshot.
+    """Whether the change still applies to the latest snapshot.
 
     Raises:
         FilesGone: a file to remove is not live any more.
+        IndexMoved: an index file to replace was replaced by somebody else.
         BucketCountChanged: a partition would hold files of two bucket counts.
         KeyRangesOverlap: two files of one deeper level would hold the same keys.
     """
+    _check_indexes(files, latest, change)
+    entries = change.entries
     fixed_buckets = files.options.bucket_mode is BucketMode.FIXED
-    if committable.kind is CommitKind.APPEND and not fixed_buckets:
+    if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
         return
     partitions = {entry.partition for entry in entries}
     live = live_entries(files, latest, partitions=partitions)
@@ -418,6 +616,20 @@ def _check_conflicts(
     _check_bucket_counts(files, merged.values())
     if files.schema.has_primary_key:
         _check_key_ranges(files, merged.values())
+
+
+def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -> None:
+    if not change.new_indexes and not change.removed_indexes:
+        return
+    present = index_entries(files, latest)
+    if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
+        first = [*change.new_indexes, *change.removed_indexes][0]
+        raise IndexMoved(
+            f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
+            f"partition {files.partition_spec(first.partition)} of {files.name} meanwhile; such a "
+            "table takes one writer at a time: stage the rows again",
+            table=files.name,
+        )
 
 
 def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:

@@ -277,7 +277,7 @@ def _metadata_paths(
         found.add(index_manifest)
         if left is None or index_manifest in left:
             index_files = files.manifests.read_index_manifest(snapshot.index_manifest)
-            found |= {paths.index(name) for name in index_files}
+            found |= {paths.index(entry.file.file_name) for entry in index_files}
     if snapshot.statistics is not None:
         found.add(paths.statistics(snapshot.statistics))
     return found

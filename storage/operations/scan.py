@@ -23,6 +23,7 @@ from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
+from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
@@ -111,6 +112,13 @@ def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestF
     return manifests.read_list(snapshot.base_manifest_list) + manifests.read_list(
         snapshot.delta_manifest_list
     )
+
+
+def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
+    """Every index file of a snapshot's state."""
+    if snapshot is None or snapshot.index_manifest is None:
+        return ()
+    return files.manifests.read_index_manifest(snapshot.index_manifest)
 
 
 def live_entries(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.scan import live_entries
+from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
 
@@ -33,37 +33,46 @@ def delete_unpublished(
         [
             files.data_file_path(message.partition, message.bucket, file)
             for message in messages
-            for file in (*message.new_files, *message.compact_after)
+            for file in message.written_files
             if file.file_name not in published
+        ]
+        + [
+            files.paths.index(index.file_name)
+            for message in messages
+            for index in message.new_indexes
+            if index.file_name not in published
         ],
     )
 
 
 def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
-    """Delete every unpublished data file of a write that failed somewhere; how many there were.
+    """Delete every unpublished file of a write that failed somewhere; how many there were.
 
     Tasks that died without a word are found too, since files carry the id of
     their write in their names. The whole table is listed: this is for failures.
     """
     published = _published_since(files, since_snapshot_id)
-    prefix = f"{files.options.data_file_prefix}{write_id}"
-    found = (each for each in files.fs.list_tree(files.paths.root) if each.name.startswith(prefix))
+    found = (each for each in files.fs.list_tree(files.paths.root) if f"-{write_id}" in each.name)
     return delete_files(files.fs, [each.path for each in found if each.name not in published])
 
 
 def _published_since(files: TableFiles, snapshot_id: int | None) -> set[str]:
-    """Names of data files that a commit after a snapshot may have published."""
+    """Names of files that a commit after a snapshot may have published."""
     first = (snapshot_id or 0) + 1
     later = [files.snapshots.read(each) for each in files.snapshots.ids() if each >= first]
     names: set[str] = set()
     for snapshot in later:
         # Entries that remove a file name what was published before.
-        entries = files.manifests.entries(files.manifests.read_list(snapshot.delta_manifest_list))
-        names |= {entry.file.file_name for entry in entries}
+        lists = [snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
+        for name in filter(None, lists):
+            entries = files.manifests.entries(files.manifests.read_list(name))
+            names |= {entry.file.file_name for entry in entries}
+        names |= {entry.file.file_name for entry in index_entries(files, snapshot)}
     if later and later[0].id > first:
         # What expired deltas added is live, or removed above, or kept by a tag.
         roots = [later[-1], *files.references.tags().values()]
         for root in roots:
             live = live_entries(files.at_schema(root.schema_id), root)
             names |= {entry.file.file_name for entry in live}
+            names |= {entry.file.file_name for entry in index_entries(files, root)}
     return names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.values import Value
@@ -19,7 +20,13 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """Changes of one bucket: files written, and files a compaction replaced by others."""
+    """Changes of one bucket: files written, and files a compaction replaced by others.
+
+    A file in both `compact_before` and `compact_after` only changed its level.
+    Changelog files are named by the snapshot that publishes them, and belong to
+    no state. An index file that is removed must still be the bucket's own when
+    the message is committed.
+    """
 
     partition: bytes
     bucket: int
@@ -27,6 +34,18 @@ class CommitMessage:
     new_files: tuple[DataFileMeta, ...] = ()
     compact_before: tuple[DataFileMeta, ...] = ()
     compact_after: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    compact_changelog: tuple[DataFileMeta, ...] = ()
+    new_indexes: tuple[IndexFileMeta, ...] = ()
+    removed_indexes: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def written_files(self) -> tuple[DataFileMeta, ...]:
+        """Data and changelog files that did not exist before the message."""
+        before = {file.file_name for file in self.compact_before}
+        moved_or_new = (*self.new_files, *self.compact_after)
+        new = (file for file in moved_or_new if file.file_name not in before)
+        return (*new, *self.changelog_files, *self.compact_changelog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +76,7 @@ class StagedWrite:
 
     `base_snapshot_id` is the latest snapshot when the writing began, None for
     an empty table: an earlier commit of the same value is looked for after it.
+    `watermark` is an event time in epoch milliseconds; a table's never falls.
     """
 
     table: str
@@ -69,6 +89,7 @@ class StagedWrite:
     commit_user: str
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     overwrite: OverwriteScope | None = None
+    watermark: int | None = None
 
     @property
     def row_count(self) -> int:

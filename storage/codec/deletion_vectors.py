@@ -1,0 +1,81 @@
+"""Deletion vectors: the rows of a data file that are gone, as positions ↔ bytes of an index file.
+
+An index file is a version byte, then for every data file the vector's length, the vector
+and its checksum, all big-endian. A vector is a magic number and a Roaring bitmap in its
+portable form. Source: Paimon specification, chapter Table Index; `BitmapDeletionVector`,
+`Bitmap64DeletionVector`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+from pyroaring import BitMap, BitMap64
+
+from lakewright.storage.errors import CorruptionError
+from lakewright.storage.spec.index import DeletionVectorRange
+
+_VERSION = b"\x01"
+_MAGIC = 1581511376
+_MAGIC_64 = 1681511377
+# Length field before a vector and checksum behind it, in bytes.
+_FRAME_BYTES = 8
+
+
+def encode_deletion_vectors(
+    positions: Mapping[str, np.ndarray],
+) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
+    """An index file of the positions that are gone by data file, and where each lies in it."""
+    parts = [_VERSION]
+    ranges = []
+    offset = len(_VERSION)
+    for data_file, gone in positions.items():
+        bitmap = BitMap(np.ascontiguousarray(gone, dtype=np.uint32))
+        vector = struct.pack(">i", _MAGIC) + bitmap.serialize()
+        parts += [struct.pack(">i", len(vector)), vector, struct.pack(">I", zlib.crc32(vector))]
+        ranges.append(
+            DeletionVectorRange(
+                data_file=data_file, offset=offset, length=len(vector), cardinality=len(bitmap)
+            )
+        )
+        offset += len(vector) + _FRAME_BYTES
+    return b"".join(parts), tuple(ranges)
+
+
+def decode_deletion_vector(data: bytes, where: DeletionVectorRange, *, name: str) -> np.ndarray:
+    """Positions of the rows that are gone, ascending, as int64.
+
+    `data` is the whole index file, `name` what an error calls it.
+
+    Raises:
+        CorruptionError: there is no such vector at that place, or its checksum is wrong.
+    """
+    try:
+        (length,) = struct.unpack_from(">i", data, where.offset)
+        start = where.offset + 4
+        vector = data[start : start + length]
+        (checksum,) = struct.unpack_from(">I", data, start + length)
+        (magic,) = struct.unpack_from(">i", vector)
+        (magic_64,) = struct.unpack_from("<i", vector)
+        # The range of a 64-bit vector counts its frame, that of a 32-bit one does not.
+        expected = where.length if magic == _MAGIC else where.length - _FRAME_BYTES
+        if length != expected:
+            raise ValueError(f"its length is {length}, the manifest says {expected}")
+        if zlib.crc32(vector) != checksum:
+            raise ValueError("its checksum is wrong")
+        if magic == _MAGIC:
+            bitmap: BitMap | BitMap64 = BitMap.deserialize(vector[4:])
+        elif magic_64 == _MAGIC_64:
+            bitmap = BitMap64.deserialize(vector[4:])
+        else:
+            raise ValueError(f"{vector[:4].hex()} begins no known kind of bitmap")
+    except (struct.error, ValueError) as error:
+        raise CorruptionError(
+            f"the deletion vector of {where.data_file} in {name} at byte {where.offset} cannot "
+            f"be read: {error}",
+            path=name,
+        ) from error
+    return np.fromiter(bitmap, dtype=np.int64, count=len(bitmap))

@@ -1,0 +1,137 @@
+"""Index manifests: Avro container files ↔ nouns; each lists every index file of a snapshot.
+
+Source: Paimon specification, chapter Manifest; `IndexManifestEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import fastavro
+
+from lakewright.storage.codec.avro_records import (
+    NAMESPACE,
+    Record,
+    encode_records,
+    nullable,
+    read_records,
+    record_fields,
+)
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.index import (
+    INDEX_MANIFEST_VERSION,
+    DeletionVectorRange,
+    IndexEntry,
+    IndexFileMeta,
+)
+from lakewright.storage.spec.manifest import FileKind
+
+_RANGE = {
+    "type": "record",
+    "name": "record__DELETIONS_VECTORS_RANGES",
+    "fields": record_fields({"f0": "string", "f1": "int", "f2": "int"}, {"_CARDINALITY": "long"}),
+}
+
+_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "record",
+        "namespace": NAMESPACE,
+        "fields": record_fields(
+            {
+                "_VERSION": "int",
+                "_KIND": "int",
+                "_PARTITION": "bytes",
+                "_BUCKET": "int",
+                "_INDEX_TYPE": "string",
+                "_FILE_NAME": "string",
+                "_FILE_SIZE": "long",
+                "_ROW_COUNT": "long",
+            },
+            {
+                "_DELETIONS_VECTORS_RANGES": {"type": "array", "items": nullable(_RANGE)},
+                "_EXTERNAL_PATH": "string",
+            },
+        ),
+    }
+)
+
+
+def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str) -> bytes:
+    """An index manifest, entries in order."""
+    return encode_records(_SCHEMA, map(_to_record, entries), compression)
+
+
+def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
+    """Entries of an index manifest, in order.
+
+    Raises:
+        CorruptionError: it is no index manifest, or ends too early.
+        UnsupportedError: it is of another version, or lists an index of a kind not implemented.
+    """
+    return tuple(_from_record(record, name) for record in read_records(data, name))
+
+
+def _to_record(entry: IndexEntry) -> Record:
+    file = entry.file
+    vectors = file.deletion_vectors
+    return {
+        "_VERSION": INDEX_MANIFEST_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": file.index_type,
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_DELETIONS_VECTORS_RANGES": None if vectors is None else [_range(v) for v in vectors],
+        "_EXTERNAL_PATH": file.external_path,
+    }
+
+
+def _range(vector: DeletionVectorRange) -> Record:
+    return {
+        "f0": vector.data_file,
+        "f1": vector.offset,
+        "f2": vector.length,
+        "_CARDINALITY": vector.cardinality,
+    }
+
+
+def _from_record(record: Record, name: str) -> IndexEntry:
+    version = record.get("_VERSION")
+    if version != INDEX_MANIFEST_VERSION:
+        raise UnsupportedError(
+            f"{name} is of version {version}, known is {INDEX_MANIFEST_VERSION}; upgrade lakewright"
+        )
+    if record.get("_GLOBAL_INDEX") is not None:
+        raise UnsupportedError(
+            f"{name} lists the global index {record['_FILE_NAME']}, which is not implemented"
+        )
+    ranges: list[Any] | None = record.get("_DELETIONS_VECTORS_RANGES")
+    return IndexEntry(
+        kind=FileKind(record["_KIND"]),
+        partition=record["_PARTITION"],
+        bucket=record["_BUCKET"],
+        file=IndexFileMeta(
+            index_type=record["_INDEX_TYPE"],
+            file_name=record["_FILE_NAME"],
+            file_size=record["_FILE_SIZE"],
+            row_count=record["_ROW_COUNT"],
+            deletion_vectors=(
+                None
+                if ranges is None
+                else tuple(
+                    DeletionVectorRange(
+                        data_file=each["f0"],
+                        offset=each["f1"],
+                        length=each["f2"],
+                        cardinality=each.get("_CARDINALITY"),
+                    )
+                    for each in ranges
+                )
+            ),
+            external_path=record.get("_EXTERNAL_PATH"),
+        ),
+    )
