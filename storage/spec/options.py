@@ -52,10 +52,17 @@ _TIME_UNITS_MS = {
 
 
 class BucketMode(Enum):
-    """How rows find their bucket."""
+    """How rows find their bucket.
+
+    UNAWARE: append tables, whose rows need none. FIXED: by the hash of the bucket key.
+    DYNAMIC: where an index of key hashes says, a new bucket when those there are full.
+    POSTPONE: into one folder that no batch reader sees, until a compaction gives them one.
+    """
 
     UNAWARE = "unaware"
     FIXED = "fixed"
+    DYNAMIC = "dynamic"
+    POSTPONE = "postpone"
 
 
 class Use(Enum):
@@ -70,6 +77,7 @@ class TableOptions:
     """Options as values; `read_options` makes them from a schema."""
 
     bucket: int
+    bucket_mode: BucketMode
     bucket_keys: tuple[str, ...]
     target_file_size: int
     compaction_min_file_num: int
@@ -93,10 +101,6 @@ class TableOptions:
     file_compression_level: int
     dynamic_partition_overwrite: bool
     commit_max_retries: int
-
-    @property
-    def bucket_mode(self) -> BucketMode:
-        return BucketMode.FIXED if self.bucket > 0 else BucketMode.UNAWARE
 
     @property
     def max_level(self) -> int:
@@ -272,6 +276,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     compression = reader.choice("file.compression", "zstd", _COMPRESSIONS)
     return TableOptions(
         bucket=bucket,
+        bucket_mode=_bucket_mode(schema, bucket),
         bucket_keys=bucket_keys,
         target_file_size=reader.size("target-file-size", default_target),
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
@@ -298,6 +303,14 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
     )
+
+
+def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
+    if bucket > 0:
+        return BucketMode.FIXED
+    if not schema.has_primary_key:
+        return BucketMode.UNAWARE
+    return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
 
 
 def parse_size(text: str) -> int:
