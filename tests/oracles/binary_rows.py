@@ -36,11 +36,17 @@ COMPACT_TIMESTAMP = 3
 
 def decode_rows(data: bytes, row_type: ValueType) -> Iterator[dict[str, Any]]:
     """Rows that each follow their length as a big-endian integer."""
+    for _, row in decode_changes(data, row_type):
+        yield row
+
+
+def decode_changes(data: bytes, row_type: ValueType) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The same with the row kind (0 to 3) that each row carries in its first byte."""
     position = 0
     while position < len(data):
         (size,) = struct.unpack_from(">i", data, position)
         position += 4
-        yield decode_row(data, position, row_type)
+        yield data[position], decode_row(data, position, row_type)
         position += size
 
 

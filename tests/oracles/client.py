@@ -56,6 +56,15 @@ class BinaryRow:
     hash: int
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of a changelog, and the snapshot that carries it."""
+
+    snapshot: int
+    kind: RowKind
+    row: Row
+
+
 class Oracle:
     """A client that can read tables."""
 
@@ -298,16 +307,38 @@ class JavaOracle(WritingOracle):
         *,
         partition: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        full: bool = True,
+        bucket: int | None = None,
     ) -> int | None:
-        """Compact every bucket fully, of one partition if given; the id of the latest snapshot."""
+        """Compact every bucket, of one partition or number if given; the latest snapshot's id.
+
+        Without `full` its own policy picks what is worth merging.
+        """
         latest = self._call(
             "compact",
             warehouse,
             table,
             partition=None if partition is None else dict(partition),
             options=dict(options or {}),
+            full=full,
+            bucket=bucket,
         )
         return None if latest is None else int(latest)
+
+    def changes(
+        self,
+        warehouse: str | Path,
+        table: str,
+        first: int,
+        last: int,
+        *,
+        options: Mapping[str, str] | None = None,
+    ) -> list[Change]:
+        """What a streaming reader gets of the snapshots `first` to `last`, in that order."""
+        found = self._call(
+            "changes", warehouse, table, first=first, last=last, options=dict(options or {})
+        )
+        return [Change(*change) for change in found]
 
     def expire_snapshots(
         self,

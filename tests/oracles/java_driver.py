@@ -22,7 +22,14 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from . import canonical, wire
-from .binary_rows import BYTES, COMPACT_DECIMAL, COMPACT_TIMESTAMP, TEXT, decode_rows
+from .binary_rows import (
+    BYTES,
+    COMPACT_DECIMAL,
+    COMPACT_TIMESTAMP,
+    TEXT,
+    decode_changes,
+    decode_rows,
+)
 from .canonical import ValueType, parse_type
 
 HADOOP_JARS = (
@@ -115,6 +122,7 @@ class JavaPaimon:
             "create": self.create,
             "alter": self.alter,
             "read": self.read,
+            "changes": self.changes,
             "write": self.write,
             "compact": self.compact,
             "snapshots": self.snapshots,
@@ -175,22 +183,39 @@ class JavaPaimon:
         table_read = builder.newRead().withIOManager(self._io_manager)
         if where:
             self._invoke(self._paimon.table.source.TableRead, "executeFilter", table_read)
-        rows = self._paimon.io.DataOutputSerializer(1 << 16)
-        sink = self._row_sink(row_type, rows)
-        for split in builder.newScan().plan().splits():
-            self._invoke(
-                self._paimon.reader.RecordReader,
-                "forEachRemaining",
-                table_read.createReader(split),
-                (self._java.util.function.Consumer, sink),
-            )
-        fields = [
-            json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
-            for field in row_type.getFields()
-        ]
-        return list(
-            decode_rows(rows.getCopyOfBuffer(), parse_type({"type": "ROW", "fields": fields}))
-        )
+        data = self._rows_of(table_read, builder.newScan().plan(), row_type)
+        return list(decode_rows(data, self._value_type(row_type)))
+
+    def changes(
+        self,
+        warehouse: str,
+        table: str,
+        first: int,
+        last: int,
+        options: Mapping[str, str] | None = None,
+    ) -> list[list[Any]]:
+        """What a streaming reader gets of snapshots `first` to `last`: [snapshot, kind, row]."""
+        source = self._table(warehouse, table, options)
+        row_type = self._row_type(source)
+        value_type = self._value_type(row_type)
+        builder = self._paimon.table.source.ReadBuilderImpl(source)
+        table_read = builder.newRead().withIOManager(self._io_manager)
+        scan = builder.newStreamScan()
+        scan.restore(first)
+        kinds = list(ROW_KINDS)
+        found: list[list[Any]] = []
+        while True:
+            plan = scan.plan()
+            following = scan.checkpoint()
+            read_up_to = last if following is None else int(following) - 1
+            if read_up_to > last:
+                return found
+            data = self._rows_of(table_read, plan, row_type)
+            found += [
+                [read_up_to, kinds[kind], row] for kind, row in decode_changes(data, value_type)
+            ]
+            if read_up_to >= last:
+                return found
 
     def write(
         self,
@@ -217,7 +242,8 @@ class JavaPaimon:
             if overwrite is not None:
                 builder.withOverwrite(partition)
             with self._closing(builder.newWrite(), builder.newCommit()) as (write, commit):
-                self._write_rows(write, encoder, rows, kinds)
+                bucket_of = self._bucket_assigner(target, overwrite is not None)
+                self._write_rows(write, encoder, rows, kinds, bucket_of)
                 commit.commit(write.prepareCommit())
         else:
             identifier = BATCH_IDENTIFIER if commit_identifier is None else commit_identifier
@@ -226,7 +252,8 @@ class JavaPaimon:
                 if overwrite is not None:
                     write.withIgnorePreviousFiles(True)
                     commit.withOverwrite(partition)
-                self._write_rows(write, encoder, rows, kinds)
+                bucket_of = self._bucket_assigner(target, overwrite is not None)
+                self._write_rows(write, encoder, rows, kinds, bucket_of)
                 commit.commit(identifier, write.prepareCommit(True, identifier))
         return self._latest_snapshot(target)
 
@@ -236,21 +263,24 @@ class JavaPaimon:
         table: str,
         partition: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
+        full: bool = True,
+        bucket: int | None = None,
     ) -> int | None:
-        """Compact every bucket fully, or every partition of an append table without buckets."""
+        """Compact every bucket, or every partition of an append table without buckets."""
         target = self._table(warehouse, table, {"write-only": "false", **(options or {})})
         snapshot_reader = target.newSnapshotReader()
         if partition is not None:
             snapshot_reader.withPartitionFilter(dict(partition))
         splits = snapshot_reader.read().dataSplits()
-        if target.store().bucketMode().toString() == "BUCKET_UNAWARE":
+        if self._bucket_mode(target) == "BUCKET_UNAWARE":
             self._compact_unaware(target, splits)
         else:
             builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
             with self._closing(builder.newWrite(), builder.newCommit()) as (write, commit):
                 write.withIOManager(self._io_manager)
-                for _, _, data_split in self._buckets(splits):
-                    write.compact(data_split.partition(), data_split.bucket(), True)
+                for _, number, data_split in self._buckets(splits):
+                    if bucket is None or bucket == number:
+                        write.compact(data_split.partition(), number, full)
                 commit.commit(write.prepareCommit())
         return self._latest_snapshot(target)
 
@@ -401,6 +431,26 @@ class JavaPaimon:
         function = getattr(self._paimon.predicate, PREDICATES[operator]).INSTANCE
         return self._paimon.predicate.LeafPredicate(function, column_type, index, column, literals)
 
+    def _rows_of(self, table_read: Any, plan: Any, row_type: Any) -> bytes:
+        """The rows of a plan, each after its length."""
+        rows = self._paimon.io.DataOutputSerializer(1 << 16)
+        sink = self._row_sink(row_type, rows)
+        for split in plan.splits():
+            self._invoke(
+                self._paimon.reader.RecordReader,
+                "forEachRemaining",
+                table_read.createReader(split),
+                (self._java.util.function.Consumer, sink),
+            )
+        return bytes(rows.getCopyOfBuffer())
+
+    def _value_type(self, row_type: Any) -> ValueType:
+        fields = [
+            json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
+            for field in row_type.getFields()
+        ]
+        return parse_type({"type": "ROW", "fields": fields})
+
     def _row_sink(self, row_type: Any, rows: Any) -> Any:
         """A Java Consumer that appends each row to `rows`, so that the loop stays in Java."""
         invoke = self._java.lang.invoke
@@ -422,11 +472,45 @@ class JavaPaimon:
         )
 
     def _write_rows(
-        self, write: Any, encoder: RowEncoder, rows: Sequence[Row], kinds: Sequence[str] | None
+        self,
+        write: Any,
+        encoder: RowEncoder,
+        rows: Sequence[Row],
+        kinds: Sequence[str] | None,
+        bucket_of: Callable[[Any], int] | None,
     ) -> None:
         write.withIOManager(self._io_manager)
         for row, kind in zip(rows, kinds or ["+I"] * len(rows), strict=True):
-            write.write(encoder.encode(row, ROW_KINDS[kind]))
+            encoded = encoder.encode(row, ROW_KINDS[kind])
+            if bucket_of is None:
+                write.write(encoded)
+            else:
+                write.write(encoded, bucket_of(encoded))
+
+    def _bucket_assigner(self, table: Any, overwrites: bool) -> Callable[[Any], int] | None:
+        """What an engine's shuffle does for tables with dynamic buckets; None for others."""
+        if self._bucket_mode(table) != "HASH_DYNAMIC":
+            return None
+        extractor = table.createRowKeyExtractor()
+        target_rows = table.coreOptions().dynamicBucketTargetRowNum()
+        index = self._paimon.index
+        if overwrites:
+            assigner = index.SimpleHashBucketAssigner(1, 0, target_rows)
+        else:
+            files = table.store().newIndexFileHandler()
+            assigner = index.HashBucketAssigner(
+                table.snapshotManager(), "java-oracle", files, 1, 1, 0, target_rows
+            )
+
+        def bucket_of(row: Any) -> int:
+            extractor.setRecord(row)
+            key_hash = extractor.trimmedPrimaryKey().hashCode()
+            return int(assigner.assign(extractor.partition(), key_hash))
+
+        return bucket_of
+
+    def _bucket_mode(self, table: Any) -> str:
+        return str(self._invoke(self._paimon.table.FileStoreTable, "bucketMode", table).toString())
 
     def _compact_unaware(self, table: Any, splits: Any) -> None:
         groups: dict[str, tuple[Any, list[Any]]] = {}
