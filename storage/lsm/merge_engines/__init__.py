@@ -1,0 +1,10 @@
+"""Merge engines: what the rows of one key become, over Arrow columns and numpy."""
+
+from lakewright.storage.lsm.merge_engines.contract import (
+    CombiningMerge,
+    MergeFunction,
+    SelectingMerge,
+)
+from lakewright.storage.lsm.merge_engines.factory import merge_function
+
+__all__ = ["CombiningMerge", "MergeFunction", "SelectingMerge", "merge_function"]
