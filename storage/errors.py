@@ -2,7 +2,8 @@
 
     StorageError
     ├── NotFoundError              name something that exists
-    │   ├── DatabaseNotFound, TableNotFound, SchemaNotFound, SnapshotNotFound, FileMissing
+    │   ├── DatabaseNotFound, TableNotFound, SchemaNotFound, SnapshotNotFound, TagNotFound,
+    │   └── BranchNotFound, ConsumerNotFound, FileMissing
     ├── AlreadyExistsError         choose another name, or accept it
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
@@ -58,6 +59,18 @@ class SchemaNotFound(NotFoundError):
 
 class SnapshotNotFound(NotFoundError):
     """No snapshot with that id, or none at that time."""
+
+
+class TagNotFound(NotFoundError):
+    """No tag of that name."""
+
+
+class BranchNotFound(NotFoundError):
+    """No branch of that name."""
+
+
+class ConsumerNotFound(NotFoundError):
+    """No consumer of that name."""
 
 
 class FileMissing(NotFoundError):

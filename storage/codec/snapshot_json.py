@@ -1,12 +1,21 @@
-"""Snapshot files: JSON ↔ `Snapshot`. Source: Paimon specification, chapter Snapshot."""
+"""Snapshot and tag files: JSON ↔ `Snapshot` and `Tag`.
+
+A tag is the text of its snapshot, with two keys more when it shall expire by itself.
+Source: Paimon specification, chapters Snapshot and Tag.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import Any
 
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.snapshot import SNAPSHOT_VERSION, CommitKind, Snapshot
+from lakewright.storage.spec.tag import Tag
+
+_TAG_CREATE_TIME = "tagCreateTime"
+_TAG_TIME_RETAINED = "tagTimeRetained"
 
 # Attribute of `Snapshot` for each JSON key; `properties` and the commit kind are set apart.
 _KEYS = {
@@ -71,3 +80,61 @@ def decode_snapshot(data: bytes, *, name: str) -> Snapshot:
         return Snapshot(commit_kind=CommitKind(read["commitKind"]), **values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptionError(f"{name} is no snapshot: {error!r}") from error
+
+
+def encode_tag(
+    snapshot_file: bytes, *, create_time: dt.datetime, time_retained_ms: int | None
+) -> bytes:
+    """The tag file of a snapshot file, whose keys all stay, known here or not."""
+    if time_retained_ms is None:
+        # Readers of Paimon 0.7 and before know no tags with keys of their own.
+        return snapshot_file
+    data = json.loads(snapshot_file)
+    data[_TAG_CREATE_TIME] = _time_array(create_time)
+    data[_TAG_TIME_RETAINED] = time_retained_ms / 1000
+    return json.dumps(data, indent=2).encode()
+
+
+def snapshot_file_of_tag(tag_file: bytes) -> bytes:
+    """The snapshot file that a tag was made of."""
+    data = json.loads(tag_file)
+    added = {_TAG_CREATE_TIME, _TAG_TIME_RETAINED} & data.keys()
+    if not added:
+        return tag_file
+    kept = {key: value for key, value in data.items() if key not in added}
+    return json.dumps(kept, indent=2).encode()
+
+
+def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
+    """Read a tag file.
+
+    Raises:
+        UnsupportedError: it is of a version after ours.
+        CorruptionError: it is no tag.
+    """
+    snapshot = decode_snapshot(data, name=name)
+    read = json.loads(data)
+    try:
+        created, retained = read.get(_TAG_CREATE_TIME), read.get(_TAG_TIME_RETAINED)
+        return Tag(
+            name=tag_name,
+            snapshot=snapshot,
+            create_time=None if created is None else _array_time(created),
+            time_retained_ms=None if retained is None else round(float(retained) * 1000),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise CorruptionError(f"{name} is no tag: {error!r}") from error
+
+
+def _time_array(time: dt.datetime) -> list[int]:
+    """Year to minute, then seconds and nanoseconds; trailing zeros are left out."""
+    parts = [time.year, time.month, time.day, time.hour, time.minute]
+    nanos = time.microsecond * 1000
+    if time.second or nanos:
+        parts.append(time.second)
+    return [*parts, nanos] if nanos else parts
+
+
+def _array_time(parts: list[int]) -> dt.datetime:
+    year, month, day, hour, minute, second, nanos = [*parts, 0, 0][:7]
+    return dt.datetime(year, month, day, hour, minute, second, nanos // 1000)

@@ -1,13 +1,17 @@
-"""Snapshot, schema, tag and consumer files of one table."""
+"""Snapshot, schema, tag, branch, consumer and changelog files of one table."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakewright.storage.codec.schema_json import decode_schema, encode_schema
-from lakewright.storage.codec.snapshot_json import decode_snapshot, encode_snapshot
+from lakewright.storage.codec.snapshot_json import (
+    decode_snapshot,
+    decode_tag,
+    encode_snapshot,
+)
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
     CorruptionError,
@@ -15,10 +19,12 @@ from lakewright.storage.errors import (
     SchemaNotFound,
     SnapshotNotFound,
     TableNotFound,
+    TagNotFound,
 )
 from lakewright.storage.files.paths import TablePaths, numbered
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from lakewright.storage.spec.tag import Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,14 @@ class SchemaStore:
     def put_schema(self, schema: TableSchema) -> bool:
         """Create the schema's file; False if that version exists already."""
         return self.fs.put_if_absent(self.paths.schema(schema.id), encode_schema(schema))
+
+    def read_file(self, schema_id: int) -> bytes:
+        """The file of one version, as it is."""
+        return self.fs.read_bytes(self.paths.schema(schema_id))
+
+    def restore(self, schema_id: int, schema_file: bytes) -> None:
+        """Make a version what another branch has under its number."""
+        _set_content(self.fs, self.paths.schema(schema_id), schema_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +130,16 @@ class SnapshotStore:
         Raises:
             SnapshotNotFound: it is not there, or no more; the message says which there are.
         """
-        path = self.paths.snapshot(snapshot_id)
+        return decode_snapshot(self.read_file(snapshot_id), name=self.paths.snapshot(snapshot_id))
+
+    def read_file(self, snapshot_id: int) -> bytes:
+        """The file of one snapshot, as it is.
+
+        Raises:
+            SnapshotNotFound: it is not there, or no more; the message says which there are.
+        """
         try:
-            return decode_snapshot(self.fs.read_bytes(path), name=path)
+            return self.fs.read_bytes(self.paths.snapshot(snapshot_id))
         except FileMissing as error:
             ids = self.ids()
             there = f"there are {ids[0]} to {ids[-1]}" if ids else "the table has none"
@@ -133,6 +154,10 @@ class SnapshotStore:
     def put_snapshot(self, snapshot: Snapshot) -> bool:
         """Make the snapshot visible; False if another has taken its id."""
         return self.fs.put_if_absent(self.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
+
+    def restore(self, snapshot_id: int, snapshot_file: bytes) -> None:
+        """Make a snapshot what a tag or another branch has under its id."""
+        _set_content(self.fs, self.paths.snapshot(snapshot_id), snapshot_file)
 
     def newest_first(self) -> Iterator[Snapshot]:
         """Snapshots from the latest to the earliest; those that vanish meanwhile are left out."""
@@ -163,15 +188,60 @@ class ReferenceStore:
     fs: FileSystem
     paths: TablePaths
 
-    def tags(self) -> dict[str, Snapshot]:
-        """Tagged snapshots by tag name; every one must be readable, since expiry trusts this."""
-        return {
-            status.name.removeprefix("tag-"): decode_snapshot(
-                self.fs.read_bytes(status.path), name=status.path
-            )
-            for status in self.fs.list_dir(self.paths.tag_dir)
-            if status.name.startswith("tag-")
-        }
+    def tags(self) -> dict[str, Tag]:
+        """Tags by name, in the order of their snapshots.
+
+        Every one must be readable, since expiry trusts this; one that somebody deletes meanwhile
+        is left out.
+        """
+        found = []
+        for name in self.tag_names():
+            try:
+                found.append(self._decode_tag(name, self.read_tag_file(name)))
+            except TagNotFound:
+                continue
+        found.sort(key=lambda tag: (tag.snapshot.id, tag.name))
+        return {tag.name: tag for tag in found}
+
+    def tag_names(self) -> list[str]:
+        names = (status.name for status in self.fs.list_dir(self.paths.tag_dir))
+        return sorted(name.removeprefix("tag-") for name in names if name.startswith("tag-"))
+
+    def tag_modified_ms(self) -> dict[str, int]:
+        """When each tag's file was written, by the store's clock."""
+        return _modified_ms(self.fs, self.paths.tag_dir, "tag-")
+
+    def tag(self, name: str) -> Tag:
+        """One tag.
+
+        Raises:
+            TagNotFound: there is none of that name; the message lists those there are.
+        """
+        return self._decode_tag(name, self.read_tag_file(name))
+
+    def read_tag_file(self, name: str) -> bytes:
+        """The file of one tag, as it is.
+
+        Raises:
+            TagNotFound: there is none of that name; the message lists those there are.
+        """
+        try:
+            return self.fs.read_bytes(self.paths.tag(name))
+        except FileMissing as error:
+            raise TagNotFound(
+                f"no tag {name} in {self.paths.metadata_root}; {_those_there(self.tag_names())}"
+            ) from error
+
+    def put_tag(self, name: str, tag_file: bytes) -> bool:
+        """Create a tag; False if there is one of that name."""
+        return self.fs.put_if_absent(self.paths.tag(name), tag_file)
+
+    def replace_tag(self, name: str, tag_file: bytes) -> None:
+        """Let a name stand for another snapshot from now on."""
+        _set_content(self.fs, self.paths.tag(name), tag_file)
+
+    def _decode_tag(self, name: str, data: bytes) -> Tag:
+        return decode_tag(data, tag_name=name, name=self.paths.tag(name))
 
     def consumers(self) -> dict[str, int]:
         """The next snapshot each consumer wants to read."""
@@ -186,8 +256,16 @@ class ReferenceStore:
                 positions[status.name.removeprefix("consumer-")] = position
         return positions
 
+    def consumer_modified_ms(self) -> dict[str, int]:
+        """When each consumer moved last, by the store's clock."""
+        return _modified_ms(self.fs, self.paths.consumer_dir, "consumer-")
+
+    def set_consumer(self, name: str, next_snapshot_id: int) -> None:
+        data = json.dumps({"nextSnapshot": next_snapshot_id}, indent=2).encode()
+        self.fs.replace(self.paths.consumer(name), data)
+
     def branches(self) -> dict[str, TablePaths]:
-        """Paths of every branch, by its name."""
+        """Paths of every branch, by its name; also of one that is half made or half deleted."""
         names = self.fs.list_subdirs(self.paths.branch_dir)
         return {
             name.removeprefix("branch-"): replace(self.paths, branch=name.removeprefix("branch-"))
@@ -196,9 +274,38 @@ class ReferenceStore:
         }
 
     def changelogs(self) -> list[Snapshot]:
-        """Long-lived changelogs: snapshots that outlive expiry for their changes' sake."""
-        return [
+        """Long-lived changelogs, oldest first: snapshots that outlive expiry for their changes."""
+        found = [
             decode_snapshot(self.fs.read_bytes(status.path), name=status.path)
             for status in self.fs.list_dir(self.paths.changelog_dir)
             if numbered(status.name, "changelog-") is not None
         ]
+        return sorted(found, key=lambda changelog: changelog.id)
+
+    def put_changelog(self, snapshot_id: int, snapshot_file: bytes) -> None:
+        """Let the changes of a snapshot outlive it."""
+        _set_content(self.fs, self.paths.changelog(snapshot_id), snapshot_file)
+
+    def hint_changelogs(self, *, earliest: int | None = None, latest: int | None = None) -> None:
+        if earliest is not None:
+            self.fs.replace(self.paths.changelog_earliest_hint, str(earliest).encode())
+        if latest is not None:
+            self.fs.replace(self.paths.changelog_latest_hint, str(latest).encode())
+
+
+def _set_content(fs: FileSystem, path: str, data: bytes) -> None:
+    """Write a file unless it is what it should be already."""
+    if not fs.exists(path) or fs.read_bytes(path) != data:
+        fs.replace(path, data)
+
+
+def _modified_ms(fs: FileSystem, folder: str, prefix: str) -> dict[str, int]:
+    return {
+        status.name.removeprefix(prefix): status.modified_ms
+        for status in fs.list_dir(folder)
+        if status.name.startswith(prefix)
+    }
+
+
+def _those_there(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if names else "there are none"

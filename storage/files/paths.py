@@ -54,13 +54,30 @@ class TablePaths:
     def tag_dir(self) -> str:
         return f"{self.metadata_root}/tag"
 
+    def tag(self, name: str) -> str:
+        return f"{self.tag_dir}/tag-{name}"
+
     @property
     def consumer_dir(self) -> str:
         return f"{self.metadata_root}/consumer"
 
+    def consumer(self, name: str) -> str:
+        return f"{self.consumer_dir}/consumer-{name}"
+
     @property
     def changelog_dir(self) -> str:
         return f"{self.metadata_root}/changelog"
+
+    def changelog(self, snapshot_id: int) -> str:
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
+    @property
+    def changelog_latest_hint(self) -> str:
+        return f"{self.changelog_dir}/LATEST"
+
+    @property
+    def changelog_earliest_hint(self) -> str:
+        return f"{self.changelog_dir}/EARLIEST"
 
     @property
     def branch_dir(self) -> str:

@@ -215,11 +215,11 @@ def _snapshots_from(files: TableFiles, first: int) -> list[Snapshot]:
 
 def _referenced(files: TableFiles) -> list[tuple[TableFiles, Snapshot]]:
     """Snapshots that tags and branches keep, each with the table as it is seen from there."""
-    found = [(files, tag) for tag in files.references.tags().values()]
+    found = [(files, tag.snapshot) for tag in files.references.tags().values()]
     for paths in files.references.branches().values():
         branch = replace(files, paths=paths)
         found += [(branch, snapshot) for snapshot in _snapshots_from(branch, 0)]
-        found += [(branch, tag) for tag in branch.references.tags().values()]
+        found += [(branch, tag.snapshot) for tag in branch.references.tags().values()]
     return found
 
 

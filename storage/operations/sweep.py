@@ -70,7 +70,7 @@ def _published_since(files: TableFiles, snapshot_id: int | None) -> set[str]:
         names |= {entry.file.file_name for entry in index_entries(files, snapshot)}
     if later and later[0].id > first:
         # What expired deltas added is live, or removed above, or kept by a tag.
-        roots = [later[-1], *files.references.tags().values()]
+        roots = [later[-1], *(tag.snapshot for tag in files.references.tags().values())]
         for root in roots:
             live = live_entries(files.at_schema(root.schema_id), root)
             names |= {entry.file.file_name for entry in live}

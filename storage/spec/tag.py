@@ -1,0 +1,74 @@
+"""Tags: snapshots with a name, which outlive expiry; and how tags that make themselves are named.
+
+Source: Paimon specification, chapters Tag and Manage Tags.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from enum import Enum
+
+from lakewright.storage.spec.snapshot import Snapshot
+
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+class TagCreation(Enum):
+    """What makes tags by itself: nothing, the clock, the watermark, or every batch commit."""
+
+    NONE = "none"
+    PROCESS_TIME = "process-time"
+    WATERMARK = "watermark"
+    BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """A snapshot under a name.
+
+    `create_time` has no zone, as in the file: it is the wall clock of whoever made the tag. It and
+    `time_retained_ms` are there together, or the tag stays until somebody deletes it.
+    """
+
+    name: str
+    snapshot: Snapshot
+    create_time: dt.datetime | None = None
+    time_retained_ms: int | None = None
+
+    @property
+    def expires_at(self) -> dt.datetime | None:
+        if self.create_time is None or self.time_retained_ms is None:
+            return None
+        try:
+            return self.create_time + dt.timedelta(milliseconds=self.time_retained_ms)
+        except OverflowError:
+            return dt.datetime.max
+
+
+@dataclass(frozen=True, slots=True)
+class TagPeriod:
+    """How often a tag is made, and how its name tells the period it closes."""
+
+    duration: dt.timedelta
+    pattern: str
+
+    def name_of(self, time: dt.datetime) -> str:
+        # strftime leaves out leading zeros of years before 1000.
+        return time.strftime(self.pattern.replace("%Y", f"{time.year:04d}"))
+
+    def time_of(self, name: str) -> dt.datetime | None:
+        """The period that a name stands for, None for a name that somebody chose."""
+        if self.duration == dt.timedelta(days=1):
+            # Tags of hours count as tags of their day when the period was changed.
+            day, _, hour = name.partition(" ")
+            name = day if hour.isdecimal() else name
+        try:
+            time = dt.datetime.strptime(name, self.pattern)
+        except ValueError:
+            return None
+        return time if self.name_of(time) == name else None
+
+    def closed_before(self, time: dt.datetime) -> dt.datetime:
+        """The start of the last period that was over at a time."""
+        return time - (time - _EPOCH) % self.duration - self.duration
