@@ -1,40 +1,98 @@
-"""Merging rows of equal keys, over Arrow columns."""
+"""Merging sorted runs: rows of equal keys meet, and the table's engine says what becomes of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lakewright.storage.lsm.key_groups import KeyGroups
+from lakewright.storage.lsm.key_order import MergeOrder, merge_order
+from lakewright.storage.lsm.merge_engines import (
+    CombiningMerge,
+    MergeFunction,
+    SelectingMerge,
+    merge_function,
+)
+from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER, VALUE_KIND
 
-_ROW = "_row"
+# Columns that say where a row was read: the number of its file, and its place in that file.
+ORIGIN = "_ORIGIN"
+POSITION = "_POSITION"
+
+_DEDUPLICATE = merge_function(MergeSpec(), ())
 
 
-def deduplicate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The row of each key with the highest sequence number, in key order.
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """The columns that order rows in a merge: keys, then what the user calls their sequence."""
 
-    Where sequence numbers are equal the later row wins, so runs are passed
-    from the oldest to the newest. Deletions are rows like others.
+    keys: tuple[str, ...]
+    sequence_fields: tuple[str, ...] = ()
+    descending: bool = False
+
+
+def sorted_groups(rows: pa.Table, by: RowOrder) -> KeyGroups:
+    """Rows in merge order; those alike in key and sequence stay in the order they came.
+
+    Columns `_ORIGIN` and `_POSITION`, where there are any, become the groups' own.
     """
+    found = _order_of(rows, by)
+    taken = rows.combine_chunks().take(pa.array(found.order))
+    if ORIGIN not in taken.column_names:
+        return KeyGroups(taken, found.starts)
+    return KeyGroups(
+        taken.drop_columns([ORIGIN, POSITION]),
+        found.starts,
+        taken.column(ORIGIN).to_numpy(),
+        taken.column(POSITION).to_numpy(),
+    )
+
+
+def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
+    """At most one row of each key, in key order; deletions are rows like others."""
     if rows.num_rows == 0:
         return rows
-    ranks = [_orderable(rows.column(key)) for key in keys]
-    sequence = rows.column(SEQUENCE_NUMBER)
-    order = _sort_order(ranks, sequence)
-    last = np.ones(len(order), dtype=bool)
-    if len(order) > 1:
-        last[:-1] = _differs_from_next(ranks, order)
-    return rows.take(pa.array(order[last]))
+    if not isinstance(function, SelectingMerge):
+        return function.merge(sorted_groups(rows, by))
+    found = _order_of(rows, by)
+    picked = _picked(rows, found, function)
+    return rows.combine_chunks().take(pa.array(picked))
+
+
+def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
+    """The rows that are there after a merge, in no promised order: cheaper than `merge_rows`."""
+    if rows.num_rows == 0:
+        return rows
+    found = _order_of(rows, by)
+    if isinstance(function, SelectingMerge):
+        picked = _picked(rows, found, function)
+        return _only(rows, picked[~retracting(rows)[picked]])
+    # A key with one row keeps it as it is, so only the others are brought together.
+    assert isinstance(function, CombiningMerge)
+    alone = found.ends - found.starts == 1
+    single = found.order[found.starts[alone]]
+    kept = _only(rows, single[~retracting(rows)[single]])
+    if alone.all():
+        return kept
+    repeated = np.repeat(~alone, found.ends - found.starts)
+    lengths = (found.ends - found.starts)[~alone]
+    groups = KeyGroups(
+        rows.combine_chunks().take(pa.array(found.order[repeated])),
+        np.cumsum(lengths) - lengths,
+    )
+    return pa.concat_tables([kept, without_deletions(function.combine(groups))])
 
 
 def retracting(rows: pa.Table) -> np.ndarray:
     """Which rows take their key away: deletions, and the old half of updates."""
     kinds = rows.column(VALUE_KIND).to_numpy()
-    return np.isin(kinds, [int(kind) for kind in RowKind if kind.retracts])
+    gone: np.ndarray = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
+    return gone
 
 
 def without_deletions(rows: pa.Table) -> pa.Table:
@@ -43,49 +101,30 @@ def without_deletions(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(~gone)) if gone.any() else rows
 
 
-def _orderable(column: pa.ChunkedArray) -> pa.Array | np.ndarray:
-    """A key column as something whose order and equality are the format's.
-
-    Whole numbers become numpy arrays, which sort fastest. Floating ones become
-    integers that order alike, with -0.0 below 0.0 and NaN on top.
-    """
-    if pa.types.is_floating(column.type):
-        # A float widened to a double keeps its value and order.
-        values = column.to_numpy().astype(np.float64)
-        raw = np.where(np.isnan(values), np.nan, values).view(np.int64)
-        ordered: np.ndarray = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
-        return ordered
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()
-    if pa.types.is_temporal(column.type):
-        width = pa.int64() if column.type.bit_width == 64 else pa.int32()
-        return column.cast(width).to_numpy()
-    if pa.types.is_boolean(column.type):
-        return column.cast(pa.int8()).to_numpy()
-    return column.combine_chunks()
+def _order_of(rows: pa.Table, by: RowOrder) -> MergeOrder:
+    return merge_order(
+        [rows.column(name) for name in by.keys],
+        [rows.column(name) for name in by.sequence_fields],
+        rows.column(SEQUENCE_NUMBER),
+        descending=by.descending,
+    )
 
 
-def _sort_order(ranks: Sequence[pa.Array | np.ndarray], sequence: pa.ChunkedArray) -> np.ndarray:
-    if all(isinstance(rank, np.ndarray) for rank in ranks):
-        # lexsort is stable and takes the most significant key last.
-        return np.lexsort((sequence.to_numpy(), *reversed(ranks)))
-    columns: dict[str, object] = {str(index): rank for index, rank in enumerate(ranks)}
-    names = list(columns)
-    columns[SEQUENCE_NUMBER] = sequence
-    columns[_ROW] = np.arange(len(sequence))
-    sort_keys = [(name, "ascending") for name in [*names, SEQUENCE_NUMBER, _ROW]]
-    order: np.ndarray = pc.sort_indices(pa.table(columns), sort_keys=sort_keys).to_numpy()
-    return order
+def _picked(rows: pa.Table, found: MergeOrder, function: SelectingMerge) -> np.ndarray:
+    """Which rows stay, as positions in `rows`, in key order."""
+    kinds = rows.column(VALUE_KIND).to_numpy()
+    picked: np.ndarray = found.order[function.pick(kinds[found.order], found.starts)]
+    return picked
 
 
-def _differs_from_next(ranks: Sequence[pa.Array | np.ndarray], order: np.ndarray) -> np.ndarray:
-    differs = np.zeros(len(order) - 1, dtype=bool)
-    for rank in ranks:
-        if isinstance(rank, np.ndarray):
-            ordered = rank[order]
-            differs |= ordered[1:] != ordered[:-1]
-        else:
-            taken = rank.take(pa.array(order))
-            unequal = pc.not_equal(taken.slice(1), taken.slice(0, len(taken) - 1))
-            differs |= unequal.to_numpy(zero_copy_only=False)
-    return differs
+def _only(rows: pa.Table, positions: np.ndarray) -> pa.Table:
+    if len(positions) == rows.num_rows:
+        return rows
+    mask = np.zeros(rows.num_rows, dtype=bool)
+    mask[positions] = True
+    return rows.filter(pa.array(mask))
+
+
+def deduplicate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The row of each key with the highest sequence number, in key order."""
+    return merge_rows(rows, RowOrder(tuple(keys)), _DEDUPLICATE)

@@ -1,0 +1,77 @@
+"""Windows: sorted runs read side by side, one key range at a time, in bounded memory.
+
+A window holds from every run exactly the rows up to a common key, so all rows of a key
+are in one window. The bound is the least of the last keys that the runs have in memory:
+beyond it some run may still hold rows that nobody has seen.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.storage.spec.values import order_key
+
+
+def key_windows(
+    runs: Sequence[Iterable[pa.Table]], keys: Sequence[str]
+) -> Iterator[list[pa.Table]]:
+    """Pieces of each run, window by window in key order; runs keep their places.
+
+    The rows of a run come batch by batch, in key order, each key once; memory holds
+    about one batch of each.
+    """
+    cursors = [_RunCursor(iter(run), keys) for run in runs]
+    while True:
+        bounds = [cursor.last_key for cursor in cursors if cursor.fill()]
+        if not bounds:
+            return
+        bound = min(bounds)
+        yield [cursor.take_through(bound) for cursor in cursors]
+
+
+class _RunCursor:
+    """A run being read, with the rows of it that no window has taken yet."""
+
+    def __init__(self, batches: Iterator[pa.Table], keys: Sequence[str]) -> None:
+        self._batches = batches
+        self._keys = keys
+        self._rows: pa.Table | None = None
+        self.last_key: tuple[Any, ...] = ()
+
+    def fill(self) -> bool:
+        """Have rows in memory; False if the run has no more."""
+        while self._rows is None or self._rows.num_rows == 0:
+            following = next(self._batches, None)
+            if following is None:
+                return False
+            self._rows = following
+            if following.num_rows:
+                self.last_key = self._key_at(following.num_rows - 1)
+        return True
+
+    def take_through(self, bound: tuple[Any, ...]) -> pa.Table | None:
+        """Rows up to and with the bound; None from a run that was empty from the start."""
+        rows = self._rows
+        if rows is None:
+            return None
+        if rows.num_rows == 0 or self.last_key <= bound:
+            self._rows = rows.slice(rows.num_rows)
+            return rows
+        count = bisect_right(range(rows.num_rows), bound, key=self._key_at)
+        self._rows = rows.slice(count)
+        return rows.slice(0, count)
+
+    def _key_at(self, index: int) -> tuple[Any, ...]:
+        assert self._rows is not None
+        return tuple(_comparable(self._rows.column(name)[index]) for name in self._keys)
+
+
+def _comparable(scalar: Any) -> Any:
+    """A key's value as Python orders it; times as the numbers they are stored as."""
+    if pa.types.is_temporal(scalar.type):
+        return scalar.value
+    return order_key(scalar.as_py())
