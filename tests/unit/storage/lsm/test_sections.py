@@ -1,4 +1,4 @@
-"""Sections, runs and packing: which files must meet, and which need not."""
+"""Sections and runs: which files must meet, and which need not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row
-from lakewright.storage.lsm.bin_packing import is_small, pack_neighbours, pack_small_files
 from lakewright.storage.lsm.sections import first_overlap, sections_of, sorted_run_count
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -95,52 +94,3 @@ def test_runs_are_the_files_of_level_0_and_the_deeper_levels() -> None:
     assert sorted_run_count([]) == 0
     files = [file("a", level=0), file("b", level=0), file("c", level=5), file("d", level=5)]
     assert sorted_run_count(files) == 3
-
-
-def sized(*sizes: int) -> list[DataFileMeta]:
-    return [
-        file(str(index), file_size=size, min_sequence_number=index)
-        for index, size in enumerate(sizes)
-    ]
-
-
-def packed(groups: Any) -> list[list[str]]:
-    return [names(group) for group in groups]
-
-
-def test_small_files_are_packed_up_to_the_target_and_large_ones_are_left() -> None:
-    assert is_small(file("a", file_size=69), 100)
-    assert not is_small(file("a", file_size=70), 100)
-    groups = pack_small_files(sized(60, 60, 500, 10, 10), target_bytes=100, min_files=2)
-    assert packed(groups) == [["0", "1"], ["3", "4"]]
-
-
-def test_a_rest_is_packed_only_if_it_is_worth_a_rewrite() -> None:
-    assert pack_small_files(sized(10, 10), target_bytes=100, min_files=3) == []
-    assert packed(pack_small_files(sized(10, 10, 10), target_bytes=100, min_files=3)) == [
-        ["0", "1", "2"]
-    ]
-    # One file alone is never worth it.
-    assert pack_small_files(sized(10), target_bytes=100, min_files=1) == []
-    # What fills its target is, however few files it takes.
-    assert packed(pack_small_files(sized(60, 60), target_bytes=100, min_files=9)) == [["0", "1"]]
-
-
-def test_where_order_counts_only_neighbours_are_joined() -> None:
-    files = sized(10, 10, 500, 10, 10, 10)
-    groups = pack_neighbours(list(reversed(files)), target_bytes=100, min_files=2)
-    assert packed(groups) == [["0", "1"], ["3", "4", "5"]]
-    assert pack_neighbours(sized(10, 500, 10), target_bytes=100, min_files=2) == []
-
-
-@given(st.lists(st.integers(1, 200), max_size=20), st.integers(2, 5))
-def test_no_file_is_packed_twice_and_none_that_is_large(sizes: list[int], least: int) -> None:
-    files = sized(*sizes)
-    for pack in (pack_small_files, pack_neighbours):
-        groups = pack(files, target_bytes=100, min_files=least)
-        taken = [each for group in groups for each in group]
-        assert len({each.file_name for each in taken}) == len(taken)
-        assert all(is_small(each, 100) for each in taken)
-        assert all(len(group) >= 2 for group in groups)
-        order = [each.min_sequence_number for each in taken]
-        assert order == sorted(order)
