@@ -9,10 +9,12 @@ from functools import cached_property
 from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.merge_spec import MergeSpec, read_merge_spec
 from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, to_python
@@ -31,6 +33,14 @@ class TableFiles:
     @cached_property
     def options(self) -> TableOptions:
         return read_options(self.schema, table=self.name)
+
+    @cached_property
+    def merge_spec(self) -> MergeSpec:
+        return read_merge_spec(self.schema, table=self.name)
+
+    @property
+    def indexes(self) -> IndexStore:
+        return IndexStore(self.fs, self.paths)
 
     @property
     def snapshots(self) -> SnapshotStore:

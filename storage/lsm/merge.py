@@ -1,4 +1,4 @@
-"""Merging sorted runs: rows of equal keys meet, and the table's engine says what becomes of them."""
+"""Merging sorted runs: the rows of a key meet, and the table's engine says what they become."""
 
 from __future__ import annotations
 

@@ -29,15 +29,16 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import pack_neighbours, pack_small_files
 from lakewright.storage.lsm.merge import retracting, without_deletions
-from lakewright.storage.lsm.sections import sections_of, sorted_run_count
+from lakewright.storage.lsm.sections import sorted_run_count
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.engine import Engine
-from lakewright.storage.operations.read import SplitReader, merge_files
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.merge_read import merged_windows
+from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import (
     DataSplit,
     grouped_by_bucket,
-    key_decoder,
     live_entries,
 )
 from lakewright.storage.operations.sweep import delete_unpublished, sweep
@@ -353,7 +354,7 @@ def rewrite_bucket(files: TableFiles, run_id: str, unit: _Unit) -> CommitMessage
     reader = SplitReader(files, columns=None, predicate=None)
     try:
         if files.schema.has_primary_key:
-            expected = _merge_into(files, reader, split, writer)
+            expected = _merge_into(FileRows(files, files.schema.fields), split, writer)
         else:
             expected = sum(file.row_count for file in metas)
             for rows in reader.read(split):
@@ -372,16 +373,10 @@ def rewrite_bucket(files: TableFiles, run_id: str, unit: _Unit) -> CommitMessage
     )
 
 
-def _merge_into(
-    files: TableFiles, reader: SplitReader, split: DataSplit, writer: RollingWriter
-) -> int:
-    """Merge section by section; how many keys are left."""
+def _merge_into(source: FileRows, split: DataSplit, writer: RollingWriter) -> int:
+    """Merge window by window; how many keys are left."""
     kept = 0
-    for section in sections_of(split.files, key_decoder(files.schema)):
-        part = DataSplit(
-            partition=split.partition, bucket=split.bucket, files=section.files, merge=True
-        )
-        merged = merge_files(reader, part)
+    for merged in merged_windows(source, split):
         # Counted apart from the filter below, which the check of what was written then covers too.
         kept += merged.num_rows - int(np.count_nonzero(retracting(merged)))
         writer.write(without_deletions(merged))

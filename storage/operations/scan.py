@@ -23,7 +23,7 @@ from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
-from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
@@ -31,6 +31,7 @@ from lakewright.storage.spec.manifest import (
     ManifestFileMeta,
     fold_entries,
 )
+from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.predicate import (
     Bounds,
@@ -48,12 +49,17 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSplit:
-    """Files of one bucket that one reader takes; `merge` says whether rows of equal keys meet."""
+    """Files of one bucket that one reader takes; `merge` says whether rows of equal keys meet.
+
+    `deletions` says, for files with rows that are gone, which index file holds their positions
+    and where.
+    """
 
     partition: bytes
     bucket: int
     files: tuple[DataFileMeta, ...]
     merge: bool
+    deletions: tuple[tuple[str, DeletionVectorRange], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +213,12 @@ def plan_scan(
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     picker = _PartitionPicker(files, None, predicate)
     pruner = _FilePruner(files, predicate)
+    deletions = deletions_by_bucket(index_entries(files, snapshot))
     splits: list[DataSplit] = []
-    for (partition, bucket), group in grouped_by_bucket(entries).items():
+    for (partition, bucket), group in grouped_by_bucket(_readable(files, entries)).items():
         if pruner.takes_bucket(bucket, group[0].total_buckets):
-            splits += _bucket_splits(files, partition, bucket, group, pruner)
+            gone = deletions.get((partition, bucket), ())
+            splits += _bucket_splits(files, partition, bucket, group, pruner, gone)
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,
@@ -219,6 +227,34 @@ def plan_scan(
         manifests_total=len(total),
         files_live=len(entries),
     )
+
+
+def _readable(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Entries whose rows a reader sees; the others wait for a compaction.
+
+    Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
+    older rows a new one replaces, or comes too late to replace.
+    """
+    skips_level_0 = files.schema.has_primary_key and (
+        files.options.deletion_vectors_enabled or files.merge_spec.engine is MergeEngine.FIRST_ROW
+    )
+    return [
+        entry
+        for entry in entries
+        if entry.bucket >= 0 and not (skips_level_0 and entry.file.level == 0)
+    ]
+
+
+def deletions_by_bucket(
+    entries: Iterable[IndexEntry],
+) -> dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]]:
+    """Deletion vectors of every bucket, each with the name of the index file that holds it."""
+    found: dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]] = {}
+    for entry in entries:
+        vectors = entry.file.deletion_vectors or ()
+        place = (entry.partition, entry.bucket)
+        found[place] = found.get(place, ()) + tuple((entry.file.file_name, v) for v in vectors)
+    return found
 
 
 def grouped_by_bucket(
@@ -248,11 +284,16 @@ def _bucket_splits(
     bucket: int,
     entries: list[ManifestEntry],
     pruner: _FilePruner,
+    deletions: tuple[tuple[str, DeletionVectorRange], ...],
 ) -> list[DataSplit]:
     metas = [entry.file for entry in entries]
 
     def split(chosen: tuple[DataFileMeta, ...], *, merge: bool) -> DataSplit:
-        return DataSplit(partition=partition, bucket=bucket, files=chosen, merge=merge)
+        names = {file.file_name for file in chosen}
+        gone = tuple(each for each in deletions if each[1].data_file in names)
+        return DataSplit(
+            partition=partition, bucket=bucket, files=chosen, merge=merge, deletions=gone
+        )
 
     if not files.schema.has_primary_key:
         metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
@@ -262,6 +303,10 @@ def _bucket_splits(
     metas = [file for file in metas if pruner.takes_keys(file)]
     splits = []
     raw: list[DataFileMeta] = []
+    if files.options.deletion_vectors_enabled:
+        # Each key is in one file only, where no deletion vector takes it out.
+        kept = tuple(file for file in metas if pruner.takes_values(file))
+        return [split(kept, merge=False)] if kept else []
     for section in sections_of(metas, key_decoder(files.schema)):
         if section.needs_merge:
             splits.append(split(section.files, merge=True))

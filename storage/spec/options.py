@@ -7,6 +7,7 @@ schedules is accepted and left alone. Names and defaults: Paimon, CoreOptions.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from enum import Enum
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 _SIZE_UNITS = {
     "": 1,
@@ -65,6 +68,19 @@ class BucketMode(Enum):
     POSTPONE = "postpone"
 
 
+class ChangelogProducer(Enum):
+    """Who writes the changes that a streaming reader sees; the value is the option's.
+
+    NONE: nobody, readers make do with the rows. INPUT: the writer keeps all rows it was given.
+    FULL_COMPACTION, LOOKUP: compactions say what they changed.
+    """
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
 class Use(Enum):
     """What somebody wants to do with a table; an option may stand in the way of one only."""
 
@@ -100,7 +116,40 @@ class TableOptions:
     file_compression: str
     file_compression_level: int
     dynamic_partition_overwrite: bool
+    deletion_vectors_enabled: bool
     commit_max_retries: int
+    changelog_producer: ChangelogProducer
+    changelog_file_prefix: str
+    dynamic_bucket_target_row_num: int
+    dynamic_bucket_initial_buckets: int
+    dynamic_bucket_max_buckets: int | None
+    postpone_default_bucket_num: int | None
+    postpone_target_row_num_per_bucket: int | None
+    postpone_target_size_per_bucket: int
+    changelog_num_retained_min: int
+    changelog_num_retained_max: int
+    changelog_time_retained_ms: int
+    consumer_expiration_ms: int | None
+    consumer_changelog_only: bool
+    tag_automatic_creation: TagCreation
+    tag_period: TagPeriod
+    tag_creation_delay_ms: int
+    tag_automatic_completion: bool
+    tag_batch_name: str | None
+    tag_num_retained_max: int | None
+    tag_default_time_retained_ms: int | None
+    # None: the zone of the machine.
+    process_time_zone: str | None
+    watermark_time_zone: str
+
+    @property
+    def changelog_outlives_snapshots(self) -> bool:
+        """Whether changes can be read for longer than the snapshots they came with."""
+        return (
+            self.changelog_num_retained_max > self.snapshot_num_retained_max
+            or self.changelog_num_retained_min > self.snapshot_num_retained_min
+            or self.changelog_time_retained_ms > self.snapshot_time_retained_ms
+        )
 
     @property
     def max_level(self) -> int:
@@ -112,7 +161,9 @@ class TableOptions:
 _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "type": (frozenset({"table"}), Use.READ),
     "merge-engine": (frozenset({"deduplicate"}), Use.READ),
-    "deletion-vectors.enabled": (frozenset({"false"}), Use.READ),
+    "deletion-vectors.enabled": (frozenset({"true", "false"}), Use.READ),
+    "deletion-vectors.bitmap64": (frozenset({"false"}), Use.WRITE),
+    "deletion-vectors.modifiable": (frozenset({"true", "false"}), Use.READ),
     "row-tracking.enabled": (frozenset({"false"}), Use.READ),
     "data-evolution.enabled": (frozenset({"false"}), Use.READ),
     "ignore-delete": (frozenset({"false"}), Use.READ),
@@ -121,8 +172,9 @@ _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "bucket-function.type": (frozenset({"default"}), Use.READ),
     "file.format": (frozenset({"parquet"}), Use.WRITE),
     "manifest.format": (frozenset({"avro"}), Use.READ),
-    "changelog-producer": (frozenset({"none"}), Use.WRITE),
-    "tag.automatic-creation": (frozenset({"none"}), Use.WRITE),
+    "changelog-producer": (frozenset({"none", "input"}), Use.WRITE),
+    "tag.create-success-file": (frozenset({"false"}), Use.WRITE),
+    "tag.callbacks": (frozenset({""}), Use.WRITE),
     "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
     "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
     "force-lookup": (frozenset({"false"}), Use.WRITE),
@@ -160,6 +212,28 @@ _IMPLEMENTED = frozenset(
         "file.compression.zstd-level",
         "dynamic-partition-overwrite",
         "commit.max-retries",
+        "changelog-file.prefix",
+        "dynamic-bucket.target-row-num",
+        "dynamic-bucket.initial-buckets",
+        "dynamic-bucket.max-buckets",
+        "postpone.default-bucket-num",
+        "postpone.target-row-num-per-bucket",
+        "postpone.target-size-per-bucket",
+        "changelog.num-retained.min",
+        "changelog.num-retained.max",
+        "changelog.time-retained",
+        "consumer.expiration-time",
+        "consumer.changelog-only",
+        "tag.automatic-creation",
+        "tag.creation-period",
+        "tag.creation-period-duration",
+        "tag.creation-delay",
+        "tag.period-formatter",
+        "tag.automatic-completion",
+        "tag.batch.customized-name",
+        "tag.num-retained-max",
+        "tag.default-time-retained",
+        "tag.time-expire-enabled",
     }
 )
 
@@ -176,6 +250,8 @@ _WITHOUT_EFFECT = frozenset(
         "cache-page-size",
         "async-file-write",
         "streaming-read-overwrite",
+        "consumer.mode",
+        "consumer.ignore-progress",
         "num-sorted-run.stop-trigger",
         "commit.callbacks",
         "commit.timeout",
@@ -218,6 +294,17 @@ _PREFIXES_WITHOUT_EFFECT = (
 _STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
 _COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _COMPRESSIONS = {"zstd": "zstd", "none": "none", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4"}
+_TAG_CREATIONS = {each.value: each.value for each in TagCreation}
+# Hours of a period; what stands for its day, and between that and its hour.
+_TAG_PERIODS = {"daily": "24", "hourly": "1", "two-hours": "2"}
+_TAG_FORMATS = {
+    "with_dashes": "%Y-%m-%d| ",
+    "without_dashes": "%Y%m%d| ",
+    "without_dashes_and_spaces": "%Y%m%d|",
+}
+_MAY_BE_ZERO = frozenset(
+    {"snapshot.time-retained", "changelog.time-retained", "tag.creation-delay"}
+)
 _MANIFEST_COMPRESSIONS = {
     "zstd": "zstandard",
     "none": "null",
@@ -252,7 +339,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
                 table=table,
                 option=name,
             )
-    _check_bucket(schema, read_options(schema, table=table), table)
+    _check_bucket(schema, read_options(schema, table=table), table, use)
 
 
 def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptions:
@@ -266,7 +353,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     bucket = reader.integer("bucket", 1 if schema.version < 2 else -1)
     keys = reader.text("bucket-key", "")
     bucket_keys = tuple(key.strip() for key in keys.split(",") if key.strip())
-    if not bucket_keys and bucket > 0:
+    if not bucket_keys and (bucket > 0 or (bucket == -2 and schema.has_primary_key)):
         bucket_keys = schema.trimmed_primary_keys
     for key in bucket_keys:
         if key not in schema.field_names:
@@ -274,6 +361,17 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
     default_target = 128 * MIB if schema.has_primary_key else 256 * MIB
     compression = reader.choice("file.compression", "zstd", _COMPRESSIONS)
+    retained_min = reader.integer("snapshot.num-retained.min", 10, minimum=1)
+    retained_max = reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1)
+    time_retained_ms = reader.duration_ms("snapshot.time-retained", 3_600_000)
+    tag_creation = TagCreation(reader.choice("tag.automatic-creation", "none", _TAG_CREATIONS))
+    tag_period = _tag_period(reader)
+    tag_delay_ms = reader.duration_ms("tag.creation-delay", 0)
+    if tag_delay_ms >= tag_period.duration // dt.timedelta(milliseconds=1):
+        raise InvalidOption(
+            f"{table}: tag.creation-delay of {tag_delay_ms} ms is not shorter than the period of "
+            f"tags, {tag_period.duration}"
+        )
     return TableOptions(
         bucket=bucket,
         bucket_mode=_bucket_mode(schema, bucket),
@@ -282,9 +380,9 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
         num_sorted_run_compaction_trigger=trigger,
         num_levels=reader.integer("num-levels", trigger + 1, minimum=2),
-        snapshot_num_retained_min=reader.integer("snapshot.num-retained.min", 10, minimum=1),
-        snapshot_num_retained_max=reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1),
-        snapshot_time_retained_ms=reader.duration_ms("snapshot.time-retained", 3_600_000),
+        snapshot_num_retained_min=retained_min,
+        snapshot_num_retained_max=retained_max,
+        snapshot_time_retained_ms=time_retained_ms,
         snapshot_expire_limit=reader.integer("snapshot.expire.limit", 50, minimum=1),
         snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories", False),
         manifest_target_file_size=reader.size("manifest.target-file-size", 8 * MIB),
@@ -300,9 +398,71 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         data_file_prefix=reader.text("data-file.prefix", "data-"),
         file_compression=compression,
         file_compression_level=reader.integer("file.compression.zstd-level", 1, minimum=1),
+        deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
+        changelog_producer=ChangelogProducer(
+            reader.choice(
+                "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}
+            )
+        ),
+        changelog_file_prefix=reader.text("changelog-file.prefix", "changelog-"),
+        dynamic_bucket_target_row_num=reader.integer(
+            "dynamic-bucket.target-row-num", 2_000_000, minimum=1
+        ),
+        dynamic_bucket_initial_buckets=reader.integer(
+            "dynamic-bucket.initial-buckets", 1, minimum=1
+        ),
+        dynamic_bucket_max_buckets=_max_buckets(reader),
+        postpone_default_bucket_num=reader.optional_integer(
+            "postpone.default-bucket-num", minimum=1
+        ),
+        postpone_target_row_num_per_bucket=reader.optional_integer(
+            "postpone.target-row-num-per-bucket", minimum=1
+        ),
+        postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket", GIB),
+        changelog_num_retained_min=reader.integer(
+            "changelog.num-retained.min", retained_min, minimum=1
+        ),
+        changelog_num_retained_max=reader.integer(
+            "changelog.num-retained.max", retained_max, minimum=1
+        ),
+        changelog_time_retained_ms=reader.duration_ms("changelog.time-retained", time_retained_ms),
+        consumer_expiration_ms=reader.optional_duration_ms("consumer.expiration-time"),
+        consumer_changelog_only=reader.boolean("consumer.changelog-only", False),
+        tag_automatic_creation=tag_creation,
+        tag_period=tag_period,
+        tag_creation_delay_ms=tag_delay_ms,
+        tag_automatic_completion=reader.boolean("tag.automatic-completion", False),
+        tag_batch_name=reader.text("tag.batch.customized-name", "") or None,
+        tag_num_retained_max=reader.optional_integer("tag.num-retained-max", minimum=1),
+        tag_default_time_retained_ms=reader.optional_duration_ms("tag.default-time-retained"),
+        process_time_zone=reader.text("sink.process-time-zone", "") or None,
+        watermark_time_zone=reader.text("sink.watermark-time-zone", "UTC"),
     )
+
+
+def _tag_period(reader: _OptionReader) -> TagPeriod:
+    """The period that tags are made for, and the names they get."""
+    exact_ms = reader.optional_duration_ms("tag.creation-period-duration")
+    if exact_ms is not None:
+        return TagPeriod(dt.timedelta(milliseconds=exact_ms), "%Y%m%d%H%M")
+    hours = reader.choice("tag.creation-period", "daily", _TAG_PERIODS)
+    day, between = reader.choice("tag.period-formatter", "with_dashes", _TAG_FORMATS).split("|")
+    if hours == "24":
+        return TagPeriod(dt.timedelta(days=1), day)
+    if hours == "2":
+        return TagPeriod(dt.timedelta(hours=2), "%Y-%m-%d %H")
+    return TagPeriod(dt.timedelta(hours=1), f"{day}{between}%H")
+
+
+def _max_buckets(reader: _OptionReader) -> int | None:
+    name = "dynamic-bucket.max-buckets"
+    # -1 is how the format spells that there is no limit.
+    limit = reader.integer(name, -1)
+    if limit == 0 or limit < -1:
+        raise InvalidOption(f"{reader.table}: {name}={limit}; write -1 or a positive number")
+    return None if limit == -1 else limit
 
 
 def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
@@ -351,17 +511,15 @@ def _is_known(name: str) -> bool:
     )
 
 
-def _check_bucket(schema: TableSchema, options: TableOptions, table: str) -> None:
-    if schema.has_primary_key and options.bucket < 1:
-        mode = {-1: "dynamic", -2: "postpone"}.get(options.bucket, "unknown")
-        raise UnsupportedError(
-            f"{table} has a primary key and bucket={options.bucket} ({mode} buckets), which is "
-            "not implemented; set a fixed number such as bucket=4 when creating it",
-            table=table,
-            option="bucket",
+def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
+    if schema.has_primary_key and not set(schema.partition_keys) <= set(schema.primary_keys):
+        _refuse_cross_partition(schema, table, use)
+    lowest = -2 if schema.has_primary_key else -1
+    if options.bucket == 0 or options.bucket < lowest:
+        postponed = ", or -2 to give rows a bucket later" if schema.has_primary_key else ""
+        raise InvalidOption(
+            f"{table}: bucket={options.bucket}; write -1 or a positive number{postponed}"
         )
-    if options.bucket == 0 or options.bucket < -1:
-        raise InvalidOption(f"{table}: bucket={options.bucket}; write -1 or a positive number")
     if not schema.has_primary_key and options.bucket > 0 and not options.bucket_keys:
         raise InvalidOption(
             f"{table}: bucket={options.bucket} without a bucket-key; name the columns rows are "
@@ -377,6 +535,17 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str) -> Non
                 f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
                 "buckets"
             )
+
+
+def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
+    if use is Use.WRITE:
+        outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
+        raise UnsupportedError(
+            f"{table}: partition key {outside[0]!r} is not in the primary key "
+            f"({', '.join(schema.primary_keys)}), so a key may move between partitions, which is "
+            "not implemented; add it to the primary key of a new table",
+            table=table,
+        )
 
 
 class _OptionReader:
@@ -417,8 +586,14 @@ class _OptionReader:
         text = self.options.get(name)
         return default if text is None else self._quantity(name, text, parse_duration_ms(text))
 
+    def optional_integer(self, name: str, *, minimum: int) -> int | None:
+        return self.integer(name, minimum, minimum=minimum) if name in self.options else None
+
+    def optional_duration_ms(self, name: str) -> int | None:
+        return self.duration_ms(name, 0) if name in self.options else None
+
     def _quantity(self, name: str, text: str, value: int) -> int:
-        if value < 1 and name != "snapshot.time-retained":
+        if value < 1 and name not in _MAY_BE_ZERO:
             raise InvalidOption(f"{self.table}: {name}={text} is not positive")
         return value
 

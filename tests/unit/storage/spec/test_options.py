@@ -33,7 +33,6 @@ def schema_with(keyed: bool = True, **given: str) -> TableSchema:
 REFUSED_ALWAYS = {
     "type": "materialized-table",
     "merge-engine": "partial-update",
-    "deletion-vectors.enabled": "true",
     "row-tracking.enabled": "true",
     "data-evolution.enabled": "true",
     "ignore-delete": "true",

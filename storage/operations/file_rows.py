@@ -1,0 +1,147 @@
+"""Rows of data files, brought to the schema that the read is for.
+
+1. Columns of a file are found by field id under the schema it was written with.
+2. Columns it does not have are null; columns retyped since are cast.
+3. Rows that a deletion vector names are left out.
+
+Keys are read from the table's own columns: the copies that data files hold of them
+say the same, and files in thin mode have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.data_files import read_rows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+
+_SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
+
+
+class FileRows:
+    """Reads data files of one table in one choice of columns."""
+
+    def __init__(self, files: TableFiles, fields: Sequence[DataField]) -> None:
+        self.files = files
+        self.fields = tuple(fields)
+        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+
+    def rows(
+        self, split: DataSplit, file: DataFileMeta, *, batch_rows: int | None = None
+    ) -> Iterator[pa.Table]:
+        """The columns asked for, whole or batch by batch."""
+        yield from self._read(split, file, self.fields, {}, batch_rows)
+
+    def key_value_rows(
+        self,
+        split: DataSplit,
+        file: DataFileMeta,
+        *,
+        batch_rows: int | None = None,
+        placed: bool = False,
+    ) -> Iterator[pa.Table]:
+        """Key, sequence number and kind of every row, then the columns asked for.
+
+        With `placed` two more columns say where a row lies: `_ORIGIN`, the number of
+        its file in the split, and `_POSITION`, its number in the file.
+        """
+        keys = self.files.schema.key_fields
+        own = {field.id for field in self.fields}
+        fields = (*self.fields, *(key for key in keys if key.id not in own))
+        names = [field.name for field in self.fields]
+        places = (ORIGIN, POSITION) if placed else ()
+        for rows in self._read(split, file, fields, _SYSTEM_COLUMNS, batch_rows, placed=placed):
+            columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
+            columns += [(name, rows.column(name)) for name in (*_SYSTEM_COLUMNS, *names, *places)]
+            yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
+
+    def _read(
+        self,
+        split: DataSplit,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        system: Mapping[str, pa.DataType],
+        batch_rows: int | None,
+        *,
+        placed: bool = False,
+    ) -> Iterator[pa.Table]:
+        path = self.files.data_file_path(split.partition, split.bucket, file)
+        written_with = self._schema(file.schema_id)
+        names = {field.id: field.name for field in written_with.fields}
+        if file.write_cols is not None:
+            names = {key: name for key, name in names.items() if name in file.write_cols}
+        stored = [names[field.id] for field in fields if field.id in names]
+        # A file whose every asked-for column is new still says how many rows it has.
+        wanted = [*system, *stored] or [next(iter(names.values()))]
+        gone = self._deleted_positions(split, file)
+        arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
+        arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
+        schema = pa.schema(arrow_fields)
+        start = 0
+        for rows in read_rows(
+            self.files.fs, path, wanted, expected_rows=file.row_count, batch_rows=batch_rows
+        ):
+            # A file keeps timestamps in another unit than its neighbours when one of them is finer.
+            columns = [rows.column(name).cast(kind) for name, kind in system.items()]
+            columns += [self._evolved(rows, field, names, path) for field in fields]
+            read = pa.table(columns, schema=schema)
+            if placed:
+                read = _placed(read, split.files.index(file), start)
+            start, first = start + rows.num_rows, start
+            yield _without(read, gone, first)
+
+    def _deleted_positions(self, split: DataSplit, file: DataFileMeta) -> np.ndarray | None:
+        for index_file, where in split.deletions:
+            if where.data_file == file.file_name:
+                return self.files.indexes.read_deletion_vector(index_file, where)
+        return None
+
+    def _evolved(
+        self, rows: pa.Table, field: DataField, names: dict[int, str], path: str
+    ) -> pa.ChunkedArray:
+        target = to_arrow_type(field.type)
+        if field.id not in names:
+            return pa.chunked_array([pa.nulls(rows.num_rows, target)])
+        column = rows.column(names[field.id])
+        if column.type.equals(target):
+            return column
+        try:
+            return column.cast(target)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            raise UnsupportedError(
+                f"column {field.name} of data file {path} holds {column.type} and cannot be read "
+                f"as {field.type}: {error}"
+            ) from error
+
+    def _schema(self, schema_id: int) -> TableSchema:
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self.files.schemas.read(schema_id)
+        return self._schemas[schema_id]
+
+
+def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
+    origins = pa.array(np.full(rows.num_rows, origin, dtype=np.int32))
+    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
+    return rows.append_column(ORIGIN, origins).append_column(POSITION, positions)
+
+
+def _without(rows: pa.Table, gone: np.ndarray | None, start: int) -> pa.Table:
+    """Rows but those at the positions that are gone; the first row is at `start`."""
+    if gone is None:
+        return rows
+    low, high = np.searchsorted(gone, [start, start + rows.num_rows])
+    if low == high:
+        return rows
+    kept = np.ones(rows.num_rows, dtype=bool)
+    kept[gone[low:high] - start] = False
+    return rows.filter(pa.array(kept))

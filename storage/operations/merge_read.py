@@ -1,0 +1,152 @@
+"""Reading overlapping files as one: windows of key-value rows, merged by the table's engine.
+
+Memory holds about one window, whose size is chosen from what the files say of
+themselves, so a section of any size is read within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.key_groups import KeyGroups
+from lakewright.storage.lsm.merge import (
+    RowOrder,
+    merge_rows,
+    merge_unordered,
+    sorted_groups,
+    without_deletions,
+)
+from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.lsm.windows import key_windows as windows_of_runs
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.scan import DataSplit, key_decoder
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import KEY_PREFIX
+
+# What the rows of one window should take in memory, over all runs.
+_WINDOW_BYTES = 256 * 1024 * 1024
+_MIN_BATCH_ROWS = 4096
+# Compressed columns unfold to about this many times their size.
+_UNFOLDING = 4
+
+
+def row_order(files: TableFiles) -> RowOrder:
+    """The columns that order a table's rows in a merge."""
+    spec = files.merge_spec
+    return RowOrder(
+        tuple(f"{KEY_PREFIX}{name}" for name in files.schema.trimmed_primary_keys),
+        spec.sequence_fields,
+        spec.sequence_descending,
+    )
+
+
+def key_windows(
+    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+) -> Iterator[KeyGroups]:
+    """Rows of a split in merge order, window by window in key order, with their places.
+
+    A group's `origins` are positions in `split.files`. All rows of a key are in one window.
+    """
+    order = row_order(source.files)
+    for rows in _windows(source, split, window_bytes, placed=True):
+        yield sorted_groups(rows, order)
+
+
+def merged_windows(
+    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+) -> Iterator[pa.Table]:
+    """At most one row of each key, in key order, deletions included."""
+    files = source.files
+    order, function = row_order(files), merge_function(files.merge_spec, source.fields)
+    for rows in _windows(source, split, window_bytes):
+        yield merge_rows(rows, order, function)
+
+
+def merged_rows(
+    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+) -> Iterator[pa.Table]:
+    """The rows that are there after the merge, in no promised order."""
+    files = source.files
+    order, function = row_order(files), merge_function(files.merge_spec, source.fields)
+    for rows in _windows(source, split, window_bytes):
+        # Within one file keys are unique, so nothing is merged, only left out.
+        alone = len(split.files) == 1
+        yield without_deletions(rows) if alone else merge_unordered(rows, order, function)
+
+
+def _windows(
+    source: FileRows, split: DataSplit, window_bytes: int, *, placed: bool = False
+) -> Iterator[pa.Table]:
+    runs = _runs_oldest_first(source.files, split)
+    total = sum(file.row_count for run in runs for file in run)
+    budget = max(1, window_bytes // _row_bytes(source, split.files))
+
+    def batch_rows(run: Sequence[DataFileMeta]) -> int | None:
+        if total <= budget:
+            return None
+        # Runs are read in step when each holds its share of the rows in memory.
+        share = sum(file.row_count for file in run) * budget // total
+        return max(_MIN_BATCH_ROWS, share)
+
+    batches = [
+        _rows_of_run(source, split, run, batch_rows=batch_rows(run), placed=placed) for run in runs
+    ]
+    keys = row_order(source.files).keys
+    for pieces in windows_of_runs(batches, keys):
+        yield pa.concat_tables([piece for piece in pieces if piece is not None])
+
+
+def _rows_of_run(
+    source: FileRows,
+    split: DataSplit,
+    run: Iterable[DataFileMeta],
+    *,
+    batch_rows: int | None,
+    placed: bool,
+) -> Iterator[pa.Table]:
+    for file in run:
+        yield from source.key_value_rows(split, file, batch_rows=batch_rows, placed=placed)
+
+
+def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFileMeta, ...]]:
+    """Sorted runs; of rows alike in key and sequence those of the later run win."""
+    sections = sections_of(split.files, key_decoder(files.schema))
+    # Files of different sections follow each other, so the n-th runs of all make up one.
+    joined: list[tuple[DataFileMeta, ...]] = []
+    for section in sections:
+        ordered = sorted(section.runs, key=lambda run: _age(run[0]))
+        for index, run in enumerate(ordered):
+            if index < len(joined):
+                joined[index] += run
+            else:
+                joined.append(run)
+    return joined
+
+
+def _age(file: DataFileMeta) -> tuple[int, int, int]:
+    return (-file.level, file.max_sequence_number, file.min_sequence_number)
+
+
+def _row_bytes(source: FileRows, files: Sequence[DataFileMeta]) -> int:
+    """About what a row takes in memory."""
+    rows = max(1, sum(file.row_count for file in files))
+    stored = sum(file.file_size for file in files) * _UNFOLDING // rows
+    return max(stored, sum(_width(field) for field in source.fields)) + 32
+
+
+def _width(field: DataField) -> int:
+    fixed = isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
+    return 8 if fixed else 32
+
+
+_OF_ANY_LENGTH = {
+    TypeRoot.CHAR,
+    TypeRoot.VARCHAR,
+    TypeRoot.BINARY,
+    TypeRoot.VARBINARY,
+}
