@@ -41,6 +41,8 @@ class BucketTarget:
     next_sequence: int = 0
     level: int = 0
     source: FileSource = FileSource.APPEND
+    # Changelog files hold what happened to keys, each as often as it happened.
+    changelog: bool = False
 
 
 class RollingWriter:
@@ -103,7 +105,11 @@ class RollingWriter:
 
     def _write_slice(self, rows: pa.Table) -> None:
         if self._current is None:
-            name = f"{self.files.options.data_file_prefix}{self._write_id}-{next(self._numbers)}"
+            options = self.files.options
+            prefix = (
+                options.changelog_file_prefix if self.target.changelog else options.data_file_prefix
+            )
+            name = f"{prefix}{self._write_id}-{next(self._numbers)}"
             path = f"{self._folder}/{name}{PARQUET_SUFFIX}"
             self._current = _OpenFile(self.files, path, self._schema)
         self._current.write(rows)
