@@ -50,8 +50,10 @@ def merge_order(
 
     `descending` turns the user sequence around, nulls staying first.
     """
+    if len(sequence_numbers) == 0:
+        return MergeOrder(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     words = _packed([word for key in keys for word in _words(key)])
-    order = _sorted_by(words, len(sequence_numbers))
+    order = _sorted_by(words)
     repeats = _repeats(words, order)
     starts = np.flatnonzero(~repeats)
     if len(starts) < len(order):
@@ -59,10 +61,8 @@ def merge_order(
     return MergeOrder(order, starts)
 
 
-def _sorted_by(words: Sequence[np.ndarray], row_count: int) -> np.ndarray:
+def _sorted_by(words: Sequence[np.ndarray]) -> np.ndarray:
     """Stable order by several words, the first counting most."""
-    if row_count == 0:
-        return np.empty(0, dtype=np.int64)
     order = np.argsort(words[0], kind="stable")
     if len(words) > 1:
         # Few rows share their first word, so the others sort only those.
@@ -76,12 +76,11 @@ def _sorted_by(words: Sequence[np.ndarray], row_count: int) -> np.ndarray:
 
 def _repeats(words: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
     """Whether a position of the order has the words of the one before it."""
-    repeats = np.zeros(len(order), dtype=bool)
-    if len(order) > 1:
-        repeats[1:] = True
-        for word in words:
-            ordered = word[order]
-            repeats[1:] &= ordered[1:] == ordered[:-1]
+    repeats = np.ones(len(order), dtype=bool)
+    repeats[0] = False
+    for word in words:
+        ordered = word[order]
+        repeats[1:] &= ordered[1:] == ordered[:-1]
     return repeats
 
 
@@ -166,8 +165,6 @@ def _words(column: pa.ChunkedArray) -> list[_Word]:
 
 
 def _from_signed(values: np.ndarray) -> _Word:
-    if len(values) == 0:
-        return _Word(np.empty(0, dtype=np.uint64), 0)
     low = int(values.min())
     bits = (int(values.max()) - low).bit_length()
     return _Word((values.astype(np.int64) - np.int64(low)).view(np.uint64), bits)
@@ -181,7 +178,7 @@ def _decimal_words(column: pa.ChunkedArray) -> list[_Word]:
         for chunk in column.cast(pa.decimal128(38, column.type.scale)).chunks
         if len(chunk)
     ]
-    joined = np.concatenate(halves) if halves else np.empty((0, 2), dtype=np.int64)
+    joined = np.concatenate(halves)
     low, high = joined[:, 0], joined[:, 1]
     if column.type.precision <= 18:
         return [_from_signed(low)]
@@ -194,8 +191,6 @@ def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
     The length tells a value from one with zero bytes behind it.
     """
     array = pa.concat_arrays(column.chunks)
-    if len(array) == 0:
-        return [_Word(np.empty(0, dtype=np.uint64), 0)]
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[
         array.offset : array.offset + len(array) + 1
