@@ -215,7 +215,7 @@ def plan_scan(
     pruner = _FilePruner(files, predicate)
     deletions = deletions_by_bucket(index_entries(files, snapshot))
     splits: list[DataSplit] = []
-    for (partition, bucket), group in grouped_by_bucket(_readable(files, entries)).items():
+    for (partition, bucket), group in grouped_by_bucket(readable_entries(files, entries)).items():
         if pruner.takes_bucket(bucket, group[0].total_buckets):
             gone = deletions.get((partition, bucket), ())
             splits += _bucket_splits(files, partition, bucket, group, pruner, gone)
@@ -229,7 +229,7 @@ def plan_scan(
     )
 
 
-def _readable(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """Entries whose rows a reader sees; the others wait for a compaction.
 
     Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
