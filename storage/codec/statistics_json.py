@@ -1,0 +1,119 @@
+"""Statistics files: JSON ↔ `TableStatistics`, and bounds between text and values.
+
+Source: Paimon `Statistics`, `ColStats`; bounds are written as `serializeToString` of their types.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lakewright.storage.errors import CorruptionError
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.partition import partition_text
+from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
+from lakewright.storage.spec.values import Value, from_python
+
+Json = dict[str, Any]
+
+# Attribute of `ColumnStatistics` for each JSON key; what is unknown is left out.
+_COLUMN_KEYS = {
+    "colId": "field_id",
+    "distinctCount": "distinct_count",
+    "min": "minimum",
+    "max": "maximum",
+    "nullCount": "null_count",
+    "avgLen": "avg_len",
+    "maxLen": "max_len",
+}
+
+
+def encode_statistics(statistics: TableStatistics) -> bytes:
+    """The statistics file."""
+    data: Json = {"snapshotId": statistics.snapshot_id, "schemaId": statistics.schema_id}
+    if statistics.merged_record_count is not None:
+        data["mergedRecordCount"] = statistics.merged_record_count
+    if statistics.merged_record_size is not None:
+        data["mergedRecordSize"] = statistics.merged_record_size
+    data["colStats"] = _columns_json(statistics)
+    return _pretty(data).encode()
+
+
+def decode_statistics(data: bytes, *, name: str) -> TableStatistics:
+    """Read a statistics file; `name` is how errors call it.
+
+    Raises:
+        CorruptionError: it holds no statistics.
+    """
+    try:
+        read = json.loads(data)
+        return TableStatistics(
+            snapshot_id=int(read["snapshotId"]),
+            schema_id=int(read["schemaId"]),
+            merged_record_count=_count(read.get("mergedRecordCount")),
+            merged_record_size=_count(read.get("mergedRecordSize")),
+            columns=tuple(
+                ColumnStatistics(
+                    name=column,
+                    field_id=int(stats["colId"]),
+                    distinct_count=_count(stats.get("distinctCount")),
+                    minimum=stats.get("min"),
+                    maximum=stats.get("max"),
+                    null_count=_count(stats.get("nullCount")),
+                    avg_len=_count(stats.get("avgLen")),
+                    max_len=_count(stats.get("maxLen")),
+                )
+                for column, stats in (read.get("colStats") or {}).items()
+            ),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(f"{name} holds no statistics: {error!r}") from error
+
+
+def column_statistics_text(statistics: TableStatistics) -> str:
+    """The columns as the system table `statistics` shows them: the JSON of the file."""
+    return _pretty(_columns_json(statistics))
+
+
+def encode_bound(value: Value, field: DataField) -> str | None:
+    """A bound as the file holds it; None where the format has no text for values of the type."""
+    if value is None or not isinstance(field.type, AtomicType) or field.type.root.is_bytes:
+        return None
+    if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
+        return str(value)
+    return partition_text(value, field, legacy_name=False)
+
+
+def decode_bound(text: str | None, field: DataField) -> Value:
+    """The inverse of `encode_bound`.
+
+    Raises:
+        InvalidRequestError: the text is none of the column's type.
+    """
+    if text is None:
+        return None
+    assert isinstance(field.type, AtomicType)
+    if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
+        return int(text)
+    return from_python(text, field.type)
+
+
+def _columns_json(statistics: TableStatistics) -> Json:
+    return {
+        column.name: {
+            key: value
+            for key, attribute in _COLUMN_KEYS.items()
+            if (value := getattr(column, attribute)) is not None
+        }
+        for column in statistics.columns
+    }
+
+
+def _pretty(data: Json) -> str:
+    """As Jackson prints: a space before each colon, and inside an empty object."""
+    text = json.dumps(data, indent=2, separators=(",", " : "), ensure_ascii=False)
+    return text.replace("{}", "{ }") if not data or data.get("colStats") == {} else text
+
+
+def _count(value: object) -> int | None:
+    return None if value is None else int(str(value))

@@ -1,0 +1,42 @@
+"""Statistics files of one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.codec.statistics_json import decode_statistics, encode_statistics
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import CorruptionError, FileMissing
+from lakewright.storage.files.paths import TablePaths
+from lakewright.storage.spec.table_statistics import STATISTICS_PREFIX, TableStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsStore:
+    """What snapshots name as their statistics; a file is never changed."""
+
+    fs: FileSystem
+    paths: TablePaths
+    env: Env
+
+    def read(self, name: str) -> TableStatistics:
+        """One statistics file.
+
+        Raises:
+            CorruptionError: it is missing though a snapshot names it, or holds no statistics.
+        """
+        path = self.paths.statistics(name)
+        try:
+            data = self.fs.read_bytes(path)
+        except FileMissing as error:
+            raise CorruptionError(
+                f"{path} is missing though a snapshot names it; analyze the table again",
+                path=path,
+            ) from error
+        return decode_statistics(data, name=path)
+
+    def write(self, statistics: TableStatistics) -> str:
+        """Write one file; its name."""
+        name = f"{STATISTICS_PREFIX}{self.env.new_id()}-0"
+        self.fs.write_bytes(self.paths.statistics(name), encode_statistics(statistics))
+        return name

@@ -1,0 +1,103 @@
+"""What makes one set of rows another: by key where there are keys, else by whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.lsm.key_order import merge_order
+from lakewright.storage.lsm.merge import retracting
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
+
+
+def difference_by_key(
+    before: pa.Table, after: pa.Table, keys: Sequence[str], values: Sequence[str]
+) -> pa.Table:
+    """Changes that lead from one to the other; each has a key once, and columns of key-value rows.
+
+    A row of `after` counts if its key is new, or if `before` has other values under it or
+    none that is there; it keeps its kind. A row of `before` whose key is gone is a deletion.
+    """
+    sides = np.repeat(np.array([0, 1], dtype=np.int64), [before.num_rows, after.num_rows])
+    rows = pa.concat_tables([before, after.select(before.column_names)])
+    if rows.num_rows == 0:
+        return rows
+    found = merge_order(
+        [rows.column(name) for name in keys], [], pa.chunked_array([pa.array(sides)])
+    )
+    first = found.order[found.starts]
+    paired = found.ends - found.starts == 2
+    old, new = first[paired], found.order[found.starts[paired] + 1]
+    gone = retracting(rows)
+    changed = _differ(rows, values, old, new) | (gone[old] != gone[new])
+    alone = first[~paired]
+    added = alone[sides[alone] == 1]
+    removed = alone[(sides[alone] == 0) & ~gone[alone]]
+    kept = np.concatenate([new[changed], added])
+    return pa.concat_tables(
+        [_taken(rows, np.sort(removed), RowKind.DELETE), _taken(rows, np.sort(kept))]
+    )
+
+
+def difference_by_row(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows that `before` holds more often than `after`, and the other way round."""
+    rows = pa.concat_tables([before, after.select(before.column_names)])
+    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    for column in rows.columns:
+        found = _codes(column)
+        # Renumbered each time, so that the product of two columns' codes never overflows.
+        _, codes = np.unique(codes * (found.max(initial=0) + 1) + found, return_inverse=True)
+    old, new = codes[: before.num_rows], codes[before.num_rows :]
+    count = int(codes.max(initial=-1)) + 1
+    common = np.minimum(np.bincount(old, minlength=count), np.bincount(new, minlength=count))
+    return before.filter(pa.array(_beyond(old, common))), after.filter(
+        pa.array(_beyond(new, common))
+    )
+
+
+def _beyond(codes: np.ndarray, allowance: np.ndarray) -> np.ndarray:
+    """Which positions come after the first `allowance[code]` of their code."""
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(codes)]
+    lengths = np.diff(np.append(starts, len(codes)))
+    ranks = np.arange(len(codes)) - np.repeat(starts, lengths)
+    beyond = np.empty(len(codes), dtype=bool)
+    beyond[order] = ranks >= allowance[ordered]
+    return beyond
+
+
+def _differ(
+    rows: pa.Table, columns: Sequence[str], left: np.ndarray, right: np.ndarray
+) -> np.ndarray:
+    """Whether two rows, given by their positions, differ in a column."""
+    differ = np.zeros(len(left), dtype=bool)
+    if len(left) == 0:
+        return differ
+    both = pa.array(np.concatenate([left, right]))
+    for name in columns:
+        codes = _codes(rows.column(name).take(both))
+        differ |= codes[: len(left)] != codes[len(left) :]
+    return differ
+
+
+def _codes(column: pa.ChunkedArray) -> np.ndarray:
+    """A number for each value, equal where the values are: null, NaN and -0.0 are values too."""
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_nested(array.type):
+        # Arrow numbers no nested values, and their texts tell them apart.
+        array = pa.array([repr(value) for value in array.to_pylist()], pa.large_string())
+    indices = array.dictionary_encode(null_encoding="encode").indices
+    codes: np.ndarray = indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def _taken(rows: pa.Table, positions: np.ndarray, kind: RowKind | None = None) -> pa.Table:
+    taken = rows.take(pa.array(positions))
+    if kind is None:
+        return taken
+    kinds = pa.array(np.full(len(positions), int(kind), dtype=np.int8))
+    return taken.set_column(taken.column_names.index(VALUE_KIND), VALUE_KIND, kinds)

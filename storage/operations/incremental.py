@@ -1,0 +1,612 @@
+"""What changed between two states of a table, row by row.
+
+1. Turn the bounds into snapshots: two ids, two tags or two times, the first exclusive.
+2. Choose the files. delta: those that APPEND snapshots of the range added. changelog:
+   the changelog files of the range. diff: those in which the two states differ.
+3. Read them: delta and changelog as they were written, every row with its kind; diff
+   merges both states, key range by key range, and compares them.
+4. The filter runs last, on the rows that come out.
+
+A diff of plain `deduplicate` tables leaves files alone that both states have, so a row
+written again with equal values counts as changed; every other merge engine needs all
+versions of a key, so whole key ranges are read wherever something differs.
+
+Source: Paimon `IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanner`,
+`IncrementalDiffSplitRead`, `AuditLogTable`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_field
+from lakewright.storage.codec.arrow_values import keep_matching
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    SnapshotNotFound,
+    TagNotFound,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
+from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.lsm.windows import key_windows
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.merge_read import merged_windows, row_order
+from lakewright.storage.operations.scan import (
+    DataSplit,
+    deletions_by_bucket,
+    grouped_by_bucket,
+    index_entries,
+    key_decoder,
+    live_entries,
+    plan_scan,
+    readable_entries,
+)
+from lakewright.storage.operations.write import ROW_KIND_COLUMN
+from lakewright.storage.spec.index import DeletionVectorRange
+from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.options import MIB, Use, check_supported
+from lakewright.storage.spec.predicate import Predicate, columns_of, matches, only_on
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# A snapshot by its id, a tag by its name (or an id as text), a time (UTC where it has no zone).
+Bound = int | str | dt.datetime
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_BATCH_ROWS = 1 << 18
+# Files that need not meet are read in tasks of about so many bytes.
+_TASK_BYTES = 128 * MIB
+_KIND_NAMES = pa.array([kind.short for kind in RowKind])
+
+
+class IncrementalMode(Enum):
+    """Where changes come from; `auto` takes changelogs where the table writes them, else deltas.
+
+    Between tags it is the difference of the two states.
+    """
+
+    AUTO = "auto"
+    DELTA = "delta"
+    CHANGELOG = "changelog"
+    DIFF = "diff"
+
+
+class ChangeSource(Enum):
+    """What a split's rows are: as written, merged with deletions kept, or a difference."""
+
+    WRITTEN = "written"
+    STATE = "state"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSplit:
+    """Files whose changes one reader takes; `before` is there for differences only."""
+
+    source: ChangeSource
+    files: DataSplit
+    before: DataSplit | None = None
+
+    @property
+    def metas(self) -> tuple[DataFileMeta, ...]:
+        return self.files.files + (() if self.before is None else self.before.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePlan:
+    """The files that hold the changes; `snapshot_ids` are those whose changes are read.
+
+    For a difference they are the two that are compared, for a state the one.
+    """
+
+    table: str
+    mode: IncrementalMode
+    snapshot_ids: tuple[int, ...]
+    splits: tuple[ChangeSplit, ...]
+
+    @property
+    def files(self) -> int:
+        return sum(len(split.metas) for split in self.splits)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.file_size for split in self.splits for file in split.metas)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for split in self.splits for file in split.metas)
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
+    """The mode a caller names.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    try:
+        return IncrementalMode(mode)
+    except ValueError:
+        known = ", ".join(each.value for each in IncrementalMode)
+        raise InvalidRequestError(f"incremental mode {mode!r} is none of {known}") from None
+
+
+def plan_incremental(
+    files: TableFiles,
+    start: Bound,
+    end: Bound,
+    *,
+    mode: IncrementalMode = IncrementalMode.AUTO,
+    predicate: Predicate | None = None,
+) -> ChangePlan:
+    """Files with the changes after `start` up to and with `end`.
+
+    Two texts name tags if both do, else snapshots by their ids.
+
+    Raises:
+        InvalidRequestError: the bounds are of two kinds or the wrong way round, or changelogs
+            are asked for and there are none.
+        SnapshotNotFound: one of the snapshots was never there, or is expired.
+        TagNotFound: a text is neither a tag nor a number.
+    """
+    check_supported(files.schema, Use.READ, table=files.name)
+    if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
+        return _between_times(files, _millis(start), _millis(end), mode, predicate)
+    if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
+        raise InvalidRequestError(
+            f"changes of {files.name} are read between two snapshots, two tags or two times, "
+            f"not between {start} and {end}"
+        )
+    tags = set(files.references.tag_names())
+    if isinstance(start, str) and isinstance(end, str) and {start, end} <= tags:
+        return _between_tags(files, start, end, mode, predicate)
+    first, last = _snapshot_id(files, start, tags), _snapshot_id(files, end, tags)
+    return _between_ids(files, first, last, mode, predicate)
+
+
+def plan_audit_log(
+    files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
+) -> ChangePlan:
+    """The rows of one state, and the deletions that its files still hold."""
+    check_supported(files.schema, Use.READ, table=files.name)
+    plan = plan_scan(files, snapshot, predicate)
+    splits = [
+        ChangeSplit(source=ChangeSource.STATE if split.merge else ChangeSource.WRITTEN, files=split)
+        for split in plan.splits
+    ]
+    return ChangePlan(
+        table=files.name,
+        mode=IncrementalMode.AUTO,
+        snapshot_ids=() if snapshot is None else (snapshot.id,),
+        splits=tuple(splits),
+    )
+
+
+def _millis(time: dt.datetime) -> int:
+    moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
+    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _snapshot_id(files: TableFiles, bound: int | str, tags: Iterable[str]) -> int:
+    if isinstance(bound, int):
+        return bound
+    if bound.isdecimal():
+        return int(bound)
+    there = ", ".join(sorted(tags)) or "none"
+    if bound in tags:
+        raise InvalidRequestError(
+            f"{bound} is a tag of {files.name} and the other bound is none; name two tags "
+            f"(there are {there}) or two snapshots"
+        )
+    raise TagNotFound(
+        f"{files.name} has no tag {bound!r}, and it is no snapshot id; tags there: {there}",
+        table=files.name,
+    )
+
+
+def _between_tags(
+    files: TableFiles, start: str, end: str, mode: IncrementalMode, predicate: Predicate | None
+) -> ChangePlan:
+    before, after = files.references.tag(start).snapshot, files.references.tag(end).snapshot
+    if after.id < before.id:
+        raise InvalidRequestError(
+            f"tag {end} of {files.name} is snapshot {after.id}, before tag {start}, which is "
+            f"snapshot {before.id}; name the earlier one first"
+        )
+    if mode in (IncrementalMode.DELTA, IncrementalMode.CHANGELOG):
+        return _between_ids(files, before.id, after.id, mode, predicate)
+    if before.id == after.id:
+        return _nothing(files, IncrementalMode.DIFF)
+    return _difference(files, before, after, predicate)
+
+
+def _between_ids(
+    files: TableFiles, start: int, end: int, mode: IncrementalMode, predicate: Predicate | None
+) -> ChangePlan:
+    if end < start:
+        raise InvalidRequestError(
+            f"changes of {files.name} from snapshot {start} to {end}: name the earlier one first"
+        )
+    mode = _resolved(files, mode)
+    earliest, latest = files.snapshots.earliest_id(), files.snapshots.latest_id()
+    if earliest is None or latest is None or start == end:
+        return _nothing(files, mode)
+    if mode is IncrementalMode.DIFF:
+        before, after = files.snapshots.read(start), files.snapshots.read(end)
+        return _difference(files, before, after, predicate)
+    # The first bound is exclusive, so it may be the snapshot before the earliest.
+    if start < earliest - 1 or end > latest:
+        raise SnapshotNotFound(
+            f"changes of {files.name} from snapshot {start} to {end} cannot be read: it has "
+            f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
+            table=files.name,
+        )
+    return _written(files, range(start + 1, end + 1), mode, predicate)
+
+
+def _between_times(
+    files: TableFiles,
+    start_ms: int,
+    end_ms: int,
+    mode: IncrementalMode,
+    predicate: Predicate | None,
+) -> ChangePlan:
+    if end_ms < start_ms:
+        raise InvalidRequestError(
+            f"changes of {files.name} from {start_ms} ms to {end_ms} ms since the epoch: name the "
+            "earlier time first"
+        )
+    mode = _resolved(files, mode)
+    snapshots = list(reversed(list(files.snapshots.newest_first())))
+    if (
+        not snapshots
+        or start_ms == end_ms
+        or start_ms > snapshots[-1].time_millis
+        or end_ms < snapshots[0].time_millis
+    ):
+        return _nothing(files, mode)
+    before, after = _not_after(snapshots, start_ms), _not_after(snapshots, end_ms)
+    assert after is not None
+    if mode is IncrementalMode.DIFF:
+        if before is None and snapshots[0].id > 1:
+            # What was there before the earliest snapshot is not known any more.
+            before = snapshots[0]
+        return _difference(files, before, after, predicate)
+    first = snapshots[0].id if before is None else before.id + 1
+    return _written(files, range(first, after.id + 1), mode, predicate)
+
+
+def _not_after(snapshots: Sequence[Snapshot], time_ms: int) -> Snapshot | None:
+    older = [each for each in snapshots if each.time_millis <= time_ms]
+    return older[-1] if older else None
+
+
+def _resolved(files: TableFiles, mode: IncrementalMode) -> IncrementalMode:
+    if mode is not IncrementalMode.AUTO:
+        return mode
+    return IncrementalMode.CHANGELOG if _writes_changelogs(files) else IncrementalMode.DELTA
+
+
+def _writes_changelogs(files: TableFiles) -> bool:
+    return files.schema.options.get("changelog-producer", "none").lower() != "none"
+
+
+def _nothing(files: TableFiles, mode: IncrementalMode) -> ChangePlan:
+    return ChangePlan(table=files.name, mode=mode, snapshot_ids=(), splits=())
+
+
+# --- files that were written ------------------------------------------------------------------
+
+
+def _written(
+    files: TableFiles, ids: Iterable[int], mode: IncrementalMode, predicate: Predicate | None
+) -> ChangePlan:
+    """Files that the snapshots added, in the order of their commits."""
+    entries: list[ManifestEntry] = []
+    snapshots = [files.snapshots.read(snapshot_id) for snapshot_id in ids]
+    if mode is IncrementalMode.CHANGELOG:
+        snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
+        _check_changelogs(files, snapshots)
+        lists = [(each.id, each.changelog_manifest_list) for each in snapshots]
+    else:
+        snapshots = [each for each in snapshots if each.commit_kind is CommitKind.APPEND]
+        lists = [(each.id, each.delta_manifest_list) for each in snapshots]
+    for snapshot_id, name in lists:
+        if name is not None:
+            found = list(files.manifests.entries(files.manifests.read_list(name)))
+            _check_only_added(files, snapshot_id, found)
+            entries += found
+    wanted = _in_partitions(files, entries, predicate)
+    # Rows in postponed buckets wait for the compaction that shows them to readers.
+    wanted = [entry for entry in wanted if entry.bucket >= 0]
+    return ChangePlan(
+        table=files.name,
+        mode=mode,
+        snapshot_ids=tuple(each.id for each in snapshots),
+        splits=tuple(_written_splits(wanted)),
+    )
+
+
+def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:
+    if _writes_changelogs(files) or any(each.changelog_manifest_list for each in snapshots):
+        return
+    raise InvalidRequestError(
+        f"{files.name} writes no changelogs (option changelog-producer), and there are none "
+        "between those snapshots; read with mode delta or diff"
+    )
+
+
+def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[ManifestEntry]) -> None:
+    removed = [entry.file.file_name for entry in found if entry.kind is not FileKind.ADD]
+    if removed:
+        raise CorruptionError(
+            f"snapshot {snapshot_id} of {files.name} removes {removed[0]} where it should only "
+            "add files; read with mode diff",
+            table=files.name,
+        )
+
+
+def _in_partitions(
+    files: TableFiles, entries: Iterable[ManifestEntry], predicate: Predicate | None
+) -> list[ManifestEntry]:
+    """Entries of the partitions that a filter leaves."""
+    on_partition = only_on(predicate, frozenset(files.schema.partition_keys))
+    if on_partition is None:
+        return list(entries)
+    keys = files.schema.partition_keys
+    kept: dict[bytes, bool] = {}
+    for entry in (entries := list(entries)):
+        if entry.partition not in kept:
+            row = dict(zip(keys, files.partition_values(entry.partition), strict=True))
+            kept[entry.partition] = matches(on_partition, row) is True
+    return [entry for entry in entries if kept[entry.partition]]
+
+
+def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
+    """Files of each bucket in tasks of some size, the files of a bucket in their order."""
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
+    for (partition, bucket), group in groupby(ordered, lambda each: (each.partition, each.bucket)):
+        chosen: list[DataFileMeta] = []
+        for entry in group:
+            chosen.append(entry.file)
+            if sum(file.file_size for file in chosen) >= _TASK_BYTES:
+                yield _written_split(partition, bucket, chosen)
+                chosen = []
+        if chosen:
+            yield _written_split(partition, bucket, chosen)
+
+
+def _written_split(partition: bytes, bucket: int, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
+    split = DataSplit(partition=partition, bucket=bucket, files=tuple(chosen), merge=False)
+    return ChangeSplit(source=ChangeSource.WRITTEN, files=split)
+
+
+# --- states that differ -----------------------------------------------------------------------
+
+_Place = tuple[bytes, int]
+_Deletions = tuple[tuple[str, DeletionVectorRange], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The files that a reader of one snapshot sees."""
+
+    buckets: dict[_Place, list[ManifestEntry]]
+    deletions: dict[_Place, _Deletions]
+
+    @classmethod
+    def of(
+        cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
+    ) -> _State:
+        entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
+        return cls(grouped_by_bucket(entries), deletions_by_bucket(index_entries(files, snapshot)))
+
+    def split(self, place: _Place, wanted: Iterable[str]) -> DataSplit:
+        """Those files of a bucket whose names are wanted, with what is deleted from them."""
+        names = set(wanted)
+        metas = tuple(
+            entry.file for entry in self.buckets.get(place, ()) if entry.file.file_name in names
+        )
+        gone = tuple(each for each in self.deletions.get(place, ()) if each[1].data_file in names)
+        partition, bucket = place
+        return DataSplit(
+            partition=partition, bucket=bucket, files=metas, merge=True, deletions=gone
+        )
+
+    def versions(self, place: _Place) -> set[tuple[EntryIdentity, object]]:
+        """Each file of a bucket with all that its rows depend on."""
+        gone = {where.data_file: (name, where) for name, where in self.deletions.get(place, ())}
+        return {
+            (entry.identity, gone.get(entry.file.file_name))
+            for entry in self.buckets.get(place, ())
+        }
+
+
+def _difference(
+    files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
+) -> ChangePlan:
+    old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
+    _check_bucket_counts(files, old, new, before, after)
+    splits = [
+        split
+        for place in sorted(old.buckets.keys() | new.buckets.keys())
+        for split in _difference_splits(files, place, old, new)
+    ]
+    return ChangePlan(
+        table=files.name,
+        mode=IncrementalMode.DIFF,
+        snapshot_ids=tuple(each.id for each in (before, after) if each is not None),
+        splits=tuple(splits),
+    )
+
+
+def _check_bucket_counts(
+    files: TableFiles, old: _State, new: _State, before: Snapshot | None, after: Snapshot
+) -> None:
+    counts: dict[bytes, set[int]] = {}
+    for state in (old, new):
+        for (partition, _), entries in state.buckets.items():
+            known = counts.setdefault(partition, set())
+            known |= {entry.total_buckets for entry in entries if entry.total_buckets > 0}
+    for partition, found in counts.items():
+        if len(found) > 1:
+            raise UnsupportedError(
+                f"partition {files.partition_spec(partition)} of {files.name} was rescaled "
+                f"between snapshot {before.id if before else 'none'} and {after.id}, from or to "
+                f"{' and '.join(map(str, sorted(found)))} buckets; a difference across that is "
+                "not implemented, read with mode delta",
+                table=files.name,
+            )
+
+
+def _difference_splits(
+    files: TableFiles, place: _Place, old: _State, new: _State
+) -> Iterator[ChangeSplit]:
+    common = old.versions(place) & new.versions(place)
+    unchanged = {identity.file_name for identity, _ in common}
+    by_name = {
+        entry.file.file_name: entry.file
+        for state in (old, new)
+        for entry in state.buckets.get(place, ())
+    }
+    differing = by_name.keys() - unchanged
+    if not differing:
+        return
+    if not files.schema.has_primary_key:
+        yield _difference_split(place, old, new, differing)
+        return
+    considered = differing if _later_rows_win(files) else by_name.keys()
+    for section in sections_of((by_name[name] for name in considered), key_decoder(files.schema)):
+        names = {file.file_name for file in section.files}
+        if names & differing:
+            yield _difference_split(place, old, new, names)
+
+
+def _difference_split(place: _Place, old: _State, new: _State, names: Iterable[str]) -> ChangeSplit:
+    names = list(names)
+    return ChangeSplit(
+        source=ChangeSource.DIFFERENCE,
+        files=new.split(place, names),
+        before=old.split(place, names),
+    )
+
+
+def _later_rows_win(files: TableFiles) -> bool:
+    """Whether a row is what its key holds, no matter which rows were there before it."""
+    spec = files.merge_spec
+    return (
+        spec.engine is MergeEngine.DEDUPLICATE
+        and not spec.sequence_fields
+        and not files.options.deletion_vectors_enabled
+    )
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+class ChangeReader:
+    """Reads change splits of one table: columns asked for, after `_rowkind`, what the row does.
+
+    Kinds are '+I', '-U', '+U' and '-D'.
+    """
+
+    def __init__(
+        self, files: TableFiles, *, columns: Sequence[str] | None, predicate: Predicate | None
+    ) -> None:
+        self.files = files
+        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.predicate = predicate
+        wanted = files.schema.fields_of(self.columns)
+        kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
+        self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
+
+    def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        """The changes of a split that match, piece by piece."""
+        for rows in self._changes(split):
+            kept = keep_matching(rows, self.predicate, self.files.schema)
+            yield kept.select([ROW_KIND_COLUMN, *self.columns])
+
+    def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        if not self.files.schema.has_primary_key:
+            yield from self._append_changes(split)
+            return
+        match split.source:
+            case ChangeSource.WRITTEN:
+                source = self._rows(self._needed())
+                for file in split.files.files:
+                    for rows in source.key_value_rows(split.files, file, batch_rows=_BATCH_ROWS):
+                        yield _with_kinds(rows)
+            case ChangeSource.STATE:
+                needed = set(self.files.merge_spec.with_needed(self._needed()))
+                for rows in merged_windows(self._rows(needed), split.files):
+                    yield _with_kinds(rows)
+            case ChangeSource.DIFFERENCE:
+                yield from self._differences(split)
+
+    def _differences(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        assert split.before is not None
+        names = self.files.schema.field_names
+        source = self._rows(names)
+        keys = row_order(self.files).keys
+        states = [merged_windows(source, each) for each in (split.before, split.files)]
+        for old, new in key_windows(states, keys):
+            pieces = [each for each in (old, new) if each is not None]
+            before = pieces[0].slice(0, 0) if old is None else old
+            after = pieces[0].slice(0, 0) if new is None else new
+            yield _with_kinds(difference_by_key(before, after, keys, names))
+
+    def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        whole = split.before is not None and bool(split.before.files)
+        source = self._rows(self.files.schema.field_names if whole else self._needed())
+        if not whole:
+            for file in split.files.files:
+                for rows in source.rows(split.files, file, batch_rows=_BATCH_ROWS):
+                    yield _all_of_kind(rows, RowKind.INSERT)
+            return
+        assert split.before is not None
+        removed, added = difference_by_row(
+            _all_rows(source, split.before), _all_rows(source, split.files)
+        )
+        yield _all_of_kind(removed, RowKind.DELETE)
+        yield _all_of_kind(added, RowKind.INSERT)
+
+    def _needed(self) -> set[str]:
+        needed = set(self.columns) | (columns_of(self.predicate) if self.predicate else set())
+        # A file must be opened for something: kinds alone need a column too.
+        return needed or {self.files.schema.fields[0].name}
+
+    def _rows(self, names: Iterable[str]) -> FileRows:
+        wanted = set(names)
+        return FileRows(self.files, [f for f in self.files.schema.fields if f.name in wanted])
+
+
+def _with_kinds(rows: pa.Table) -> pa.Table:
+    kinds = [_KIND_NAMES.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
+    return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
+
+
+def _all_of_kind(rows: pa.Table, kind: RowKind) -> pa.Table:
+    kinds = pa.repeat(pa.scalar(kind.short), rows.num_rows)
+    return rows.append_column(ROW_KIND_COLUMN, kinds)
+
+
+def _all_rows(source: FileRows, split: DataSplit) -> pa.Table:
+    """Rows of append files in memory; a table without rows has the columns too."""
+    parts = [rows for file in split.files for rows in source.rows(split, file)]
+    if parts:
+        return pa.concat_tables(parts)
+    fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
+    return pa.schema(fields).empty_table()
