@@ -17,10 +17,11 @@ from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.binary_row import encode_row
 from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
-from lakewright.storage.files.data_files import PARQUET_SUFFIX, ParquetFileWriter
+from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import deduplicate, retracting
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.spec.file_format import FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -110,8 +111,9 @@ class RollingWriter:
                 options.changelog_file_prefix if self.target.changelog else options.data_file_prefix
             )
             name = f"{prefix}{self._write_id}-{next(self._numbers)}"
-            path = f"{self._folder}/{name}{PARQUET_SUFFIX}"
-            self._current = _OpenFile(self.files, path, self._schema)
+            encoding = options.file_encoding(self.target.level, changelog=self.target.changelog)
+            path = f"{self._folder}/{name}{encoding.suffix}"
+            self._current = _OpenFile(self.files, path, encoding)
         self._current.write(rows)
         if self._current.writer.written_bytes >= self.files.options.target_file_size:
             self._finish_file()
@@ -132,11 +134,12 @@ class RollingWriter:
 class _OpenFile:
     """A file being written, with what its metadata will say."""
 
-    def __init__(self, files: TableFiles, path: str, schema: pa.Schema) -> None:
+    def __init__(self, files: TableFiles, path: str, encoding: FileEncoding) -> None:
         self._files = files
         self._options = files.options
         self._keyed = files.schema.has_primary_key
-        self.writer = ParquetFileWriter(files.fs, path, schema, files.options)
+        self._stored = stored_schema(files)
+        self.writer = open_data_file_writer(files.fs, path, self._stored, files.options, encoding)
         modes = self._options.column_stats_modes
         self._values = StatsCollector(
             files.schema.fields, mode=self._options.stats_mode, column_modes=modes
@@ -152,7 +155,7 @@ class _OpenFile:
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        self.writer.write(rows)
+        self.writer.write(rows.select(self._stored.names))
         self._values.add(rows)
         if not self._keyed:
             return
@@ -274,6 +277,14 @@ def file_schema(files: TableFiles) -> pa.Schema:
         _system_field(VALUE_KIND, pa.int8(), _KIND_FIELD_ID),
     ]
     return pa.schema([*keys, *system, *own])
+
+
+def stored_schema(files: TableFiles) -> pa.Schema:
+    """Columns that the data files get: of thin files, without the copies of the keys."""
+    columns = file_schema(files)
+    if not files.options.data_file_thin_mode:
+        return columns
+    return pa.schema([each for each in columns if not each.name.startswith(KEY_PREFIX)])
 
 
 def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
@@ -26,6 +25,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     StalePlan,
 )
+from lakewright.storage.files.data_files import count_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import pack_neighbours, pack_small_files
 from lakewright.storage.lsm.merge import retracting, without_deletions
@@ -390,8 +390,7 @@ def _check_written(
     found = 0
     for file in written:
         path = files.data_file_path(target.partition, target.bucket, file)
-        with files.fs.open_input(path) as source:
-            found += pq.read_metadata(source).num_rows
+        found += count_rows(files.fs, path)
     if found != expected:
         raise CorruptionError(
             f"compaction of bucket {target.bucket}, partition "

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.file_format import (
+    COMPRESSIONS,
+    ORC,
+    PARQUET,
+    FileEncoding,
+    FormatTuning,
+    check_holds,
+    file_encoding,
+)
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
@@ -97,7 +106,20 @@ class TableOptions:
     bucket_keys: tuple[str, ...]
     target_file_size: int
     compaction_min_file_num: int
+    compaction_small_file_ratio: float
+    compaction_open_file_cost: int
+    compaction_max_size_amplification_percent: int
+    compaction_size_ratio: int
+    compaction_force_up_level0: bool
+    compaction_force_rewrite_all_files: bool
+    compaction_off_peak_start_hour: int
+    compaction_off_peak_end_hour: int
+    compaction_off_peak_ratio: int
+    compaction_optimization_interval_ms: int | None
+    compaction_total_size_threshold: int | None
+    compaction_incremental_size_threshold: int | None
     num_sorted_run_compaction_trigger: int
+    num_sorted_run_stop_trigger: int
     num_levels: int
     snapshot_num_retained_min: int
     snapshot_num_retained_max: int
@@ -113,13 +135,23 @@ class TableOptions:
     partition_default_name: str
     partition_legacy_name: bool
     data_file_prefix: str
+    file_format: str
+    file_format_per_level: Mapping[int, str]
+    changelog_file_format: str | None
     file_compression: str
-    file_compression_level: int
+    file_compression_per_level: Mapping[int, str]
+    changelog_file_compression: str | None
+    file_suffix_has_compression: bool
+    format_tuning: FormatTuning
+    data_file_thin_mode: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
     commit_max_retries: int
     changelog_producer: ChangelogProducer
     changelog_file_prefix: str
+    changelog_row_deduplicate: bool
+    changelog_row_deduplicate_ignore_fields: tuple[str, ...]
+    force_lookup: bool
     dynamic_bucket_target_row_num: int
     dynamic_bucket_initial_buckets: int
     dynamic_bucket_max_buckets: int | None
@@ -156,6 +188,22 @@ class TableOptions:
         """The deepest level of the LSM tree: where a full compaction writes."""
         return self.num_levels - 1
 
+    def file_encoding(self, level: int, *, changelog: bool = False) -> FileEncoding:
+        """Format, compression and suffix of a new data file of a level, or of a changelog file.
+
+        Raises:
+            UnsupportedError: the format is not implemented.
+            InvalidOption: its files are not compressed as the options say.
+        """
+        format_name = self.file_format_per_level.get(level, self.file_format)
+        compression = self.file_compression_per_level.get(level, self.file_compression)
+        if changelog:
+            format_name = self.changelog_file_format or format_name
+            compression = self.changelog_file_compression or compression
+        return file_encoding(
+            format_name, compression, suffix_has_compression=self.file_suffix_has_compression
+        )
+
 
 # Options with one implemented value (or a few): anything else is refused for the use named.
 _ONLY: dict[str, tuple[frozenset[str], Use]] = {
@@ -167,20 +215,19 @@ _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "row-tracking.enabled": (frozenset({"false"}), Use.READ),
     "data-evolution.enabled": (frozenset({"false"}), Use.READ),
     "ignore-delete": (frozenset({"false"}), Use.READ),
-    "data-file.thin-mode": (frozenset({"false"}), Use.READ),
     "query-auth.enabled": (frozenset({"false"}), Use.READ),
     "bucket-function.type": (frozenset({"default"}), Use.READ),
-    "file.format": (frozenset({"parquet"}), Use.WRITE),
+    "file.format": (frozenset(COMPRESSIONS), Use.WRITE),
+    "changelog-file.format": (frozenset(COMPRESSIONS), Use.WRITE),
     "manifest.format": (frozenset({"avro"}), Use.READ),
     "changelog-producer": (frozenset({"none", "input"}), Use.WRITE),
     "tag.create-success-file": (frozenset({"false"}), Use.WRITE),
     "tag.callbacks": (frozenset({""}), Use.WRITE),
     "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
     "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
-    "force-lookup": (frozenset({"false"}), Use.WRITE),
+    "force-lookup": (frozenset({"true", "false"}), Use.WRITE),
     "local-merge-buffer-size": (frozenset(), Use.WRITE),
     "metadata.stats-dense-store": (frozenset({"true", "false"}), Use.READ),
-    "file.suffix.include.compression": (frozenset({"false"}), Use.WRITE),
     "snapshot.expire.execution-mode": (frozenset({"sync", "async"}), Use.READ),
     "write-only": (frozenset({"true", "false"}), Use.READ),
     "auto-create": (frozenset({"true", "false"}), Use.READ),
@@ -193,7 +240,21 @@ _IMPLEMENTED = frozenset(
         "bucket-key",
         "target-file-size",
         "compaction.min.file-num",
+        "compaction.small-file-ratio",
+        "compaction.max-size-amplification-percent",
+        "compaction.size-ratio",
+        "compaction.force-up-level-0",
+        "compaction.force-rewrite-all-files",
+        "compaction.offpeak.start.hour",
+        "compaction.offpeak.end.hour",
+        "compaction.offpeak-ratio",
+        "compaction.optimization-interval",
+        "compaction.total-size-threshold",
+        "compaction.incremental-size-threshold",
         "num-sorted-run.compaction-trigger",
+        "num-sorted-run.stop-trigger",
+        "changelog-producer.row-deduplicate",
+        "changelog-producer.row-deduplicate-ignore-fields",
         "num-levels",
         "snapshot.num-retained.min",
         "snapshot.num-retained.max",
@@ -208,8 +269,14 @@ _IMPLEMENTED = frozenset(
         "partition.default-name",
         "partition.legacy-name",
         "data-file.prefix",
+        "file.format.per.level",
         "file.compression",
+        "file.compression.per.level",
         "file.compression.zstd-level",
+        "changelog-file.compression",
+        "file.suffix.include.compression",
+        "file.block-size",
+        "data-file.thin-mode",
         "dynamic-partition-overwrite",
         "commit.max-retries",
         "changelog-file.prefix",
@@ -252,7 +319,6 @@ _WITHOUT_EFFECT = frozenset(
         "streaming-read-overwrite",
         "consumer.mode",
         "consumer.ignore-progress",
-        "num-sorted-run.stop-trigger",
         "commit.callbacks",
         "commit.timeout",
         "commit.min-retry-wait",
@@ -260,12 +326,8 @@ _WITHOUT_EFFECT = frozenset(
         "commit.force-compact",
         "commit.user-prefix",
         "compaction.max.file-num",
-        "compaction.size-ratio",
-        "compaction.max-size-amplification-percent",
-        "compaction.optimization-interval",
         "full-compaction.delta-commits",
         "partition.mark-done-action",
-        "file.block-size",
     }
 )
 _PREFIXES_WITHOUT_EFFECT = (
@@ -293,7 +355,7 @@ _PREFIXES_WITHOUT_EFFECT = (
 )
 _STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
 _COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
-_COMPRESSIONS = {"zstd": "zstd", "none": "none", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4"}
+_COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
 _TAG_CREATIONS = {each.value: each.value for each in TagCreation}
 # Hours of a period; what stands for its day, and between that and its hour.
 _TAG_PERIODS = {"daily": "24", "hourly": "1", "two-hours": "2"}
@@ -339,7 +401,10 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
                 table=table,
                 option=name,
             )
-    _check_bucket(schema, read_options(schema, table=table), table, use)
+    options_read = read_options(schema, table=table)
+    _check_bucket(schema, options_read, table, use)
+    if use is Use.WRITE:
+        _check_formats(schema, options_read, table)
 
 
 def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptions:
@@ -360,7 +425,6 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
             raise InvalidOption(f"{table}: bucket-key names {key!r}, which is no column")
     trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
     default_target = 128 * MIB if schema.has_primary_key else 256 * MIB
-    compression = reader.choice("file.compression", "zstd", _COMPRESSIONS)
     retained_min = reader.integer("snapshot.num-retained.min", 10, minimum=1)
     retained_max = reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1)
     time_retained_ms = reader.duration_ms("snapshot.time-retained", 3_600_000)
@@ -378,7 +442,30 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         bucket_keys=bucket_keys,
         target_file_size=reader.size("target-file-size", default_target),
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
+        compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio", 0.7),
+        compaction_open_file_cost=reader.size("source.split.open-file-cost", 4 * MIB),
+        compaction_max_size_amplification_percent=reader.integer(
+            "compaction.max-size-amplification-percent", 200, minimum=0
+        ),
+        compaction_size_ratio=reader.integer("compaction.size-ratio", 1, minimum=0),
+        compaction_force_up_level0=reader.boolean("compaction.force-up-level-0", False),
+        compaction_force_rewrite_all_files=reader.boolean(
+            "compaction.force-rewrite-all-files", False
+        ),
+        compaction_off_peak_start_hour=reader.integer("compaction.offpeak.start.hour", -1),
+        compaction_off_peak_end_hour=reader.integer("compaction.offpeak.end.hour", -1),
+        compaction_off_peak_ratio=reader.integer("compaction.offpeak-ratio", 0, minimum=0),
+        compaction_optimization_interval_ms=reader.optional_duration_ms(
+            "compaction.optimization-interval"
+        ),
+        compaction_total_size_threshold=reader.optional_size("compaction.total-size-threshold"),
+        compaction_incremental_size_threshold=reader.optional_size(
+            "compaction.incremental-size-threshold"
+        ),
         num_sorted_run_compaction_trigger=trigger,
+        num_sorted_run_stop_trigger=max(
+            trigger, reader.integer("num-sorted-run.stop-trigger", trigger + 3)
+        ),
         num_levels=reader.integer("num-levels", trigger + 1, minimum=2),
         snapshot_num_retained_min=retained_min,
         snapshot_num_retained_max=retained_max,
@@ -396,8 +483,18 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
         data_file_prefix=reader.text("data-file.prefix", "data-"),
-        file_compression=compression,
-        file_compression_level=reader.integer("file.compression.zstd-level", 1, minimum=1),
+        # Schemas before version 3 were written when ORC was the default.
+        file_format=reader.text("file.format", ORC if schema.version < 3 else PARQUET).lower(),
+        file_format_per_level=reader.per_level("file.format.per.level", str.lower),
+        changelog_file_format=reader.text("changelog-file.format", "").lower() or None,
+        file_compression=reader.choice("file.compression", "zstd", _COMPRESSIONS),
+        file_compression_per_level=reader.per_level("file.compression.per.level", _compression),
+        changelog_file_compression=reader.optional_choice(
+            "changelog-file.compression", _COMPRESSIONS
+        ),
+        file_suffix_has_compression=reader.boolean("file.suffix.include.compression", False),
+        format_tuning=_format_tuning(reader),
+        data_file_thin_mode=reader.boolean("data-file.thin-mode", False),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
@@ -407,6 +504,11 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
             )
         ),
         changelog_file_prefix=reader.text("changelog-file.prefix", "changelog-"),
+        changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate", False),
+        changelog_row_deduplicate_ignore_fields=reader.names(
+            "changelog-producer.row-deduplicate-ignore-fields"
+        ),
+        force_lookup=reader.boolean("force-lookup", False),
         dynamic_bucket_target_row_num=reader.integer(
             "dynamic-bucket.target-row-num", 2_000_000, minimum=1
         ),
@@ -473,6 +575,28 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
     return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
 
 
+def _format_tuning(reader: _OptionReader) -> FormatTuning:
+    block = reader.optional_size("file.block-size")
+    level = reader.integer("file.compression.zstd-level", 1, minimum=1)
+    return FormatTuning(
+        zstd_level=level,
+        parquet_zstd_level=reader.integer("parquet.compression.codec.zstd.level", level, minimum=1),
+        parquet_row_group_bytes=block or reader.optional_size("parquet.block.size"),
+        parquet_page_bytes=reader.optional_size("parquet.page.size"),
+        parquet_dictionary=reader.boolean("parquet.enable.dictionary", True),
+        orc_stripe_bytes=block or reader.optional_size("orc.stripe.size"),
+        orc_compress_block_bytes=reader.optional_size("orc.compress.size"),
+        orc_row_index_stride=reader.optional_size("orc.row.index.stride"),
+        orc_dictionary_threshold=reader.ratio("orc.dictionary.key.threshold", 0.0),
+    )
+
+
+def _compression(text: str) -> str:
+    if text.lower() not in _COMPRESSIONS:
+        raise InvalidOption(f"{text!r} is none of {', '.join(_COMPRESSIONS)}")
+    return _COMPRESSIONS[text.lower()]
+
+
 def parse_size(text: str) -> int:
     """Bytes from `128 MB` or `8mb`.
 
@@ -509,6 +633,18 @@ def _is_known(name: str) -> bool:
         or name.startswith(_PREFIXES_WITHOUT_EFFECT)
         or _COLUMN_STATS_MODE.fullmatch(name) is not None
     )
+
+
+def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
+    """What files of any level will be written as can be, with the table's columns in it."""
+    levels = range(options.num_levels) if schema.has_primary_key else range(1)
+    try:
+        encodings = [options.file_encoding(level) for level in levels]
+        encodings += [options.file_encoding(0, changelog=True)]
+    except (UnsupportedError, InvalidOption) as error:
+        raise type(error)(f"{table}: {error.message}", table=table) from error
+    for format_name in sorted({encoding.format for encoding in encodings}):
+        check_holds(format_name, schema.fields, table=table)
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
@@ -592,6 +728,24 @@ class _OptionReader:
     def optional_duration_ms(self, name: str) -> int | None:
         return self.duration_ms(name, 0) if name in self.options else None
 
+    def optional_size(self, name: str) -> int | None:
+        return self.size(name, 0) if name in self.options else None
+
+    def ratio(self, name: str, default: float) -> float:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            raise InvalidOption(f"{self.table}: {name}={text} is no number") from None
+        if not 0 <= value <= 1:
+            raise InvalidOption(f"{self.table}: {name}={text} is not between 0 and 1")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
+
     def _quantity(self, name: str, text: str, value: int) -> int:
         if value < 1 and name not in _MAY_BE_ZERO:
             raise InvalidOption(f"{self.table}: {name}={text} is not positive")
@@ -602,6 +756,24 @@ class _OptionReader:
         if text.lower() not in values:
             raise InvalidOption(f"{self.table}: {name}={text} is none of {', '.join(values)}")
         return values[text.lower()]
+
+    def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
+        return self.choice(name, "", values) if name in self.options else None
+
+    def per_level(self, name: str, value_of: Callable[[str], str]) -> dict[int, str]:
+        """Values by level, from a text such as `0:avro,5:parquet`."""
+        found: dict[int, str] = {}
+        for pair in filter(None, (each.strip() for each in self.text(name, "").split(","))):
+            level, colon, value = pair.partition(":")
+            if not colon or not level.strip().isdecimal():
+                raise InvalidOption(
+                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y"
+                )
+            try:
+                found[int(level)] = value_of(value.strip())
+            except InvalidOption as error:
+                raise InvalidOption(f"{self.table}: {name}: {error.message}") from None
+        return found
 
     def stats_mode(self, name: str, default: str) -> str:
         text = self.options.get(name, default).lower().replace(" ", "")

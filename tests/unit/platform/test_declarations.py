@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said_with_its_line(
             "13: write.mode: rows of a table with",
         ),
         ("primary_key: [carrier]", "partition key 'dt' is not in the primary key"),
-        ("options: {file.format: orc}", "12: options.file.format: nyc.flights sets option"),
+        ("options: {file.format: csv}", "12: options.file.format: nyc.flights sets option"),
         ("options: {bukcet: 1}", "12: options.bukcet: nyc.flights sets option"),
         (
             "maintenance: {compaction: {small_files: 1}}",

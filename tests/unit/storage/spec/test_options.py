@@ -36,7 +36,6 @@ REFUSED_ALWAYS = {
     "row-tracking.enabled": "true",
     "data-evolution.enabled": "true",
     "ignore-delete": "true",
-    "data-file.thin-mode": "true",
     "query-auth.enabled": "true",
     "bucket-function.type": "mod",
     "manifest.format": "orc",
@@ -49,12 +48,12 @@ REFUSED_ALWAYS = {
 }
 # Options that only writers must heed.
 REFUSED_FOR_WRITING = {
-    "file.format": "orc",
+    "file.format": "csv",
+    "changelog-file.format": "json",
     "changelog-producer": "lookup",
     "tag.automatic-creation": "process-time",
     "force-lookup": "true",
     "local-merge-buffer-size": "1 mb",
-    "file.suffix.include.compression": "true",
 }
 
 
@@ -95,9 +94,9 @@ def test_an_option_that_changes_nothing_here_is_left_alone(name: str, value: str
 
 
 BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
-    (True, {"bucket": "-1"}, UnsupportedError, "dynamic buckets"),
-    (True, {"bucket": "-2"}, UnsupportedError, "postpone buckets"),
-    (True, {"bucket": "0"}, UnsupportedError, "bucket=0"),
+    (True, {"bucket": "0"}, InvalidOption, "or -2 to give rows a bucket later"),
+    (True, {"bucket": "-3"}, InvalidOption, "or -2 to give rows a bucket later"),
+    (True, {"bucket": "-1", "bucket_key": "id"}, InvalidOption, "fixed number of buckets"),
     (False, {"bucket": "0"}, InvalidOption, "write -1 or a positive number"),
     (False, {"bucket": "-2"}, InvalidOption, "write -1 or a positive number"),
     (False, {"bucket": "2"}, InvalidOption, "without a bucket-key"),
@@ -217,7 +216,7 @@ REFUSED_VERBS: dict[str, Any] = {
 def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
-    refused, fs = watched(with_options(table, changelog_producer="input"))
+    refused, fs = watched(with_options(table, force_lookup="true"))
     with pytest.raises(UnsupportedError, match="the table was not touched"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []

@@ -1,0 +1,238 @@
+"""Avro container files: a header, then blocks of records, each compressed and closed by a mark.
+
+Chapter "Object Container Files" of the Avro specification.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import lzma
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+
+from lakewright.storage.errors import CorruptionError, UnsupportedError
+
+SYNC_BYTES = 16
+_MAGIC = b"Obj\x01"
+_RAW_DEFLATE = -15
+_CHECKSUM_BYTES = 4
+# Names of compressions in table options, and the codec that files say.
+_CODECS = {
+    "zstd": "zstandard",
+    "none": "null",
+    "snappy": "snappy",
+    "deflate": "deflate",
+    "bzip2": "bzip2",
+    "xz": "xz",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the beginning of a file says of the blocks after it."""
+
+    schema: Any
+    codec: str
+    sync: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHead:
+    """How many rows a block has, and how many bytes before its mark."""
+
+    row_count: int
+    size: int
+
+
+def make_header(schema: Any, *, compression: str, sync: bytes) -> Header:
+    """A header of a new file; `sync` is the mark that each block will end with."""
+    return Header(schema, _CODECS[compression], sync)
+
+
+def encode_header(header: Header) -> bytes:
+    """The beginning of a file."""
+    metadata = {"avro.schema": json.dumps(header.schema), "avro.codec": header.codec}
+    encoded = b"".join(
+        _counted(key.encode()) + _counted(value.encode()) for key, value in metadata.items()
+    )
+    return _MAGIC + _long(len(metadata)) + encoded + _long(0) + header.sync
+
+
+def encode_block(data: bytes, row_count: int, header: Header, *, level: int) -> bytes:
+    """A block of encoded rows; `level` counts for zstd."""
+    packed = _compress(data, header.codec, level)
+    return _long(row_count) + _long(len(packed)) + packed + header.sync
+
+
+def read_header(source: IO[bytes], *, path: str) -> Header:
+    """The header, after which the source stands before the first block.
+
+    Raises:
+        CorruptionError: this is no Avro file, or ends within its header.
+    """
+    if source.read(len(_MAGIC)) != _MAGIC:
+        raise CorruptionError(f"data file {path} is no Avro file", path=path)
+    metadata = _read_map(source, path)
+    try:
+        schema = json.loads(metadata["avro.schema"])
+    except (KeyError, ValueError) as error:
+        raise CorruptionError(f"data file {path} has no Avro schema: {error!r}", path=path) from (
+            error
+        )
+    codec = metadata.get("avro.codec", b"null").decode(errors="replace")
+    if codec not in _CODECS.values():
+        raise UnsupportedError(
+            f"data file {path} is compressed with Avro codec {codec}; known are "
+            f"{', '.join(_CODECS.values())}"
+        )
+    return Header(schema, codec, _exactly(source, SYNC_BYTES, path))
+
+
+def read_block_head(source: IO[bytes], *, path: str) -> BlockHead | None:
+    """The head of the next block; None at the end of the file.
+
+    Raises:
+        CorruptionError: the file ends within it, or it makes no sense.
+    """
+    first = source.read(1)
+    if not first:
+        return None
+    head = BlockHead(_read_long(source, path, first), _read_long(source, path))
+    if head.row_count < 0 or head.size < 0:
+        raise CorruptionError(
+            f"data file {path} has a block of {head.row_count} rows and {head.size} bytes",
+            path=path,
+        )
+    return head
+
+
+def read_block(source: IO[bytes], head: BlockHead, header: Header, *, path: str) -> bytes:
+    """The encoded rows of the block that `head` begins.
+
+    Raises:
+        CorruptionError: it is cut short, is not followed by its mark, or was damaged.
+    """
+    packed = _exactly(source, head.size, path)
+    check_sync(source, header, path=path)
+    try:
+        return _decompress(packed, header.codec)
+    except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        raise CorruptionError(
+            f"data file {path} has a block that cannot be decompressed: {error}", path=path
+        ) from error
+
+
+def check_sync(source: IO[bytes], header: Header, *, path: str) -> None:
+    """Read the mark after a block.
+
+    Raises:
+        CorruptionError: something else is there.
+    """
+    if source.read(SYNC_BYTES) != header.sync:
+        raise CorruptionError(
+            f"data file {path} is cut short or damaged: a block does not end where it should",
+            path=path,
+        )
+
+
+def _read_map(source: IO[bytes], path: str) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
+    while count := _read_long(source, path):
+        if count < 0:
+            # A negative count is followed by the size of the block, for readers that skip it.
+            _read_long(source, path)
+        for _ in range(abs(count)):
+            key = _exactly(source, _read_long(source, path), path)
+            found[key.decode(errors="replace")] = _exactly(source, _read_long(source, path), path)
+    return found
+
+
+def _read_long(source: IO[bytes], path: str, first: bytes = b"") -> int:
+    value, shift = 0, 0
+    while True:
+        byte = (first or _exactly(source, 1, path))[0]
+        first = b""
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        shift += 7
+        if shift > 63:
+            raise CorruptionError(f"data file {path} is damaged: a number never ends", path=path)
+
+
+def _exactly(source: IO[bytes], size: int, path: str) -> bytes:
+    data = source.read(size) if size >= 0 else b""
+    if size < 0 or len(data) != size:
+        raise CorruptionError(f"data file {path} is cut short or damaged", path=path)
+    return data
+
+
+def _long(value: int) -> bytes:
+    zigzag = (value << 1) ^ (value >> 63)
+    encoded = bytearray()
+    while zigzag >= 0x80:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+def _counted(data: bytes) -> bytes:
+    return _long(len(data)) + data
+
+
+def _compress(data: bytes, codec: str, level: int) -> bytes:
+    match codec:
+        case "zstandard":
+            packed: bytes = pa.Codec("zstd", level).compress(pa.py_buffer(data), asbytes=True)
+            return packed
+        case "snappy":
+            packed = pa.Codec("snappy").compress(pa.py_buffer(data), asbytes=True)
+            return packed + zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big")
+        case "deflate":
+            deflate = zlib.compressobj(wbits=_RAW_DEFLATE)
+            return deflate.compress(data) + deflate.flush()
+        case "bzip2":
+            return bz2.compress(data)
+        case "xz":
+            return lzma.compress(data)
+        case _:
+            return data
+
+
+def _decompress(packed: bytes, codec: str) -> bytes:
+    match codec:
+        case "zstandard":
+            # Frames need not say how long they become, so they are read as a stream.
+            with pa.input_stream(pa.BufferReader(packed), compression="zstd") as stream:
+                data: bytes = stream.read()
+                return data
+        case "snappy":
+            body, checksum = packed[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
+            data = pa.Codec("snappy").decompress(body, _snappy_size(body), asbytes=True)
+            if zlib.crc32(data) != int.from_bytes(checksum, "big"):
+                raise ValueError("its checksum is another")
+            return data
+        case "deflate":
+            return zlib.decompress(packed, wbits=_RAW_DEFLATE)
+        case "bzip2":
+            return bz2.decompress(packed)
+        case "xz":
+            return lzma.decompress(packed)
+        case _:
+            return packed
+
+
+def _snappy_size(body: bytes) -> int:
+    """The number of bytes that a snappy block becomes, which it begins with."""
+    size = 0
+    for index, byte in enumerate(body[:5]):
+        size |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return size
+    raise ValueError("it does not say its size")

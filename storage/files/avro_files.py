@@ -1,0 +1,137 @@
+"""Avro data files: blocks of rows, written and read one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.avro_container import (
+    SYNC_BYTES,
+    check_sync,
+    encode_block,
+    encode_header,
+    make_header,
+    read_block,
+    read_block_head,
+    read_header,
+)
+from lakewright.storage.codec.avro_rows import RowDecoder, avro_schema, encode_rows
+from lakewright.storage.env import FileSystem
+from lakewright.storage.files.data_file import writing
+from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
+
+# Encoded bytes of a block: what other writers of the format use, within a factor.
+_BLOCK_BYTES = 64 * 1024
+# Rows encoded at once: while they are, they take some ten times their bytes.
+_ENCODED_ROWS = 1 << 15
+
+
+class AvroFileWriter:
+    """One Avro file being written."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        schema: pa.Schema,
+        encoding: FileEncoding,
+        tuning: FormatTuning,
+    ) -> None:
+        self.path = path
+        self.row_count = 0
+        self._level = tuning.zstd_level
+        # The mark must be another in each file; nobody has to be unable to guess it.
+        sync = blake2b(path.encode(), digest_size=SYNC_BYTES).digest()
+        self._header = make_header(avro_schema(schema), compression=encoding.compression, sync=sync)
+        self._sink: IO[bytes] = fs.open_output(path)
+        with writing(path):
+            self._sink.write(encode_header(self._header))
+
+    def write(self, rows: pa.Table) -> None:
+        for start in range(0, rows.num_rows, _ENCODED_ROWS):
+            self._write_blocks(rows.slice(start, _ENCODED_ROWS))
+        self.row_count += rows.num_rows
+
+    def _write_blocks(self, rows: pa.Table) -> None:
+        lengths, data = encode_rows(rows)
+        ends = np.cumsum(lengths)
+        # A block begins with each row that begins in another multiple of the size.
+        number = (ends - lengths) // _BLOCK_BYTES
+        firsts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), rows.num_rows]
+        offsets = [0, *ends.tolist()]
+        with writing(self.path):
+            for first, last in pairwise(firsts):
+                block = data[offsets[first] : offsets[last]].tobytes()
+                self._sink.write(encode_block(block, last - first, self._header, level=self._level))
+
+    @property
+    def written_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> int:
+        with writing(self.path):
+            size = int(self._sink.tell())
+            self._sink.close()
+        return size
+
+    def abandon(self) -> None:
+        self._sink.close()
+
+
+class AvroFileReader:
+    """One Avro file that is open, its blocks counted; it is not open if it is cut short."""
+
+    def __init__(self, source: Any, *, path: str) -> None:
+        self._source = source
+        self._path = path
+        self._header = read_header(source, path=path)
+        self._first_block = source.tell()
+        self.column_names: Sequence[str] = RowDecoder(
+            self._header.schema, path=path, columns=[]
+        ).column_names
+        self.row_count = self._count_rows()
+
+    def _count_rows(self) -> int:
+        # There is no footer: the heads of the blocks are what says it.
+        count = 0
+        while head := read_block_head(self._source, path=self._path):
+            self._source.seek(head.size, 1)
+            check_sync(self._source, self._header, path=self._path)
+            count += head.row_count
+        return count
+
+    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+        decoder = RowDecoder(self._header.schema, path=self._path, columns=columns)
+        blocks = self._blocks(decoder)
+        if batch_rows is None:
+            yield pa.concat_tables([decoder.no_rows(), *blocks])
+            return
+        yield from _gathered(blocks, batch_rows)
+
+    def _blocks(self, decoder: RowDecoder) -> Iterator[pa.Table]:
+        self._source.seek(self._first_block)
+        while head := read_block_head(self._source, path=self._path):
+            data = read_block(self._source, head, self._header, path=self._path)
+            yield decoder.decode(data, head.row_count)
+
+
+def _gathered(blocks: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
+    """The rows of small blocks in batches of just so many."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for block in blocks:
+        waiting.append(block)
+        count += block.num_rows
+        if count >= batch_rows:
+            rows = pa.concat_tables(waiting)
+            full = count - count % batch_rows
+            for start in range(0, full, batch_rows):
+                yield rows.slice(start, batch_rows)
+            waiting, count = [rows.slice(full)], count - full
+    if count:
+        yield pa.concat_tables(waiting)

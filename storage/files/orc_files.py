@@ -1,0 +1,135 @@
+"""ORC data files, with the types that Paimon's other writers choose (`OrcTypeUtil`).
+
+A time is an integer of milliseconds. Field ids ride along as the attribute `paimon.id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+from pyarrow import orc
+
+from lakewright.storage.codec.arrow_timestamps import (
+    check_fits_nanoseconds,
+    check_whole_seconds_before_1970,
+)
+from lakewright.storage.codec.arrow_types import FIELD_ID
+from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.data_file import writing
+from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
+
+_STRIPE_BYTES = 64 * 1024 * 1024
+_COMPRESS_BLOCK_BYTES = 64 * 1024
+_ROW_INDEX_STRIDE = 10_000
+# Rows that the writer of the format takes over at once.
+_WRITE_BATCH_ROWS = 1 << 14
+# Names of compressions in table options that the library calls otherwise.
+_CODECS = {"none": "uncompressed"}
+_PAIMON_ID = b"paimon.id"
+
+
+class OrcFileWriter:
+    """One ORC file being written; its stripes are small enough for files of the target size."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        schema: pa.Schema,
+        encoding: FileEncoding,
+        tuning: FormatTuning,
+        *,
+        target_bytes: int,
+    ) -> None:
+        self.path = path
+        self.row_count = 0
+        self._schema = pa.schema([_stored_field(field) for field in schema])
+        self._sink: IO[bytes] = fs.open_output(path)
+        self._writer = orc.ORCWriter(
+            self._sink,
+            compression=_CODECS.get(encoding.compression, encoding.compression),
+            stripe_size=min(tuning.orc_stripe_bytes or _STRIPE_BYTES, target_bytes),
+            compression_block_size=tuning.orc_compress_block_bytes or _COMPRESS_BLOCK_BYTES,
+            row_index_stride=tuning.orc_row_index_stride or _ROW_INDEX_STRIDE,
+            dictionary_key_size_threshold=tuning.orc_dictionary_threshold,
+            batch_size=_WRITE_BATCH_ROWS,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        check_fits_nanoseconds(rows, "ORC files")
+        # The library would write negative fractions, which other readers do not take; Java's own
+        # writer makes them a second later.
+        check_whole_seconds_before_1970(rows, "ORC files")
+        columns = [
+            column if column.type.equals(field.type) else column.cast(field.type)
+            for column, field in zip(rows.columns, self._schema, strict=True)
+        ]
+        with writing(self.path):
+            self._writer.write(pa.table(columns, schema=self._schema))
+        self.row_count += rows.num_rows
+
+    @property
+    def written_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> int:
+        with writing(self.path):
+            self._writer.close()
+            size = int(self._sink.tell())
+            self._sink.close()
+        return size
+
+    def abandon(self) -> None:
+        # Otherwise the writer would add its footer when it is collected, to a file that is closed.
+        self._writer.is_open = False
+        self._sink.close()
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    number = (field.metadata or {}).get(FIELD_ID)
+    metadata = None if number is None else {_PAIMON_ID: number}
+    return pa.field(field.name, _stored_type(field.type), field.nullable, metadata)
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_map(kind):
+        return pa.map_(_stored_field(kind.key_field), _stored_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_stored_field(kind.value_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_stored_field(member) for member in kind])
+    return kind
+
+
+class OrcFileReader:
+    """One ORC file that is open."""
+
+    def __init__(self, source: Any, *, path: str) -> None:
+        self._path = path
+        self._file = orc.ORCFile(source)
+        self.row_count = int(self._file.nrows)
+        self.column_names: Sequence[str] = self._file.schema.names
+
+    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+        try:
+            if batch_rows is None:
+                yield self._file.read(columns=list(columns)).select(list(columns))
+                return
+            for stripe in range(self._file.nstripes):
+                batch = self._file.read_stripe(stripe, columns=list(columns))
+                rows = pa.Table.from_batches([batch]).select(list(columns))
+                for start in range(0, rows.num_rows, batch_rows):
+                    yield rows.slice(start, batch_rows)
+        except pa.ArrowInvalid as error:
+            if "out of range for nanosecond" not in str(error):
+                raise
+            raise UnsupportedError(
+                f"data file {self._path} holds a timestamp outside of the years 1677 to 2262, "
+                f"which is not read from ORC files: {error}",
+                path=self._path,
+            ) from error

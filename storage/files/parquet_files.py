@@ -1,0 +1,98 @@
+"""Parquet data files, written so that every Paimon reader takes them.
+
+Decimals of up to 18 digits are integers and timestamps beyond microseconds are
+INT96, since that is what readers of the format expect (`ParquetSchemaConverter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakewright.storage.codec.arrow_timestamps import check_fits_nanoseconds, holds_timestamps
+from lakewright.storage.env import FileSystem
+from lakewright.storage.files.data_file import writing
+from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
+
+# Rows per row group: small enough to prune within a file, large enough to compress.
+_ROW_GROUP_ROWS = 1 << 20
+# A column chunk that is read in pieces is read in pieces of this size.
+_READ_BUFFER_BYTES = 1 << 20
+
+
+class ParquetFileWriter:
+    """One Parquet file being written."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        schema: pa.Schema,
+        encoding: FileEncoding,
+        tuning: FormatTuning,
+    ) -> None:
+        self.path = path
+        self.row_count = 0
+        self._row_group_bytes = tuning.parquet_row_group_bytes
+        self._needs_int96 = any(holds_timestamps(field.type, unit="ns") for field in schema)
+        level = tuning.parquet_zstd_level or tuning.zstd_level
+        self._sink: IO[bytes] = fs.open_output(path)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=encoding.compression,
+            compression_level=level if encoding.compression == "zstd" else None,
+            data_page_size=tuning.parquet_page_bytes,
+            use_dictionary=tuning.parquet_dictionary,
+            store_decimal_as_integer=True,
+            use_deprecated_int96_timestamps=self._needs_int96,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        if self._needs_int96:
+            check_fits_nanoseconds(rows, "files with a TIMESTAMP(7) or finer column")
+        with writing(self.path):
+            self._writer.write_table(rows, row_group_size=self._row_group_rows(rows))
+        self.row_count += rows.num_rows
+
+    def _row_group_rows(self, rows: pa.Table) -> int:
+        if self._row_group_bytes is None or rows.num_rows == 0:
+            return _ROW_GROUP_ROWS
+        per_row = max(1, rows.nbytes // rows.num_rows)
+        return max(1, min(_ROW_GROUP_ROWS, self._row_group_bytes // int(per_row)))
+
+    @property
+    def written_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> int:
+        with writing(self.path):
+            self._writer.close()
+            size = int(self._sink.tell())
+            self._sink.close()
+        return size
+
+    def abandon(self) -> None:
+        # Otherwise the writer would add its footer when it is collected, to a file that is closed.
+        self._writer.is_open = False
+        self._sink.close()
+
+
+class ParquetFileReader:
+    """One Parquet file that is open."""
+
+    def __init__(self, source: Any, *, streams: bool) -> None:
+        # Unbuffered, reading some rows of a column takes the whole of its row group into memory.
+        self._file = pq.ParquetFile(source, buffer_size=_READ_BUFFER_BYTES if streams else 0)
+        self.row_count = int(self._file.metadata.num_rows)
+        self.column_names: Sequence[str] = self._file.schema_arrow.names
+
+    def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+        if batch_rows is None:
+            yield self._file.read(columns=list(columns))
+            return
+        for batch in self._file.iter_batches(batch_size=batch_rows, columns=list(columns)):
+            yield pa.Table.from_batches([batch])
