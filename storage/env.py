@@ -6,15 +6,19 @@ disk, so a test replaces all three by passing another `Env`.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 import uuid
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
+# Where a process may be kept to some of the machine's cores, those count.
+_KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
+
 
 class Env(Protocol):
-    """Clock and ids."""
+    """Clock, ids and cores."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -30,6 +34,10 @@ class Env(Protocol):
 
     def jitter(self) -> float:
         """A number in [0, 1), to keep racing committers from marching in step."""
+        ...
+
+    def cores(self) -> int:
+        """How many pieces of work to do at once; with 1 everything happens in order."""
         ...
 
 
@@ -48,6 +56,9 @@ class SystemEnv:
 
     def jitter(self) -> float:
         return random.random()
+
+    def cores(self) -> int:
+        return len(os.sched_getaffinity(0)) if _KNOWS_AFFINITY else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

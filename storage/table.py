@@ -18,6 +18,7 @@ from lakewright.storage.operations.compact import (
     plan_compact,
     run_compact,
 )
+from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.engine import Engine, LocalEngine
 from lakewright.storage.operations.expire_snapshots import (
     ExpirePlan,
@@ -302,7 +303,7 @@ class Table:
     def run_compact(self, plan: CompactionPlan, engine: Engine | None = None) -> CompactionResult:
         """Carry a compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
-        return run_compact(self.files, plan, engine or LocalEngine())
+        return run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
 
     def plan_expire_snapshots(
         self,
@@ -360,11 +361,14 @@ def _tables(rows: Rows) -> Iterator[pa.Table]:
 def _collected(
     reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
 ) -> pa.Table:
+    if limit is None:
+        read = map_concurrently(reader.files.env, lambda split: list(reader.read(split)), splits)
+        return _joined(reader, [rows for pieces in read for rows in pieces])
     parts: list[pa.Table] = []
     count = 0
     for split in splits:
         for rows in reader.read(split):
-            if limit is not None and count + rows.num_rows >= limit:
+            if count + rows.num_rows >= limit:
                 parts.append(rows.slice(0, limit - count))
                 return _joined(reader, parts)
             parts.append(rows)

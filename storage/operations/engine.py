@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.operations.concurrency import map_concurrently
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -27,9 +30,10 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """This process, one task after the other: right for small work and for tests."""
+    """This process, as many tasks at once as it has cores: right for small work."""
 
     name: str = "local"
+    env: Env = field(default_factory=SystemEnv)
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        return [function(task) for task in tasks]
+        return map_concurrently(self.env, function, tasks)

@@ -22,14 +22,15 @@ from lakewright.storage.lsm.merge import (
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.lsm.windows import key_windows as windows_of_runs
+from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import KEY_PREFIX
 
-# What the rows of one window should take in memory, over all runs.
-_WINDOW_BYTES = 256 * 1024 * 1024
+# What the rows of one window should take in memory, over all runs; another may be read ahead.
+_WINDOW_BYTES = 128 * 1024 * 1024
 _MIN_BATCH_ROWS = 4096
 # Compressed columns unfold to about this many times their size.
 _UNFOLDING = 4
@@ -63,7 +64,7 @@ def merged_windows(
     """At most one row of each key, in key order, deletions included."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
-    for rows in _windows(source, split, window_bytes):
+    for rows in ahead(files.env, _windows(source, split, window_bytes)):
         yield merge_rows(rows, order, function)
 
 
@@ -73,7 +74,7 @@ def merged_rows(
     """The rows that are there after the merge, in no promised order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
-    for rows in _windows(source, split, window_bytes):
+    for rows in ahead(files.env, _windows(source, split, window_bytes)):
         # Within one file keys are unique, so nothing is merged, only left out.
         alone = len(split.files) == 1
         yield without_deletions(rows) if alone else merge_unordered(rows, order, function)

@@ -57,3 +57,6 @@ class FixedEnv:
 
     def jitter(self) -> float:
         return 0.5
+
+    def cores(self) -> int:
+        return 1
