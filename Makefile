@@ -60,7 +60,7 @@ mission: setup ## Rewrite the proof column of docs/mission.md from the tests' ma
 	$(RUN) tools/check_mission.py --update
 
 .PHONY: bench
-bench: java setup ## Measure (numbers, not verdicts)
+bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short; see docs/benchmarks.md)
 	$(RUN) -m benchmarks $(ARGS)
 
 .PHONY: lock

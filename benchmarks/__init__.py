@@ -1,1 +1,1 @@
-"""Measurements, side by side with a peer and with the floor. Numbers, not verdicts."""
+"""Measurements, side by side with peers and with the floor. Numbers, not verdicts."""

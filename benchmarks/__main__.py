@@ -1,142 +1,138 @@
-"""`make bench`: upsert, merging read, compaction and plain read of one primary-key table.
+"""`make bench`: primary-key tables, side by side with their peers and with the floor.
 
-The floor is pyarrow merely writing, or reading, the same data files. The peer is
-pypaimon in the environment that the tests use; without it its column stays empty.
+Each result is appended to a file as it is made; the same command again goes on where it
+was ended. `--report` renders what is there and measures nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
+import importlib.metadata
+import os
+import platform
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from benchmarks import report
+from benchmarks.memory import DEFAULT_BUDGET_MIB, memory_section, run_memory
+from benchmarks.processes import ROOT
+from benchmarks.results import ResultFile, Run
+from benchmarks.running import Runner, Settings
+from benchmarks.suite import CONTESTANTS, OPERATIONS, planned
+from benchmarks.workload import CASES
 
-from benchmarks.workload import batches
-from lakewright.storage import Catalog, SchemaSpec, Table, columns_from_arrow
-
-HERE = Path(__file__).parent
-STEPS = ("upsert", "read, merging", "compact fully", "read, compacted")
-
-
-def main() -> None:
-    """Measure and print one table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parsed = parser.parse_args()
-    ours: dict[str, list[float]] = {step: [] for step in STEPS}
-    floor: dict[str, list[float]] = {step: [] for step in STEPS}
-    loads = list(batches(parsed.rows))
-    for _ in range(parsed.repeats):
-        _measure(loads, parsed.rows, ours, floor)
-    _print(ours, floor, _peer(parsed.rows, parsed.repeats), parsed.rows, parsed.repeats)
+MEMORY = "memory"
+_BEGIN = "<!-- figures: written by `python -m benchmarks --report` -->"
+_END = "<!-- end of figures -->"
+_VERSIONS = ("pyarrow", "pyspark", "numpy")
 
 
-def _measure(
-    loads: list[pa.Table],
-    row_count: int,
-    ours: dict[str, list[float]],
-    floor: dict[str, list[float]],
-) -> None:
-    with tempfile.TemporaryDirectory() as warehouse:
-        table = Catalog.open(warehouse).create_table(
-            "b.t",
-            SchemaSpec(
-                columns=columns_from_arrow(loads[0].schema),
-                primary_keys=("id",),
-                options={"bucket": "2"},
-            ),
-        )
-        ours["upsert"].append(_seconds(lambda: [table.write(rows) for rows in loads]))
-        copies = Path(warehouse) / "copies"
-        copies.mkdir()
-        floor["upsert"].append(
-            _seconds(
-                lambda: [
-                    pq.write_table(rows, copies / f"{at}.parquet", compression="zstd")
-                    for at, rows in enumerate(loads)
-                ]
-            )
-        )
-        before = _data_files(table)
-        ours["read, merging"].append(_seconds(lambda: _check(table, row_count)))
-        floor["read, merging"].append(_seconds(lambda: _read_files(before)))
-        plan = table.plan_compact(full=True)
-        ours["compact fully"].append(_seconds(lambda: table.run_compact(plan)))
-        floor["compact fully"].append(
-            _seconds(
-                lambda: pq.write_table(_read_files(before), copies / "all", compression="zstd")
-            )
-        )
-        after = _data_files(table)
-        ours["read, compacted"].append(_seconds(lambda: _check(table, row_count)))
-        floor["read, compacted"].append(_seconds(lambda: _read_files(after)))
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what is due, then render."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.quick:
+        parsed.rows, parsed.repeats, parsed.peer_rows = [100_000], 1, 50_000
+        parsed.results = parsed.work_dir / "quick.jsonl"
+        parsed.results.unlink(missing_ok=True)
+    if parsed.fresh:
+        parsed.results.unlink(missing_ok=True)
+    file = ResultFile(parsed.results)
+    if not parsed.report:
+        _measure(parsed, file)
+    text = report.render(file.results(), file.runs()) + memory_section(file)
+    if parsed.quick:
+        sys.stdout.write(text)
+    else:
+        _publish(parsed.docs, text)
+        _say(f"figures are in {parsed.docs}, raw results in {parsed.results}")
+    return 0
 
 
-def _data_files(table: Table) -> list[str]:
-    return [
-        table.files.data_file_path(entry.partition, entry.bucket, entry.file)
-        for entry in table.data_files()
+def _measure(parsed: argparse.Namespace, file: ResultFile) -> None:
+    run = _this_run()
+    file.append(run)
+    settings = Settings(
+        work_dir=parsed.work_dir.absolute(),
+        oracles=parsed.oracles.absolute(),
+        run=run.run,
+        peer_rows=parsed.peer_rows,
+        peer_cap_seconds=parsed.peer_cap,
+        keep_data=parsed.keep_data,
+    )
+    contestants = [
+        name
+        for name, each in CONTESTANTS.items()
+        if not each.is_peer or parsed.peers is None or name in parsed.peers
     ]
+    cases = [case for case in parsed.cases if case != MEMORY]
+    due = planned(cases, parsed.rows, parsed.operations, contestants, parsed.repeats)
+    Runner(settings, file, _say).run(list(due))
+    if MEMORY in parsed.cases:
+        run_memory(settings.work_dir, file, run.run, _say, budget_mib=parsed.memory_budget)
 
 
-def _read_files(paths: list[str]) -> pa.Table:
-    return pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    peers = [name for name, each in CONTESTANTS.items() if each.is_peer]
+    add = parser.add_argument
+    add("--rows", type=int, nargs="+", default=[5_000_000], help="rows of the full load")
+    add("--cases", nargs="+", default=[*CASES, MEMORY], choices=[*CASES, MEMORY])
+    add("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
+    add("--peers", nargs="*", choices=peers, help="all of them, if not given")
+    add("--repeats", type=int, default=3)
+    add("--peer-rows", type=int, default=300_000, help="rows of slow peers, and of warming JVMs up")
+    add("--peer-cap", type=float, default=180.0, help="seconds after which a peer is ended")
+    add("--memory-budget", type=int, default=DEFAULT_BUDGET_MIB, help="MiB, of the case memory")
+    add("--quick", action="store_true", help="100,000 rows, once, printed and not kept")
+    add("--fresh", action="store_true", help="forget earlier results")
+    add("--report", action="store_true", help="render only")
+    add("--keep-data", action="store_true", help="keep prepared tables for another run")
+    add("--results", type=Path, default=ROOT / "benchmarks" / "results.jsonl")
+    add("--docs", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    add("--work-dir", type=Path, default=ROOT / ".benchmarks")
+    add("--oracles", type=Path, default=ROOT / ".oracles")
+    return parser
 
 
-def _check(table: Table, row_count: int) -> None:
-    found = table.read().num_rows
-    if found != row_count:
-        raise SystemExit(f"read {found} rows where {row_count} were due")
+def _publish(path: Path, text: str) -> None:
+    """Put the figures between their marks; the words around them are somebody's."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise SystemExit(f"{path} lacks the lines {_BEGIN} and {_END}")
+    path.write_text(f"{before}{begin}\n\n{text}\n{end}{after}", encoding="utf-8")
 
 
-def _seconds(step: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    step()
-    return time.perf_counter() - began
+def _this_run() -> Run:
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Run(
+        run=started,
+        started=started,
+        commit=_commit(),
+        python=platform.python_version(),
+        processors=os.cpu_count() or 1,
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        versions={name: importlib.metadata.version(name) for name in _VERSIONS},
+    )
 
 
-def _peer(row_count: int, repeats: int) -> dict[str, list[float]]:
-    python = HERE.parent / ".oracles" / "pypaimon" / "bin" / "python"
-    if not python.exists():
-        return {}
-    command = [str(python), str(HERE / "pypaimon_peer.py"), str(row_count), str(repeats)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    answer: dict[str, list[float]] = json.loads(output.splitlines()[-1])
-    return answer
+def _commit() -> str:
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or "unknown"
 
 
-def _print(
-    ours: dict[str, list[float]],
-    floor: dict[str, list[float]],
-    peer: dict[str, list[float]],
-    row_count: int,
-    repeats: int,
-) -> None:
-    write = sys.stdout.write
-    write(f"{row_count:,} rows, medians of {repeats} (spread), seconds and ratios\n\n")
-    write(f"{'step':16} {'lakewright':>18} {'pyarrow floor':>18} {'pypaimon':>18}")
-    write(f" {'ours/floor':>11} {'pypaimon/ours':>14}\n")
-    for step in STEPS:
-        mine, base = statistics.median(ours[step]), statistics.median(floor[step])
-        write(f"{step:16} {_shown(ours[step]):>18} {_shown(floor[step]):>18}")
-        write(f" {_shown(peer.get(step, [])):>18} {mine / base:>11.2f}")
-        write(f" {statistics.median(peer[step]) / mine:>14.2f}\n" if step in peer else "\n")
-
-
-def _shown(seconds: list[float]) -> str:
-    if not seconds:
-        return "–"
-    return f"{statistics.median(seconds):.2f} ({min(seconds):.2f}–{max(seconds):.2f})"
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Lakewright in one process, rows as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
+from lakewright.storage import Catalog, Table
+
+
+def upsert(request: Request) -> Work:
+    """Rows in memory, as they come, in one commit."""
+    table = _table(request)
+    rows = pq.read_table(request["input"])
+
+    def work() -> Callable[[], Outcome]:
+        table.write(rows)
+        return nothing_to_check
+
+    return work
+
+
+def read(request: Request) -> Work:
+    """The whole table in memory."""
+
+    def work() -> Callable[[], Outcome]:
+        rows = _table(request).read()
+        return lambda: outcome(rows, request)
+
+    return work
+
+
+def read_batches(request: Request) -> Work:
+    """The table piece by piece, each forgotten before the next."""
+
+    def work() -> Callable[[], Outcome]:
+        count, total = 0, 0.0
+        for rows in _table(request).read_batches():
+            found, part = outcome(rows, request)
+            count, total = count + (found or 0), total + (part or 0.0)
+        return lambda: (count, total)
+
+    return work
+
+
+def compact(request: Request) -> Work:
+    """Everything into the top level."""
+
+    def work() -> Callable[[], Outcome]:
+        table = _table(request)
+        result = table.run_compact(table.plan_compact(full=True))
+        return lambda: (result.rows_after, None)
+
+    return work
+
+
+def outcome(rows: pa.Table, request: Request) -> Outcome:
+    """Row count and checksum of what was read."""
+    total = pc.sum(rows.column(request["checksum"])).as_py()
+    return rows.num_rows, float(total or 0.0)
+
+
+def _table(request: Request) -> Table:
+    return Catalog.open(request["warehouse"]).table(request["table"])
+
+
+if __name__ == "__main__":
+    serve({"upsert": upsert, "read": read, "read_batches": read_batches, "compact": compact})

@@ -1,0 +1,88 @@
+"""The floor: pyarrow reading, and writing, the very same files without any table around them.
+
+Nothing is merged: a read returns every row of every file, so its outcome is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
+
+# As the tables' files are written.
+_WRITE = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "store_decimal_as_integer": True,
+    "row_group_size": 1 << 20,
+}
+
+
+def read(request: Request) -> Work:
+    """The columns that a reader of the table must return."""
+    return _reading(request, request["columns"])
+
+
+def read_with_keys(request: Request) -> Work:
+    """Every column of the files: keys, sequence number and row kind besides the table's."""
+    return _reading(request, None)
+
+
+def read_and_write(request: Request) -> Work:
+    """What a compaction cannot avoid: reading its files and writing the merged rows."""
+    merged = [_rows(paths, None) for paths in request["merged"]]
+
+    def work() -> Callable[[], Outcome]:
+        for number, paths in enumerate(request["files"]):
+            _rows(paths, None)
+            _write(merged[number], request, number)
+        return nothing_to_check
+
+    return work
+
+
+def write_sorted(request: Request) -> Work:
+    """The files of an upsert whose rows are sorted, numbered and divided already."""
+    merged = [_rows(paths, None) for paths in request["merged"]]
+
+    def work() -> Callable[[], Outcome]:
+        for number, rows in enumerate(merged):
+            _write(rows, request, number)
+        return nothing_to_check
+
+    return work
+
+
+def _reading(request: Request, columns: Sequence[str] | None) -> Work:
+    paths = [path for bucket in request["files"] for path in bucket]
+
+    def work() -> Callable[[], Outcome]:
+        rows = _rows(paths, columns)
+        return lambda: (rows.num_rows, None)
+
+    return work
+
+
+def _rows(paths: Sequence[str], columns: Sequence[str] | None) -> pa.Table:
+    names = None if columns is None else list(columns)
+    return ds.dataset(list(paths), format="parquet").to_table(columns=names)
+
+
+def _write(rows: pa.Table, request: Request, number: int) -> None:
+    pq.write_table(rows, Path(request["scratch"]) / f"{number}.parquet", **_WRITE)
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "read": read,
+            "read_with_keys": read_with_keys,
+            "compact": read_and_write,
+            "upsert": write_sorted,
+        }
+    )

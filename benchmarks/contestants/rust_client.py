@@ -1,0 +1,54 @@
+"""pypaimon-rust by its own interface, in its own environment."""
+
+# mypy: disable-error-code="import-not-found, import-untyped"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pypaimon_rust.datafusion import PaimonCatalog
+
+from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
+
+
+def upsert(request: Request) -> Work:
+    """Rows in memory, as they come, in one commit."""
+    batches = pq.read_table(request["input"]).to_batches()
+
+    def work() -> Callable[[], Outcome]:
+        builder = _table(request).new_batch_write_builder()
+        write, commit = builder.new_write(), builder.new_commit()
+        for batch in batches:
+            write.write_arrow(batch)
+        commit.commit(write.prepare_commit())
+        write.close()
+        commit.close()
+        return nothing_to_check
+
+    return work
+
+
+def read(request: Request) -> Work:
+    """The whole table in memory."""
+
+    def work() -> Callable[[], Outcome]:
+        builder = _table(request).new_read_builder()
+        batches = builder.new_read().read(builder.new_scan().plan().splits())
+        rows = pa.Table.from_batches(batches)
+        total = rows.column(request["checksum"])
+        return lambda: (rows.num_rows, float(pc.sum(total).as_py() or 0.0))
+
+    return work
+
+
+def _table(request: Request) -> Any:
+    catalog = PaimonCatalog({"warehouse": request["warehouse"]})
+    return catalog.get_table(tuple(request["table"].split(".", 1)))
+
+
+if __name__ == "__main__":
+    serve({"upsert": upsert, "read": read})

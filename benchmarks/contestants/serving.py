@@ -1,0 +1,53 @@
+"""How a contestant answers: requests come line by line, an answer goes back for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from benchmarks.measure import measured
+
+Request = dict[str, Any]
+# How many rows came out, and the sum of the column that gives wrong winners away.
+Outcome = tuple[int | None, float | None]
+# Preparing a request is not timed; the work it returns is; looking at the outcome is not again.
+Work = Callable[[], Callable[[], Outcome]]
+Prepare = Callable[[Request], Work]
+
+
+def serve(operations: Mapping[str, Prepare]) -> None:
+    """Answer until standard input ends. A request's `warm` part, if any, runs before the clock.
+
+    Standard output is kept for answers: whatever else prints there goes to standard error.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    with os.fdopen(answers, "w", encoding="utf-8") as out:
+        for line in sys.stdin:
+            request = json.loads(line)
+            try:
+                answer = _answer(operations, request)
+            except Exception as error:  # noqa: BLE001 - a failure is an answer
+                traceback.print_exc(file=sys.stderr)
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+
+
+def _answer(operations: Mapping[str, Prepare], request: Request) -> dict[str, Any]:
+    name = request["operation"]
+    if "warm" in request:
+        operations[name](request["warm"])()
+    outcome, taken = measured(operations[name](request))
+    rows, checksum = outcome()
+    return {**taken, "rows": rows, "checksum": checksum}
+
+
+def nothing_to_check() -> Outcome:
+    """The outcome of work whose rows are checked by whoever reads the table afterwards."""
+    return None, None

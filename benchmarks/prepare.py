@@ -1,0 +1,224 @@
+"""Data on disk before anything is measured: rows to write, tables to read, what they hold.
+
+`python -m benchmarks.prepare CASE ROWS FOLDER` fills a folder, in a process of its own so
+that its memory is gone afterwards. Tables are written by us and lie in `FOLDER/warehouse`:
+`base` (the full load, compacted), `runs_1`, `runs_5`, `runs_20` (commits over it),
+`compacted` (`runs_5` after a full compaction), `small` (five files of about 100 KB), `empty`,
+and `source` (an append table with the rows of the full load, for who reads nothing else).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from benchmarks.tpch import lineitem
+from benchmarks.workload import BUCKETS, CASES, ROW_KIND_COLUMN, Case, Load, Loads, Model
+from lakewright.storage import Catalog, SchemaSpec, Table, columns_from_arrow
+
+DATABASE = "bench"
+RUNS = (1, 5, 20)
+COMPACTED_RUNS = 5
+SMALL_FILES = 5
+SOURCE_KIND_COLUMN = "row_kind"
+SMALL_FILE_BYTES = 100_000
+_SMALL_TRIAL_ROWS = 4_000
+_DONE = "dataset.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A table: its files by bucket, the rows that were written, and what a reader must find."""
+
+    name: str
+    files: tuple[tuple[str, ...], ...]
+    file_bytes: int
+    input_rows: int
+    rows: int
+    checksum: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A prepared folder."""
+
+    case: Case
+    row_count: int
+    folder: Path
+    tables: dict[str, Layout]
+
+    @property
+    def warehouse(self) -> Path:
+        return self.folder / "warehouse"
+
+    @property
+    def input(self) -> Path:
+        """The rows of the full load, as they come."""
+        return self.folder / "input.parquet"
+
+
+def load_dataset(case: Case, row_count: int, folder: Path) -> Dataset | None:
+    """What an earlier preparation left, if it was finished."""
+    done = folder / _DONE
+    if not done.is_file():
+        return None
+    tables = {
+        name: Layout(**{**each, "files": tuple(tuple(group) for group in each["files"])})
+        for name, each in json.loads(done.read_text()).items()
+    }
+    return Dataset(case=case, row_count=row_count, folder=folder, tables=tables)
+
+
+def prepare(case: Case, row_count: int, folder: Path, oracles: Path, runs: Sequence[int]) -> None:
+    """Write everything; the file that `load_dataset` looks for comes last."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    source = None
+    if case.name == "lineitem":
+        source = lineitem(folder.parent, oracles, row_count)
+    loads = Loads(case, row_count, lineitem=source)
+    catalog = Catalog.open(str(folder / "warehouse"))
+    base = loads.load(0)
+    pq.write_table(base.rows, folder / "input.parquet")
+    tables = dict(_tables(catalog, loads, base, runs))
+    written = json.dumps({name: asdict(layout) for name, layout in tables.items()})
+    (folder / _DONE).write_text(written)
+
+
+def _tables(
+    catalog: Catalog, loads: Loads, base: Load, runs: Sequence[int]
+) -> list[tuple[str, Layout]]:
+    case = loads.case
+    made: list[tuple[str, Layout]] = []
+    model = Model()
+    _create(catalog, case, base, "empty")
+    _write_source(catalog, base)
+    table = _create(catalog, case, base, "growing")
+    table.write(base.rows)
+    table.run_compact(table.plan_compact(full=True))
+    model.apply(base)
+    input_rows = base.rows.num_rows
+    made.append(_keep(catalog, "base", input_rows, model))
+    for number in range(1, max(runs) + 1):
+        load = loads.load(number)
+        table.write(load.rows)
+        model.apply(load)
+        input_rows += load.rows.num_rows
+        if number in runs:
+            made.append(_keep(catalog, f"runs_{number}", input_rows, model))
+        if number == COMPACTED_RUNS:
+            clone_table(catalog, "growing", "compacted")
+            compacted = catalog.table(f"{DATABASE}.compacted")
+            compacted.run_compact(compacted.plan_compact(full=True))
+            made.append(("compacted", _layout(compacted, "compacted", model.row_count, model)))
+    made.append(_small(catalog, case, base))
+    shutil.rmtree(Path(catalog.table(f"{DATABASE}.growing").files.paths.root))
+    return made
+
+
+def _write_source(catalog: Catalog, base: Load) -> None:
+    # Under another name, row kinds are a column like others.
+    rows = base.rows.rename_columns(
+        [SOURCE_KIND_COLUMN if name == ROW_KIND_COLUMN else name for name in base.rows.column_names]
+    )
+    spec = SchemaSpec(columns=columns_from_arrow(rows.schema), options={"bucket": "-1"})
+    catalog.create_table(f"{DATABASE}.source", spec).write(rows)
+
+
+def _create(
+    catalog: Catalog, case: Case, load: Load, name: str, *, buckets: int = BUCKETS
+) -> Table:
+    schema = load.rows.drop_columns(
+        [ROW_KIND_COLUMN] if ROW_KIND_COLUMN in load.rows.column_names else []
+    ).schema
+    # Nobody compacts while writing: what is measured is the write.
+    options = {"bucket": str(buckets), "write-only": "true", **case.options}
+    return catalog.create_table(
+        f"{DATABASE}.{name}",
+        SchemaSpec(columns=columns_from_arrow(schema), primary_keys=case.keys, options=options),
+    )
+
+
+def _keep(catalog: Catalog, name: str, input_rows: int, model: Model) -> tuple[str, Layout]:
+    clone_table(catalog, "growing", name)
+    return name, _layout(catalog.table(f"{DATABASE}.{name}"), name, input_rows, model)
+
+
+def _small(catalog: Catalog, case: Case, base: Load) -> tuple[str, Layout]:
+    """Five commits of the same keys, whose files are about 100 KB."""
+    trial = _create(catalog, case, base, "trial", buckets=1)
+    row_count = min(_SMALL_TRIAL_ROWS, base.rows.num_rows // 2)
+    trial.write(base.sliced(row_count).rows)
+    (entry,) = trial.data_files()
+    per_row = entry.file.file_size / row_count
+    shutil.rmtree(trial.files.paths.root)
+    wanted = min(base.rows.num_rows, int(SMALL_FILE_BYTES / per_row))
+    table = _create(catalog, case, base, "small", buckets=1)
+    model = Model()
+    load = base.sliced(wanted)
+    for _ in range(SMALL_FILES):
+        table.write(load.rows)
+        model.apply(load)
+    return "small", _layout(table, "small", SMALL_FILES * wanted, model)
+
+
+def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
+    entries = table.data_files()
+    buckets = sorted({entry.bucket for entry in entries})
+    files = tuple(
+        tuple(
+            table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+            for entry in entries
+            if entry.bucket == bucket
+        )
+        for bucket in buckets
+    )
+    return Layout(
+        name=f"{DATABASE}.{name}",
+        files=files,
+        file_bytes=sum(entry.file.file_size for entry in entries),
+        input_rows=input_rows,
+        rows=model.row_count,
+        checksum=model.checksum,
+    )
+
+
+def clone_table(catalog: Catalog, source: str, target: str) -> None:
+    """A table of its own with the same data files: they never change, so links will do."""
+    root = Path(catalog.table(f"{DATABASE}.{source}").files.paths.root)
+    clone_folder(root, root.parent / target)
+
+
+def clone_folder(source: Path, target: Path) -> None:
+    """Copy a table's folder; data files are linked."""
+
+    def copy(one: str, other: str) -> str:
+        if Path(one).parent.name.startswith("bucket-"):
+            os.link(one, other)
+            return other
+        return str(shutil.copy2(one, other))
+
+    shutil.copytree(source, target, copy_function=copy)
+
+
+def main() -> None:
+    """Fill one folder."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.prepare", description=__doc__)
+    parser.add_argument("case", choices=CASES)
+    parser.add_argument("rows", type=int)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--oracles", type=Path, default=Path(".oracles"))
+    parser.add_argument("--runs", type=int, nargs="+", default=list(RUNS))
+    parsed = parser.parse_args()
+    prepare(CASES[parsed.case], parsed.rows, parsed.folder, parsed.oracles, parsed.runs)
+
+
+if __name__ == "__main__":
+    main()

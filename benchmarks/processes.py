@@ -1,0 +1,156 @@
+"""Contestants as child processes, each in its own environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_STDERR_TAIL_CHARACTERS = 400
+
+
+class Capped(Exception):
+    """No answer within the time allowed; the process was ended."""
+
+
+class Failed(Exception):
+    """The contestant refused, or its process died."""
+
+
+def command(process_name: str, oracles: Path) -> list[str]:
+    """How a contestant's process is started.
+
+    Raises:
+        Failed: its environment is not installed.
+    """
+    own, module = sys.executable, "benchmarks.contestants"
+    match process_name:
+        case "lakewright":
+            return [own, "-m", f"{module}.lakewright_arrow"]
+        case "pyarrow":
+            return [own, "-m", f"{module}.pyarrow_floor"]
+        case "spark":
+            return [own, "-m", f"{module}.on_spark"]
+        case "pypaimon":
+            return [_python(oracles, "pypaimon"), "-m", f"{module}.pypaimon_client"]
+        case "pypaimon-native":
+            python = _python(oracles, "pypaimon")
+            # The two lie in environments of their own; the second adds nothing but itself.
+            (native,) = (oracles / "rust" / "lib").glob("python*/site-packages")
+            return [python, "-m", f"{module}.pypaimon_client", "--native", str(native.absolute())]
+        case "rust":
+            return [_python(oracles, "rust"), "-m", f"{module}.rust_client"]
+        case "java":
+            return [_python(oracles, "java"), "-m", f"{module}.java_client", str(_spark_jars())]
+    raise ValueError(f"no contestant runs as {process_name}")
+
+
+class ContestantProcess:
+    """A started contestant; it answers one request after the other."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.warmed: set[str] = set()
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the process
+        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            encoding="utf-8",
+            cwd=ROOT,
+            env=_environment(arguments[0]),
+            # A JVM below it goes with it.
+            start_new_session=True,
+        )
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def ask(self, request: dict[str, Any], *, timeout_seconds: float) -> dict[str, Any]:
+        """The answer to a request.
+
+        Raises:
+            Capped: it took longer than allowed.
+            Failed: it answered with an error, or died.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._answers.get(timeout=timeout_seconds)
+        except queue.Empty:
+            self.kill()
+            raise Capped from None
+        except BrokenPipeError:
+            line = None
+        if line is None:
+            said = self._last_words()
+            self.kill()
+            raise Failed(f"the process ended: {said}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End it in peace."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._stderr.close()
+
+    def kill(self) -> None:
+        """End it and what it started."""
+        with suppress(OSError):
+            os.killpg(self._process.pid, 9)
+        self._process.wait()
+
+    def _pump(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout:
+            for line in self._process.stdout:
+                self._answers.put(line)
+        self._answers.put(None)
+
+    def _last_words(self) -> str:
+        self._stderr.seek(0)
+        text = self._stderr.read().decode(errors="replace").strip()
+        return text[-_STDERR_TAIL_CHARACTERS:]
+
+
+def _environment(python: str) -> dict[str, str]:
+    """What is said to our interpreter is not for those of other environments."""
+    own = python == sys.executable
+    return {key: value for key, value in os.environ.items() if own or not key.startswith("PYTHON")}
+
+
+def _python(oracles: Path, name: str) -> str:
+    # Not resolved: a virtual environment is found by the path of its own interpreter link.
+    python = oracles.absolute() / name / "bin" / "python"
+    if not python.exists():
+        raise Failed(f"{name} is not installed; `python tests/oracles/install.py .oracles` does it")
+    return str(python)
+
+
+def _spark_jars() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0]) / "jars"

@@ -1,0 +1,126 @@
+"""Raw results: a JSON line for each measurement, appended as it is made, so that a run resumes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from benchmarks.suite import Measurement
+
+
+class Status(Enum):
+    """How a measurement ended."""
+
+    OK = "ok"
+    CAPPED = "capped"
+    FAILED = "failed"
+    NOT_OFFERED = "not offered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A measurement with what came of it.
+
+    `data_rows` is the size of the table that was used, smaller than asked for where a slow peer
+    gets less; `input_rows` are the rows read, or written, for it. `run` says which invocation.
+    """
+
+    measurement: Measurement
+    run: str
+    status: Status
+    data_rows: int
+    input_rows: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    before_bytes: int = 0
+    peak_bytes: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """An invocation, and where it ran."""
+
+    run: str
+    started: str
+    commit: str
+    python: str
+    processors: int
+    memory_bytes: int
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryResult:
+    """What a piece of work on one large bucket took; see `memory`."""
+
+    run: str
+    work: str
+    status: Status
+    budget_bytes: int
+    bucket_bytes: int
+    file_bytes: int
+    rows: int
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    before_bytes: int = 0
+    peak_bytes: int = 0
+    note: str = ""
+
+
+class ResultFile:
+    """The lines of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def results(self) -> list[Result]:
+        """Results so far; a measurement made twice counts as it was made last."""
+        found: dict[Measurement, Result] = {}
+        for record in self._records():
+            if "measurement" in record:
+                measurement = Measurement(**record.pop("measurement"))
+                status = Status(record.pop("status"))
+                found[measurement] = Result(measurement=measurement, status=status, **record)
+        return list(found.values())
+
+    def runs(self) -> list[Run]:
+        """Invocations that wrote into the file."""
+        return [Run(**record) for record in self._records() if "versions" in record]
+
+    def memory_results(self) -> list[MemoryResult]:
+        """Results of the case `memory`, the last of each work and budget."""
+        found: dict[tuple[str, int], MemoryResult] = {}
+        for record in self._records():
+            if "budget_bytes" in record:
+                result = MemoryResult(**{**record, "status": Status(record["status"])})
+                found[result.work, result.budget_bytes] = result
+        return list(found.values())
+
+    def append(self, record: Result | Run | MemoryResult) -> None:
+        """Add a line."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(asdict(record), default=lambda value: value.value)
+        # A run that was ended while it wrote leaves half a line, which must not take this one.
+        written = self.path.read_text(encoding="utf-8") if self.path.is_file() else ""
+        start = "" if not written or written.endswith("\n") else "\n"
+        with self.path.open("a", encoding="utf-8") as out:
+            out.write(f"{start}{line}\n")
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        if not self.path.is_file():
+            return
+        with self.path.open(encoding="utf-8") as lines:
+            for line in lines:
+                with suppress(json.JSONDecodeError):
+                    yield json.loads(line)
+
+
+def finished(results: Iterable[Result]) -> set[Measurement]:
+    """Measurements that need not be made again; failures are tried again."""
+    return {each.measurement for each in results if each.status is not Status.FAILED}
