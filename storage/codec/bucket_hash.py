@@ -46,9 +46,13 @@ def buckets_of(rows: pa.Table, keys: Sequence[DataField], bucket_count: int) -> 
     Null keys are hashed as the format does; whether they are allowed is the
     caller's question.
     """
-    hashes = hashes_of(rows, keys).astype(np.int64)
+    return bucket_of_hashes(hashes_of(rows, keys), bucket_count)
+
+
+def bucket_of_hashes(hashes: np.ndarray, bucket_count: int | np.ndarray) -> np.ndarray:
+    """The bucket of each hash among `bucket_count`, one for all or one for each, as int32."""
     # Java's remainder takes the sign of the dividend, and its size is what counts here.
-    return np.abs(np.fmod(hashes, bucket_count)).astype(np.int32)
+    return np.abs(np.fmod(hashes.astype(np.int64), bucket_count)).astype(np.int32)
 
 
 def hashes_of(rows: pa.Table, keys: Sequence[DataField]) -> np.ndarray:

@@ -11,11 +11,13 @@ from lakewright.storage.codec.deletion_vectors import (
     decode_deletion_vector,
     encode_deletion_vectors,
 )
+from lakewright.storage.codec.hash_index import decode_hash_index, encode_hash_index
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import CorruptionError, FileMissing
+from lakewright.storage.errors import CorruptionError, FileMissing, UnsupportedError
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.index import (
     DELETION_VECTORS_INDEX,
+    HASH_INDEX,
     DeletionVectorRange,
     IndexFileMeta,
 )
@@ -51,6 +53,31 @@ class IndexStore:
             file_size=len(data),
             row_count=len(ranges),
             deletion_vectors=ranges,
+        )
+
+    def read_hash_index(self, index: IndexFileMeta) -> np.ndarray:
+        """The key hashes of a dynamic bucket.
+
+        Raises:
+            CorruptionError: the file is missing, or of another size than the index manifest says.
+            UnsupportedError: it lies outside of the table.
+        """
+        if index.external_path is not None:
+            raise UnsupportedError(
+                f"hash index {index.file_name} lies outside of the table, at "
+                f"{index.external_path}, which is not implemented"
+            )
+        name = self.paths.index(index.file_name)
+        return decode_hash_index(
+            self._read(index.file_name), name=name, expected=index.row_count
+        )
+
+    def write_hash_index(self, hashes: np.ndarray, *, name: str) -> IndexFileMeta:
+        """Write the key hashes of a dynamic bucket, each once."""
+        data = encode_hash_index(hashes)
+        self.fs.write_bytes(self.paths.index(name), data)
+        return IndexFileMeta(
+            index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes)
         )
 
     def _read(self, name: str) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.spec.data_types import DataField
-from lakewright.storage.spec.options import TableOptions
+from lakewright.storage.spec.options import POSTPONE_BUCKET, TableOptions
 from lakewright.storage.spec.partition import partition_path
 from lakewright.storage.spec.values import Value
 
@@ -90,15 +90,24 @@ class TablePaths:
     def manifest(self, name: str) -> str:
         return f"{self.manifest_dir}/{name}"
 
+    @property
+    def index_dir(self) -> str:
+        return f"{self.root}/index"
+
     def index(self, name: str) -> str:
-        return f"{self.root}/index/{name}"
+        return f"{self.index_dir}/{name}"
+
+    @property
+    def statistics_dir(self) -> str:
+        return f"{self.root}/statistics"
 
     def statistics(self, name: str) -> str:
-        return f"{self.root}/statistics/{name}"
+        return f"{self.statistics_dir}/{name}"
 
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
-        return "/".join(part for part in (self.root, partition, f"bucket-{bucket}") if part)
+        name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        return "/".join(part for part in (self.root, partition, name) if part)
 
 
 def partition_folder(

@@ -1,12 +1,15 @@
 """Writers of data files: rows of one bucket become files of about the target size.
 
-An append writer passes rows on in their order. A key-value writer keeps the
-last row of each key, in key order, as the format wants every file to hold.
+An append writer passes rows on in their order. A key-value writer merges the rows
+of each key by the table's engine, in key order, as the format wants every file to
+hold; it keeps what it was given as changelog files where the table asks for that.
+A postponing writer passes rows on too, for the compaction that gives them a bucket.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -19,10 +22,14 @@ from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.merge import deduplicate, retracting
+from lakewright.storage.lsm.merge import merge_rows, retracting, sorted_groups
+from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.merge_read import row_order
 from lakewright.storage.spec.file_format import FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakewright.storage.spec.options import ChangelogProducer
+from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # Rows are gathered up to this size before they become a row group.
@@ -44,6 +51,8 @@ class BucketTarget:
     source: FileSource = FileSource.APPEND
     # Changelog files hold what happened to keys, each as often as it happened.
     changelog: bool = False
+    # What file names begin with, where it is not what the table's options say.
+    name_prefix: str | None = None
 
 
 class RollingWriter:
@@ -110,6 +119,7 @@ class RollingWriter:
             prefix = (
                 options.changelog_file_prefix if self.target.changelog else options.data_file_prefix
             )
+            prefix = self.target.name_prefix or prefix
             name = f"{prefix}{self._write_id}-{next(self._numbers)}"
             encoding = options.file_encoding(self.target.level, changelog=self.target.changelog)
             path = f"{self._folder}/{name}{encoding.suffix}"
@@ -198,18 +208,33 @@ class _OpenFile:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """What the rows of one bucket became."""
+
+    data: tuple[DataFileMeta, ...]
+    changelog: tuple[DataFileMeta, ...] = ()
+
+
 class BucketWriter:
     """Takes rows of one bucket in the order they came, and makes data files of them.
 
     Rows are of the table's columns, with `_VALUE_KIND` as int8 besides for
-    primary-key tables. Of rows with one key the last counts: each `flush` sorts
-    what it holds into files of their own, numbered on from the one before.
+    primary-key tables. Rows with one key become one row, as the table's merge engine
+    has it: each `flush` sorts what it holds into files of their own, numbered on from
+    the one before.
     """
 
     def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
         self._files = files
-        self._rolling = RollingWriter(files, target, write_id=write_id)
         self._keyed = files.schema.has_primary_key
+        self._rolling = RollingWriter(files, target, write_id=write_id)
+        self._changelog: RollingWriter | None = None
+        if self._keyed and files.options.changelog_producer is ChangelogProducer.INPUT:
+            told = replace(target, changelog=True)
+            self._changelog = RollingWriter(files, told, write_id=write_id)
+        self._order = row_order(files)
+        self._function = merge_function(files.merge_spec, files.schema.fields)
         self._rows: list[pa.Table] = []
         self._rows_bytes = 0
         self._next_sequence = target.next_sequence
@@ -227,18 +252,31 @@ class BucketWriter:
             self._rolling.write(rows)
 
     def flush(self) -> None:
-        """Free the memory."""
-        if self._rows:
-            self._rolling.write(self._sorted_rows())
-            self._rolling.end_file()
-        else:
-            self._rolling.flush()
+        """Free the memory.
 
-    def close(self) -> tuple[DataFileMeta, ...]:
+        Raises:
+            InvalidRows: rows that the table's merge engine can make nothing of.
+        """
+        if not self._rows:
+            self._rolling.flush()
+            return
+        rows = self._numbered_rows()
+        if self._changelog is None:
+            merged = merge_rows(rows, self._order, self._function)
+        else:
+            groups = sorted_groups(rows, self._order)
+            self._changelog.write(groups.rows)
+            self._changelog.end_file()
+            merged = self._function.merge(groups)
+        self._rolling.write(merged)
+        self._rolling.end_file()
+
+    def close(self) -> WrittenFiles:
         """The files written, none if there were no rows; on failure nothing is left behind."""
         try:
             self.flush()
-            return self._rolling.close()
+            changelog = () if self._changelog is None else self._changelog.close()
+            return WrittenFiles(self._rolling.close(), changelog)
         except (StorageError, pa.ArrowException):
             self.abandon()
             raise
@@ -246,16 +284,62 @@ class BucketWriter:
     def abandon(self) -> None:
         """Delete what was written."""
         self._rolling.abandon()
+        if self._changelog is not None:
+            self._changelog.abandon()
 
-    def _sorted_rows(self) -> pa.Table:
+    def _numbered_rows(self) -> pa.Table:
         rows = pa.concat_tables(self._rows)
         self._rows, self._rows_bytes = [], 0
         first = self._next_sequence
         self._next_sequence += rows.num_rows
         sequence = np.arange(first, self._next_sequence, dtype=np.int64)
-        keyed = key_value_table(self._files, rows, pa.array(sequence))
-        keys = [f"{KEY_PREFIX}{name}" for name in self._files.schema.trimmed_primary_keys]
-        return deduplicate(keyed, keys)
+        return key_value_table(self._files, rows, pa.array(sequence))
+
+
+class PostponedWriter:
+    """Takes rows that get their bucket later, and keeps them as they came.
+
+    Nothing is merged and nothing sorted. Files of one writer share the beginning of their
+    names, by which a compaction finds the order of their rows.
+    """
+
+    def __init__(
+        self, files: TableFiles, target: BucketTarget, *, commit_user: str, write_id: str
+    ) -> None:
+        self._files = files
+        # A number of the writer among others of its commit, as the format's own writers have it.
+        number = zlib.crc32(write_id.encode()) & 0x7FFFFFFF
+        user = escape_path(commit_user)
+        prefix = f"{files.options.data_file_prefix}-u-{user}-s-{number}-w-"
+        self._rolling = RollingWriter(files, replace(target, name_prefix=prefix), write_id=write_id)
+        self._next_sequence = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory taken by rows that have not reached a file yet."""
+        return self._rolling.buffered_bytes
+
+    def write(self, rows: pa.Table) -> None:
+        first = self._next_sequence
+        self._next_sequence += rows.num_rows
+        sequence = np.arange(first, self._next_sequence, dtype=np.int64)
+        self._rolling.write(key_value_table(self._files, rows, pa.array(sequence)))
+
+    def flush(self) -> None:
+        """Free the memory."""
+        self._rolling.flush()
+
+    def close(self) -> WrittenFiles:
+        """The files written, none if there were no rows; on failure nothing is left behind."""
+        try:
+            return WrittenFiles(self._rolling.close())
+        except (StorageError, pa.ArrowException):
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        self._rolling.abandon()
 
 
 def file_schema(files: TableFiles) -> pa.Schema:

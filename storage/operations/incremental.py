@@ -50,7 +50,7 @@ from lakewright.storage.operations.scan import (
     plan_scan,
     readable_entries,
 )
-from lakewright.storage.operations.write import ROW_KIND_COLUMN
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine

@@ -1,26 +1,38 @@
 """Staging rows: from a table of rows to data files that no snapshot names yet.
 
 1. Refuse what the table or the rows do not allow, before a byte is written.
-2. Give every row its partition and bucket.
-3. Write each bucket's rows, numbered on from what the bucket holds.
-4. Return the files as commit messages; on failure delete them all.
+2. Say of every row what it does to its key, and leave out what the table ignores.
+3. Give every row its partition and bucket.
+4. Write each bucket's rows, numbered on from what the bucket holds.
+5. Where buckets are dynamic, index the hashes of new keys.
+6. Return the files as commit messages; on failure delete them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import conform
-from lakewright.storage.codec.arrow_values import scalar_of, value_of
-from lakewright.storage.codec.bucket_hash import buckets_of
-from lakewright.storage.errors import BucketCountChanged, InvalidRequestError, InvalidRows
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.bucket_writer import BucketTarget, BucketWriter
-from lakewright.storage.operations.scan import live_entries
+from lakewright.storage.operations.assign_buckets import (
+    BucketChooser,
+    BucketStates,
+    bucket_states,
+)
+from lakewright.storage.operations.bucket_writer import (
+    BucketTarget,
+    BucketWriter,
+    PostponedWriter,
+    WrittenFiles,
+)
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
 from lakewright.storage.spec.commit import (
     CommitMessage,
     OverwriteScope,
@@ -28,15 +40,10 @@ from lakewright.storage.spec.commit import (
     StagedWrite,
     WriteMode,
 )
-from lakewright.storage.spec.manifest import EMPTY_ROW
-from lakewright.storage.spec.options import BucketMode, Use, check_supported
-from lakewright.storage.spec.rows import RowKind
-from lakewright.storage.spec.schema import VALUE_KIND
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.options import POSTPONE_BUCKET, Use, check_supported
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
 from lakewright.storage.spec.values import Value, from_python, to_python
-
-# The column in which rows say what they do to their key: '+I', '-U', '+U', '-D', or 0 to 3.
-ROW_KIND_COLUMN = "_rowkind"
 
 # Rows that one task holds in memory at most, over all buckets it writes.
 _BUFFER_BYTES = 512 * 1024 * 1024
@@ -51,14 +58,6 @@ class WriteRequest:
     dynamic: bool
     commit_user: str
     commit_identifier: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class BucketStates:
-    """What buckets hold already: their count by partition, and the next sequence number of each."""
-
-    bucket_counts: Mapping[bytes, int] = field(default_factory=dict)
-    next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +97,8 @@ def prepare_write(
         dynamic = files.options.dynamic_partition_overwrite and not covers_all
     snapshot = files.snapshots.latest()
     states = BucketStates()
-    if files.options.bucket_mode is BucketMode.FIXED and mode is WriteMode.APPEND:
-        states = _bucket_states(files)
+    if mode is WriteMode.APPEND:
+        states = bucket_states(files, snapshot)
     return StagingJob(
         files=files,
         request=WriteRequest(
@@ -140,24 +139,15 @@ def partition_spec_values(
     )
 
 
-def _bucket_states(files: TableFiles) -> BucketStates:
-    counts: dict[bytes, int] = {}
-    sequences: dict[tuple[bytes, int], int] = {}
-    for entry in live_entries(files, files.snapshots.latest()):
-        counts[entry.partition] = entry.total_buckets
-        place = (entry.partition, entry.bucket)
-        following = entry.file.max_sequence_number + 1
-        sequences[place] = max(sequences.get(place, 0), following)
-    return BucketStates(bucket_counts=counts, next_sequences=sequences)
-
-
 class StagingWriter:
     """Writes rows of any partitions and buckets; one per task."""
 
     def __init__(self, job: StagingJob) -> None:
         self.job = job
         self._files = job.files
-        self._writers: dict[tuple[bytes, int], BucketWriter] = {}
+        self._chooser = BucketChooser(job.files, job.states)
+        self._writers: dict[tuple[bytes, int], BucketWriter | PostponedWriter] = {}
+        self._indexes: list[IndexFileMeta] = []
         # Tasks share the write id, so each puts a name of its own behind it.
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
 
@@ -166,7 +156,7 @@ class StagingWriter:
 
         Raises:
             InvalidRows: a row does not fit the table or the partition.
-            BucketCountChanged: a partition has another bucket count than the table's option.
+            BucketCountChanged: the option `bucket` was changed since a partition was written.
         """
         conformed = self._conform(rows)
         for partition, bucket, part in self._split(conformed):
@@ -174,29 +164,62 @@ class StagingWriter:
         self._free_memory()
 
     def close(self) -> tuple[CommitMessage, ...]:
-        """Finish all files; on failure none of them is left."""
-        messages = []
+        """Finish all files; on failure none of them is left.
+
+        Raises:
+            InvalidRows: rows that the table's merge engine can make nothing of.
+        """
         try:
-            for (partition, bucket), writer in self._writers.items():
-                written = writer.close()
-                if written:
-                    messages.append(
-                        CommitMessage(
-                            partition=partition,
-                            bucket=bucket,
-                            total_buckets=self._files.options.bucket,
-                            new_files=written,
-                        )
-                    )
+            return tuple(
+                message
+                for place, writer in self._writers.items()
+                if (message := self._message(place, writer.close())) is not None
+            )
         except BaseException:
             self.abandon()
             raise
-        return tuple(messages)
 
     def abandon(self) -> None:
         """Delete what was written."""
         for writer in self._writers.values():
             writer.abandon()
+        paths = [self._files.paths.index(index.file_name) for index in self._indexes]
+        delete_files(self._files.fs, paths)
+
+    def _message(self, place: tuple[bytes, int], written: WrittenFiles) -> CommitMessage | None:
+        partition, bucket = place
+        if not written.data and not written.changelog:
+            return None
+        new_indexes, removed_indexes = self._index_changes(partition, bucket)
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=self._chooser.total_buckets(partition),
+            new_files=written.data,
+            changelog_files=written.changelog,
+            new_indexes=new_indexes,
+            removed_indexes=removed_indexes,
+        )
+
+    def _index_changes(
+        self, partition: bytes, bucket: int
+    ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+        """The hash index that a dynamic bucket gets, and the one it had.
+
+        An index that stays as it is takes its own place: the commit then finds out whether
+        another writer changed it, and with it the bucket that keys belong to.
+        """
+        dynamic = self._chooser.dynamic.get(partition)
+        if dynamic is None:
+            return (), ()
+        entries = self.job.states.hash_indexes.get(partition, ())
+        before = tuple(entry.file for entry in entries if entry.bucket == bucket)
+        if bucket not in dynamic.grown:
+            return before, before
+        name = f"index-{self._task_id}-{len(self._indexes)}"
+        index = self._files.indexes.write_hash_index(dynamic.hashes_of_bucket(bucket), name=name)
+        self._indexes.append(index)
+        return (index,), before
 
     def _free_memory(self) -> None:
         """Flush the fullest writers, until half of what a task may buffer is free."""
@@ -218,15 +241,7 @@ class StagingWriter:
             rows = rows.drop_columns([ROW_KIND_COLUMN])
         rows = self._with_static_partition(rows)
         rows = conform(rows, files.schema.fields, table=files.name)
-        if files.schema.has_primary_key:
-            return rows.append_column(VALUE_KIND, _row_kinds(kinds, rows.num_rows, files.name))
-        if kinds is not None and np.any(_row_kinds(kinds, rows.num_rows, files.name).to_numpy()):
-            raise InvalidRows(
-                f"{files.name} has no primary key and takes +I rows only; leave {ROW_KIND_COLUMN} "
-                "out, or give the table a primary key",
-                table=files.name,
-            )
-        return rows
+        return with_row_kinds(files, rows, kinds)
 
     def _with_static_partition(self, rows: pa.Table) -> pa.Table:
         for name, value in self.job.request.static:
@@ -252,81 +267,40 @@ class StagingWriter:
         """Rows by (partition, bucket), their order kept within each."""
         if rows.num_rows == 0:
             return
-        files = self._files
-        codes = np.zeros(rows.num_rows, dtype=np.int64)
-        for each in files.schema.partition_fields:
-            encoded = (
-                rows.column(each.name).combine_chunks().dictionary_encode(null_encoding="encode")
-            )
-            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-            # Codes stay small, however many partition columns there are.
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        buckets = np.zeros(rows.num_rows, dtype=np.int64)
-        count = files.options.bucket
-        if files.options.bucket_mode is BucketMode.FIXED:
-            keys = files.schema.fields_of(files.options.bucket_keys)
-            buckets = buckets_of(rows, keys, count).astype(np.int64)
-        places = codes * max(count, 1) + buckets
-        if places[0] == places[-1] and not np.any(places != places[0]):
-            yield self._partition_of(rows, 0), int(buckets[0]), rows
+        places = self._chooser.choose(rows)
+        # Postponed rows have a negative bucket.
+        lowest = int(places.buckets.min())
+        span = int(places.buckets.max()) - lowest + 1
+        numbers = places.codes * span + (places.buckets - lowest)
+        if numbers[0] == numbers[-1] and not np.any(numbers != numbers[0]):
+            yield places.partitions[places.codes[0]], int(places.buckets[0]), rows
             return
-        order = np.argsort(places, kind="stable")
+        order = np.argsort(numbers, kind="stable")
         ordered = rows.take(pa.array(order))
-        starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
         ends = np.append(starts[1:], len(order))
         for start, end in zip(starts, ends, strict=True):
+            row = order[start]
             part = ordered.slice(start, end - start)
-            yield self._partition_of(part, 0), int(buckets[order[start]]), part
+            yield places.partitions[places.codes[row]], int(places.buckets[row]), part
 
-    def _partition_of(self, rows: pa.Table, index: int) -> bytes:
-        fields = self._files.schema.partition_fields
-        if not fields:
-            return EMPTY_ROW
-        return self._files.partition_bytes(
-            [value_of(rows.column(each.name)[index], each.type) for each in fields]
-        )
-
-    def _writer(self, partition: bytes, bucket: int) -> BucketWriter:
+    def _writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
         place = (partition, bucket)
         if place not in self._writers:
-            self._check_bucket_count(partition)
-            target = BucketTarget(
-                partition=partition,
-                bucket=bucket,
-                next_sequence=self.job.states.next_sequences.get(place, 0),
-            )
-            name = f"{self._task_id}-{len(self._writers)}"
-            self._writers[place] = BucketWriter(self._files, target, write_id=name)
+            self._writers[place] = self._new_writer(partition, bucket)
         return self._writers[place]
 
-    def _check_bucket_count(self, partition: bytes) -> None:
-        present = self.job.states.bucket_counts.get(partition)
-        wanted = self._files.options.bucket
-        if present is not None and present > 0 and present != wanted:
-            spec = self._files.partition_spec(partition)
-            raise BucketCountChanged(
-                f"partition {spec} of {self._files.name} has {present} buckets and the table's "
-                f"option asks for {wanted}; rows would be doubled: set bucket back to {present}, "
-                "or overwrite the partition",
-                table=self._files.name,
-            )
-
-
-_KINDS = {kind.short: int(kind) for kind in RowKind}
-
-
-def _row_kinds(kinds: pa.ChunkedArray | None, row_count: int, table: str) -> pa.Array:
-    if kinds is None:
-        return pa.array(np.zeros(row_count, dtype=np.int8))
-    codes = []
-    for kind in kinds.to_pylist():
-        code = _KINDS.get(kind, kind)
-        if code not in _KINDS.values():
-            raise InvalidRows(
-                f"{table}: {ROW_KIND_COLUMN} holds {kind!r}; write +I, -U, +U or -D", table=table
-            )
-        codes.append(code)
-    return pa.array(codes, pa.int8())
+    def _new_writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
+        name = f"{self._task_id}-{len(self._writers)}"
+        target = BucketTarget(
+            partition=partition,
+            bucket=bucket,
+            next_sequence=self.job.states.next_sequences.get((partition, bucket), 0),
+        )
+        if bucket == POSTPONE_BUCKET:
+            user = self.job.request.commit_user
+            return PostponedWriter(self._files, target, commit_user=user, write_id=name)
+        return BucketWriter(self._files, target, write_id=name)
 
 
 def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]) -> StagedWrite:

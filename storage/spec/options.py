@@ -63,6 +63,10 @@ _TIME_UNITS_MS = {
 }
 
 
+# The bucket number of rows that no batch reader sees until a compaction gives them another.
+POSTPONE_BUCKET = -2
+
+
 class BucketMode(Enum):
     """How rows find their bucket.
 

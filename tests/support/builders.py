@@ -18,7 +18,7 @@ from lakewright.storage import (
     Table,
     parse_data_type,
 )
-from lakewright.storage.operations.write import ROW_KIND_COLUMN
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]

@@ -95,6 +95,11 @@ class RawTable:
                     found.metadata |= {
                         f"manifest/{meta['_FILE_NAME']}" for meta in self.avro(snapshot[key])
                     }
+            if snapshot.get("changelogManifestList"):
+                # Changelog files belong to the snapshot that names them, and to no state.
+                for meta in self.avro(snapshot["changelogManifestList"]):
+                    for entry in self.avro(meta["_FILE_NAME"]):
+                        found.data |= _data_files(entry)
             if snapshot.get("indexManifest"):
                 found.metadata.add(f"manifest/{snapshot['indexManifest']}")
                 found.metadata |= {
@@ -104,9 +109,14 @@ class RawTable:
             if snapshot.get("statistics"):
                 found.metadata.add(f"statistics/{snapshot['statistics']}")
             for entry in self.live_records(snapshot):
-                names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
-                found.data |= {(f"bucket-{entry['_BUCKET']}", name) for name in names}
+                found.data |= _data_files(entry)
         return found
+
+
+def _data_files(entry: Json) -> set[DataFile]:
+    names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
+    bucket = "postpone" if entry["_BUCKET"] == -2 else entry["_BUCKET"]
+    return {(f"bucket-{bucket}", name) for name in names}
 
 
 def unreachable_files(table: Table) -> list[str]:

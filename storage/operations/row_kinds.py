@@ -1,0 +1,130 @@
+"""What rows that are written do to their key: where it is said, and what the table makes of it.
+
+1. Kinds come from the column `_rowkind`, or from the table's own `rowkind.field`; rows
+   that say nothing are inserted.
+2. Rows of kinds that the table ignores are left out.
+3. Kinds that the table's merge engine could not take back are refused before they are
+   written: later it would be every reader's problem.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
+
+# The column in which rows say what they do to their key: '+I', '-U', '+U', '-D', or 0 to 3.
+ROW_KIND_COLUMN = "_rowkind"
+
+_CODES: dict[object, int] = {kind.short: int(kind) for kind in RowKind}
+_CODES |= {int(kind): int(kind) for kind in RowKind}
+
+
+def with_row_kinds(files: TableFiles, rows: pa.Table, given: pa.ChunkedArray | None) -> pa.Table:
+    """Rows of the table's columns with `_VALUE_KIND` behind them, without those it ignores.
+
+    Append tables get no such column. `given` is what rows said in `_rowkind`.
+
+    Raises:
+        InvalidRows: a kind is none, or of no use for the table; names the column and the count.
+    """
+    spec = files.merge_spec
+    kinds = _kinds(spec, rows, given)
+    if kinds is None:
+        if files.schema.has_primary_key:
+            inserts = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
+            return rows.append_column(VALUE_KIND, inserts)
+        return rows
+    ignored = np.isin(kinds, [int(kind) for kind in spec.dropped_kinds])
+    if ignored.any():
+        rows, kinds = rows.filter(pa.array(~ignored)), kinds[~ignored]
+    if not files.schema.has_primary_key:
+        _check_inserts(files.name, kinds)
+        return rows
+    _check_accepted(spec, kinds)
+    return rows.append_column(VALUE_KIND, pa.array(kinds))
+
+
+def _kinds(spec: MergeSpec, rows: pa.Table, given: pa.ChunkedArray | None) -> np.ndarray | None:
+    """The number of each row's kind; None where nothing is said of any."""
+    if spec.rowkind_field is None:
+        return None if given is None else _codes(given, ROW_KIND_COLUMN, spec.table)
+    if given is not None:
+        raise InvalidRows(
+            f"{spec.table} takes row kinds from its column {spec.rowkind_field}, and the rows "
+            f"have a column {ROW_KIND_COLUMN} besides; leave {ROW_KIND_COLUMN} out",
+            table=spec.table,
+            column=ROW_KIND_COLUMN,
+        )
+    return _codes(rows.column(spec.rowkind_field), spec.rowkind_field, spec.table)
+
+
+def _codes(kinds: pa.ChunkedArray, column: str, table: str) -> np.ndarray:
+    encoded = kinds.combine_chunks().dictionary_encode(null_encoding="encode")
+    codes = np.array(
+        [_CODES.get(value, -1) for value in encoded.dictionary.to_pylist()], dtype=np.int8
+    )
+    found: np.ndarray = codes[encoded.indices.to_numpy()] if len(kinds) else codes
+    unknown = np.flatnonzero(found < 0)
+    if len(unknown):
+        raise InvalidRows(
+            f"{table}: column {column} holds {kinds[int(unknown[0])].as_py()!r} in row "
+            f"{unknown[0]}, and {len(unknown)} of {len(found)} rows hold no row kind; "
+            "write +I, -U, +U or -D",
+            table=table,
+            column=column,
+        )
+    return found
+
+
+def _check_inserts(table: str, kinds: np.ndarray) -> None:
+    others = int(np.count_nonzero(kinds))
+    if others:
+        raise InvalidRows(
+            f"{table} has no primary key and takes +I rows only, and {others} of {len(kinds)} "
+            f"rows are others; leave {ROW_KIND_COLUMN} out, or give the table a primary key",
+            table=table,
+        )
+
+
+def _check_accepted(spec: MergeSpec, kinds: np.ndarray) -> None:
+    for kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE):
+        count = int(np.count_nonzero(kinds == kind))
+        problem = _problem_with(spec, kind) if count else None
+        if problem is not None:
+            raise InvalidRows(
+                f"{spec.table} has merge-engine={spec.engine.value}, and {count} of {len(kinds)} "
+                f"rows are {kind.short}: {problem}",
+                table=spec.table,
+            )
+
+
+def _problem_with(spec: MergeSpec, kind: RowKind) -> str | None:
+    """Why a table can make nothing of rows that retract; None if it can."""
+    leave_out = "set ignore-delete=true to leave them out"
+    if spec.engine is MergeEngine.FIRST_ROW:
+        return f"a first row is never taken back; {leave_out}"
+    if spec.engine is MergeEngine.PARTIAL_UPDATE:
+        # Groups decide by their sequence, row by row.
+        if spec.sequence_groups or spec.remove_record_on_delete:
+            return None
+        return (
+            f"a partial update cannot be taken back; {leave_out}, or "
+            "partial-update.remove-record-on-delete=true to delete whole rows"
+        )
+    if spec.engine is MergeEngine.AGGREGATION:
+        if kind is RowKind.DELETE and spec.remove_record_on_delete:
+            return None
+        for column, aggregate in spec.aggregates.items():
+            if not (aggregate.function.retractable or aggregate.ignore_retract):
+                return (
+                    f"column {column} aggregates by {aggregate.function.value}, which cannot be "
+                    f"taken back; {leave_out}, or fields.{column}.ignore-retract=true to leave "
+                    "the column as it is"
+                )
+    return None
