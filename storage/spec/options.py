@@ -112,6 +112,7 @@ class TableOptions:
     compaction_min_file_num: int
     compaction_small_file_ratio: float
     compaction_open_file_cost: int
+    compaction_delete_ratio: float
     compaction_max_size_amplification_percent: int
     compaction_size_ratio: int
     compaction_force_up_level0: bool
@@ -245,6 +246,7 @@ _IMPLEMENTED = frozenset(
         "target-file-size",
         "compaction.min.file-num",
         "compaction.small-file-ratio",
+        "compaction.delete-ratio-threshold",
         "compaction.max-size-amplification-percent",
         "compaction.size-ratio",
         "compaction.force-up-level-0",
@@ -448,6 +450,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
         compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio", 0.7),
         compaction_open_file_cost=reader.size("source.split.open-file-cost", 4 * MIB),
+        compaction_delete_ratio=reader.ratio("compaction.delete-ratio-threshold", 0.2),
         compaction_max_size_amplification_percent=reader.integer(
             "compaction.max-size-amplification-percent", 200, minimum=0
         ),

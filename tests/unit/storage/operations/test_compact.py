@@ -155,7 +155,7 @@ def test_enough_sorted_runs_are_a_reason_by_themselves(catalog: Catalog) -> None
     assert table.plan_compact().tasks == ()
     table.write(rows(table, events(0, 3)))
     (task,) = table.plan_compact().tasks
-    assert "2 sorted runs, at least 2" in task.reason
+    assert task.reason == "2 sorted runs of 2 into level 2, of about one size"
     assert task.output_level == 2
 
 
@@ -299,7 +299,7 @@ def test_a_compaction_checks_the_footers_of_what_it_wrote(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that drops a row on the way."""
-    from lakewright.storage.operations import compact as module
+    from lakewright.storage.operations import compact_append as module
 
     class Forgetful(module.RollingWriter):
         def write(self, new: Any) -> None:

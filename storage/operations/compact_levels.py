@@ -1,0 +1,338 @@
+"""Compacting one bucket of a primary-key table: a task's work, from files to a commit message.
+
+1. Decide which files are merged and which only change their level.
+2. Merge the others window by window, into the output level; deletions end where
+   nothing older is left.
+3. Where the table wants it, look up what readers saw of each key that leaves level 0:
+   tell the change to a changelog file, mark the older row as gone, or leave the key out.
+4. Prove that data and changelog files hold the rows that were due.
+5. Write the bucket's deletion vectors anew if they changed.
+
+Sources: Paimon `MergeTreeCompactTask`, `ChangelogMergeTreeRewriter`,
+`LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.changelog import KeyHistory, changelog_rows, merged_positions
+from lakewright.storage.lsm.levels import Levels
+from lakewright.storage.lsm.lookup_merge import LookedUp, look_up, without_keys
+from lakewright.storage.lsm.merge import retracting, without_deletions
+from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.lsm.universal_compaction import (
+    CompactionUnit,
+    Rewrite,
+    Upgrade,
+    may_drop_deletes,
+    pick_steps,
+)
+from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.compact_outputs import (
+    check_written,
+    deletions_of,
+    replace_deletion_vectors,
+)
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.merge_read import key_windows, merged_windows
+from lakewright.storage.operations.scan import DataSplit, key_decoder
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.lookup_strategy import lookup_strategy
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.options import ChangelogProducer
+from lakewright.storage.spec.values import order_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsTask:
+    """A unit of a bucket, with all the bucket held when the work began.
+
+    `indexes` are its deletion vectors.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    unit: CompactionUnit
+    levels: Levels
+    indexes: tuple[IndexFileMeta, ...] = ()
+
+
+def rewrite_levels(files: TableFiles, write_id: str, task: LevelsTask) -> CommitMessage:
+    """Carry a unit out; on failure no new file is left.
+
+    Raises:
+        CorruptionError: rows written differ in number from rows due.
+        InvalidRows: the table's merge engine does not accept its rows.
+    """
+    rewriting = _Rewriting(files, write_id, task)
+    try:
+        return rewriting.run()
+    except BaseException:
+        rewriting.abandon()
+        raise
+
+
+def steps_of(
+    files: TableFiles, unit: CompactionUnit, levels: Levels
+) -> tuple[Upgrade | Rewrite, ...]:
+    """What becomes of a unit's files, in key order."""
+    options = files.options
+    return pick_steps(
+        unit,
+        sections_of(unit.files, key_decoder(files.schema)),
+        max_level=levels.max_level,
+        small_below_bytes=int(options.target_file_size * options.compaction_small_file_ratio),
+        rewrite_all=options.compaction_force_rewrite_all_files,
+    )
+
+
+class _Rewriting:
+    """One unit being carried out."""
+
+    def __init__(self, files: TableFiles, write_id: str, task: LevelsTask) -> None:
+        self.files = files
+        self.task = task
+        self.output_level = task.unit.output_level
+        self.at_top = self.output_level == task.levels.max_level
+        self.lookups = lookup_strategy(files.options, files.merge_spec)
+        self.tells_full = (
+            files.options.changelog_producer is ChangelogProducer.FULL_COMPACTION and self.at_top
+        )
+        self.drops_deletes = may_drop_deletes(
+            task.levels, self.output_level, deletion_vectors=self.lookups.deletion_vectors
+        )
+        self.function = merge_function(files.merge_spec, files.schema.fields)
+        self.source = FileRows(files, files.schema.fields)
+        self.write_id = write_id
+        target = BucketTarget(
+            partition=task.partition,
+            bucket=task.bucket,
+            level=self.output_level,
+            source=FileSource.COMPACT,
+        )
+        self.writer = RollingWriter(files, target, write_id=write_id)
+        told = replace(target, changelog=True, source=FileSource.APPEND)
+        self.changelog = RollingWriter(files, told, write_id=write_id)
+        self.rows_due = 0
+        self.changes_due = 0
+        self.before: list[DataFileMeta] = []
+        self.moved: list[DataFileMeta] = []
+        self.marked: dict[str, list[np.ndarray]] = defaultdict(list)
+
+    def run(self) -> CommitMessage:
+        for step in steps_of(self.files, self.task.unit, self.task.levels):
+            if isinstance(step, Upgrade):
+                self._upgrade(step.file)
+            else:
+                self._rewrite(step.files)
+        written, told = self.writer.close(), self.changelog.close()
+        check_written(self.files, self.writer.target, written, self.rows_due)
+        check_written(self.files, self.changelog.target, told, self.changes_due)
+        new_indexes, removed_indexes = self._indexes()
+        return CommitMessage(
+            partition=self.task.partition,
+            bucket=self.task.bucket,
+            total_buckets=self.task.total_buckets,
+            compact_before=tuple(self.before),
+            compact_after=(*self.moved, *written),
+            compact_changelog=told,
+            new_indexes=new_indexes,
+            removed_indexes=removed_indexes,
+        )
+
+    def abandon(self) -> None:
+        self.writer.abandon()
+        self.changelog.abandon()
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _upgrade(self, file: DataFileMeta) -> None:
+        """Move a file, unless what it looks up changes it; tell about it where that is due."""
+        leaves_level0 = self.lookups.needed and file.level == 0
+        if leaves_level0 and self._changes_by_lookup(file):
+            self._rewrite((file,))
+            return
+        if leaves_level0 and self.lookups.changelog:
+            self._merge_with_older((file,), keep=False)
+        elif leaves_level0 and self.lookups.deletion_vectors:
+            self._mark_older((file,))
+        elif self.tells_full:
+            self._merge_telling((file,), keep=False)
+        self.before.append(file)
+        self.moved.append(replace(file, level=self.output_level))
+
+    def _changes_by_lookup(self, file: DataFileMeta) -> bool:
+        """Whether a file that leaves level 0 is another one after its keys were looked up."""
+        if self.lookups.deletion_vectors and file.delete_row_count != 0:
+            # A deletion marks the older row and is needed no more.
+            return True
+        options, spec = self.files.options, self.files.merge_spec
+        if options.file_encoding(0).format != options.file_encoding(self.output_level).format:
+            return True
+        last_wins = spec.engine is MergeEngine.DEDUPLICATE and not spec.sequence_fields
+        return not (self.at_top or last_wins)
+
+    def _rewrite(self, metas: Sequence[DataFileMeta]) -> None:
+        if self.lookups.needed and self.lookups.whole_rows:
+            self._merge_with_older(metas)
+        elif self.tells_full:
+            self._merge_telling(metas)
+        else:
+            if self.lookups.deletion_vectors:
+                self._mark_older(metas)
+            for merged in merged_windows(self.source, self._split(metas)):
+                self._keep(merged)
+        # The next files may lie behind one that is only moved.
+        self.writer.end_file()
+        self.before += metas
+
+    def _keep(self, merged: pa.Table) -> None:
+        if not self.drops_deletes:
+            self.rows_due += merged.num_rows
+            self.writer.write(merged)
+            return
+        # Counted apart from the filter below, which the check of what was written then covers too.
+        self.rows_due += merged.num_rows - int(np.count_nonzero(retracting(merged)))
+        self.writer.write(without_deletions(merged))
+
+    # --- merging ------------------------------------------------------------------------------
+
+    def _merge_telling(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
+        """Merge everything there is, and tell how the top level changes."""
+        top = np.array([file.level == self.output_level for file in metas])
+        for groups in key_windows(self.source, self._split(metas)):
+            after = self.function.merge(groups)
+            counts = np.diff(groups.starts, append=groups.rows.num_rows)
+            old = np.full(groups.key_count, -1, dtype=np.int64)
+            rows = np.flatnonzero(top[groups.origins])
+            old[np.searchsorted(groups.starts, rows, side="right") - 1] = rows
+            self._tell(
+                KeyHistory(
+                    before=groups.rows,
+                    old=old,
+                    after=after,
+                    new=merged_positions(groups, after),
+                    # A row of the top level that nothing is merged with stays as it is.
+                    told=(counts > 1) | (old == -1),
+                )
+            )
+            if keep:
+                self._keep(after)
+
+    def _merge_with_older(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
+        """Merge with the older row of each key, wherever it lies, and tell what changed."""
+        for window in self._looked_up(self.source, metas):
+            found, told = window, window.newer
+            if self.lookups.first_row:
+                found = without_keys(window, window.outside)
+                # A key that was there keeps its row, so nothing happened to it.
+                told = found.newer & (found.older == -1)
+            after = self.function.merge(found.groups)
+            if self.lookups.changelog:
+                self._tell(
+                    KeyHistory(
+                        before=found.groups.rows,
+                        old=found.older,
+                        after=after,
+                        new=merged_positions(found.groups, after),
+                        told=told,
+                    )
+                )
+            if keep:
+                self._keep(after)
+
+    def _mark_older(self, metas: Sequence[DataFileMeta]) -> None:
+        """Mark the older rows of keys that leave level 0; only keys are read."""
+        newest = [file for file in metas if file.level == 0]
+        if newest and self._older_files(newest):
+            for _ in self._looked_up(FileRows(self.files, ()), newest):
+                pass
+
+    def _looked_up(self, source: FileRows, metas: Sequence[DataFileMeta]) -> Iterator[LookedUp]:
+        """Windows of the keys that files hold, with the rows that count; the older are marked."""
+        newest = [file for file in metas if file.level == 0]
+        older = self._older_files(newest)
+        split = self._split((*metas, *older))
+        levels = np.array([file.level for file in split.files], dtype=np.int64)
+        merged = np.arange(len(split.files)) < len(metas)
+        for groups in key_windows(source, split):
+            found = look_up(groups, levels, merged)
+            if found.groups.key_count:
+                self._mark(found, split.files)
+                yield found
+
+    def _older_files(self, newest: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
+        """Files below the output level that may hold keys of files of level 0."""
+        decode = key_decoder(self.files.schema)
+
+        def bound(key: bytes) -> tuple[Any, ...]:
+            return tuple(order_key(value) for value in decode(key))
+
+        ranges = [(bound(file.min_key), bound(file.max_key)) for file in newest]
+        return tuple(
+            file
+            for run in self.task.levels.runs
+            if run.level > self.output_level
+            for file in run.files
+            if any(
+                bound(file.min_key) <= high and low <= bound(file.max_key) for low, high in ranges
+            )
+        )
+
+    def _split(self, metas: Sequence[DataFileMeta]) -> DataSplit:
+        names = {file.file_name for file in metas}
+        return DataSplit(
+            partition=self.task.partition,
+            bucket=self.task.bucket,
+            files=tuple(metas),
+            merge=True,
+            deletions=deletions_of(self.task.indexes, names),
+        )
+
+    # --- changelog ----------------------------------------------------------------------------
+
+    def _tell(self, history: KeyHistory) -> None:
+        options = self.files.options
+        compared = None
+        if options.changelog_row_deduplicate:
+            ignored = options.changelog_row_deduplicate_ignore_fields
+            compared = [name for name in self.files.schema.field_names if name not in ignored]
+        changes = changelog_rows(history, compared)
+        self.changes_due += changes.num_rows
+        if changes.num_rows:
+            self.changelog.write(changes)
+
+    # --- deletion vectors ---------------------------------------------------------------------
+
+    def _mark(self, found: LookedUp, read: Sequence[DataFileMeta]) -> None:
+        if not self.lookups.deletion_vectors:
+            return
+        rows = found.older[found.outside]
+        origins, positions = found.groups.origins[rows], found.groups.positions[rows]
+        for origin in np.unique(origins):
+            self.marked[read[origin].file_name].append(positions[origins == origin])
+
+    def _indexes(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+        """The bucket's deletion vectors after the rewrite, and those before."""
+        moved = {file.file_name for file in self.moved}
+        gone = {file.file_name for file in self.before} - moved
+        live = {file.file_name for file in self.task.levels.files} - gone
+        return replace_deletion_vectors(
+            self.files,
+            self.task.indexes,
+            live=live,
+            marked=self.marked,
+            write_id=self.write_id,
+        )

@@ -1,0 +1,74 @@
+"""What compactions leave besides rows: proof that none is missing, and new deletion vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from lakewright.storage.errors import CorruptionError
+from lakewright.storage.files.data_files import count_rows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.bucket_writer import BucketTarget
+from lakewright.storage.spec.index import DeletionVectorRange, IndexFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta
+
+
+def check_written(
+    files: TableFiles, target: BucketTarget, written: Sequence[DataFileMeta], due: int
+) -> None:
+    """Prove that files hold the rows that were due; the writer's own count is not asked.
+
+    Raises:
+        CorruptionError: they hold more or fewer.
+    """
+    found = sum(
+        count_rows(files.fs, files.data_file_path(target.partition, target.bucket, file))
+        for file in written
+    )
+    if found != due:
+        raise CorruptionError(
+            f"compaction of bucket {target.bucket}, partition "
+            f"{files.partition_spec(target.partition)} of {files.name} wrote {found} rows where "
+            f"{due} were due; nothing was committed",
+            table=files.name,
+        )
+
+
+def deletions_of(
+    indexes: Sequence[IndexFileMeta], names: Collection[str]
+) -> tuple[tuple[str, DeletionVectorRange], ...]:
+    """Deletion vectors of some data files, each with the index file that holds it."""
+    return tuple(
+        (index.file_name, vector)
+        for index in indexes
+        for vector in index.deletion_vectors or ()
+        if vector.data_file in names
+    )
+
+
+def replace_deletion_vectors(
+    files: TableFiles,
+    indexes: Sequence[IndexFileMeta],
+    *,
+    live: Collection[str],
+    marked: Mapping[str, Sequence[np.ndarray]],
+    write_id: str,
+) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+    """A bucket's deletion vectors after a rewrite: the new index file, and those it replaces.
+
+    `live` are the data files that stay, `marked` positions of rows that are gone from now on.
+    """
+    kept = deletions_of(indexes, live)
+    if not marked and len(kept) == sum(len(each.deletion_vectors or ()) for each in indexes):
+        return (), ()
+    positions = {
+        vector.data_file: files.indexes.read_deletion_vector(index_file, vector)
+        for index_file, vector in kept
+    }
+    for name, marks in marked.items():
+        known = positions.get(name, np.empty(0, dtype=np.int64))
+        positions[name] = np.unique(np.concatenate([known, *marks]))
+    if not positions:
+        return (), tuple(indexes)
+    return (files.indexes.write_deletion_vectors(positions, write_id=write_id),), tuple(indexes)
