@@ -105,8 +105,8 @@ def _mixed(words: np.ndarray) -> np.ndarray:
     mixed: np.ndarray = words + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed = mixed ^ (mixed >> np.uint64(31))
-    return mixed
+    result: np.ndarray = mixed ^ (mixed >> np.uint64(31))
+    return result
 
 
 def _bytes_hashes(array: pa.Array) -> np.ndarray:

@@ -29,7 +29,7 @@ def encode_schema(schema: TableSchema) -> bytes:
     data: Json = {
         "version": schema.version,
         "id": schema.id,
-        "fields": [_field_to_json(field) for field in schema.fields],
+        "fields": [field_to_json(field) for field in schema.fields],
         "highestFieldId": schema.highest_field_id,
         "partitionKeys": list(schema.partition_keys),
         "primaryKeys": list(schema.primary_keys),
@@ -90,7 +90,7 @@ def type_to_json(data_type: DataType) -> str | Json:
         case MapType(key=key, value=value):
             return {"type": "MAP" + suffix, "key": type_to_json(key), "value": type_to_json(value)}
         case RowType(fields=fields):
-            return {"type": "ROW" + suffix, "fields": [_field_to_json(each) for each in fields]}
+            return {"type": "ROW" + suffix, "fields": [field_to_json(each) for each in fields]}
 
 
 def type_from_json(data: str | Json) -> DataType:
@@ -112,7 +112,8 @@ def type_from_json(data: str | Json) -> DataType:
             raise InvalidSchema(f"type {other} is not implemented")
 
 
-def _field_to_json(field: DataField) -> Json:
+def field_to_json(field: DataField) -> Json:
+    """A field as schema files hold it."""
     data: Json = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
     if field.description is not None:
         data["description"] = field.description

@@ -39,6 +39,8 @@ _KEYS = {
     "statistics": "statistics",
     "properties": "properties",
     "nextRowId": "next_row_id",
+    "operation": "operation",
+    "writerVersion": "writer_version",
 }
 
 

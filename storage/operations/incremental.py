@@ -40,6 +40,7 @@ from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.lsm.windows import key_windows
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows, row_order
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.scan import (
     DataSplit,
     deletions_by_bucket,
@@ -50,7 +51,6 @@ from lakewright.storage.operations.scan import (
     plan_scan,
     readable_entries,
 )
-from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
@@ -591,6 +591,22 @@ class ChangeReader:
     def _rows(self, names: Iterable[str]) -> FileRows:
         wanted = set(names)
         return FileRows(self.files, [f for f in self.files.schema.fields if f.name in wanted])
+
+
+def collect_changes(
+    reader: ChangeReader, splits: Iterable[ChangeSplit], *, limit: int | None = None
+) -> pa.Table:
+    """The changes of several splits in memory."""
+    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    parts = [nullable.empty_table()]
+    left = limit
+    for rows in (rows for split in splits for rows in reader.read(split)):
+        if left is not None and left <= rows.num_rows:
+            parts.append(rows.slice(0, left).cast(nullable))
+            break
+        left = None if left is None else left - rows.num_rows
+        parts.append(rows.cast(nullable))
+    return pa.concat_tables(parts)
 
 
 def _with_kinds(rows: pa.Table) -> pa.Table:

@@ -51,6 +51,8 @@ class Snapshot:
     statistics: str | None = None
     properties: Mapping[str, str] | None = None
     next_row_id: int | None = None
+    operation: str | None = None
+    writer_version: str | None = None
     version: int = SNAPSHOT_VERSION
 
     @property
