@@ -12,19 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.operations.time_travel import When
 from lakewright.storage.spark.predicates import to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
 from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.table import Table
 
@@ -34,9 +38,7 @@ def read_dataframe(
     table: Table,
     where: Predicate | None = None,
     columns: Sequence[str] | None = None,
-    *,
-    snapshot_id: int | None = None,
-    as_of_ms: int | None = None,
+    **when: Unpack[When],
 ) -> DataFrame:
     """Rows of a table; the files are fixed when this returns, whatever is committed later.
 
@@ -44,7 +46,7 @@ def read_dataframe(
         UnsupportedError: the table lies where executors cannot reach it, or a column has no
             Spark type.
     """
-    reader, plan = table.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+    reader, plan = table.reader(where, columns, **when)
     return _dataframe(spark, reader, plan.splits, where)
 
 
@@ -114,10 +116,18 @@ def _divide(
         if split.merge or not understood:
             other.append(split)
             continue
-        current = [file for file in split.files if file.schema_id == reader.files.schema.id]
-        older = [file for file in split.files if file.schema_id != reader.files.schema.id]
-        native += [replace(split, files=tuple(current))] if current else []
-        other += [replace(split, files=tuple(older))] if older else []
+        # Spark's Parquet reader knows neither older schemas nor deletion vectors.
+        gone = {where.data_file for _, where in split.deletions}
+        plain = tuple(
+            file
+            for file in split.files
+            if file.schema_id == reader.files.schema.id
+            and format_of_path(file.file_name) == PARQUET
+            and file.file_name not in gone
+        )
+        rest = tuple(file for file in split.files if file not in plain)
+        native += [replace(split, files=plain, deletions=())] if plain else []
+        other += [replace(split, files=rest)] if rest else []
     return native, other
 
 
@@ -161,13 +171,13 @@ def _arrow_scan(
                 files, columns, split = tasks[index]
                 task_reader = SplitReader(files, columns=columns, predicate=None)
                 for rows in task_reader.read(split):
-                    yield from _for_spark(rows).to_batches()
+                    yield from for_spark(rows).to_batches()
 
     count = len(tasks)
     return spark.range(0, count, 1, count).mapInArrow(run, schema)
 
 
-def _for_spark(rows: pa.Table) -> pa.Table:
+def for_spark(rows: pa.Table) -> pa.Table:
     """Rows with timestamps in Spark's microseconds."""
     fields = [pa.field(each.name, _in_micros(each.type), True) for each in rows.schema]
     return rows.cast(pa.schema(fields), safe=False)
