@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.bucket_hash import bucket_of_hashes, hashes_of
-from lakewright.storage.errors import BucketCountChanged, StorageError
+from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
@@ -119,6 +119,9 @@ class BucketChooser:
         self._files = files
         self._states = states
         self.dynamic: dict[bytes, DynamicPartition] = {}
+        self._live_buckets: dict[bytes, set[int]] = defaultdict(set)
+        for partition, bucket in states.next_sequences:
+            self._live_buckets[partition].add(bucket)
 
     def choose(self, rows: pa.Table) -> Places:
         """The places of rows that hold the partition and key columns, at least one row.
@@ -164,9 +167,20 @@ class BucketChooser:
             members = np.flatnonzero(codes == code)
             if partition not in self.dynamic:
                 indexes = self._states.hash_indexes.get(partition, ())
+                self._check_indexed(partition, indexes)
                 self.dynamic[partition] = _open_dynamic_partition(self._files, indexes)
             buckets[members] = self.dynamic[partition].assign(hashes[members])
         return buckets
+
+    def _check_indexed(self, partition: bytes, indexes: Iterable[IndexEntry]) -> None:
+        unknown = self._live_buckets[partition] - {entry.bucket for entry in indexes}
+        if unknown:
+            raise CorruptionError(
+                f"bucket {min(unknown)} of partition {self._files.partition_spec(partition)} of "
+                f"{self._files.name} has data files and no hash index, so its keys would be "
+                "doubled; overwrite the partition to index its keys anew",
+                table=self._files.name,
+            )
 
 
 def _partitions(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:

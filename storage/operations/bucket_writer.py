@@ -222,15 +222,19 @@ class BucketWriter:
     Rows are of the table's columns, with `_VALUE_KIND` as int8 besides for
     primary-key tables. Rows with one key become one row, as the table's merge engine
     has it: each `flush` sorts what it holds into files of their own, numbered on from
-    the one before.
+    the one before. `tells_changes` False leaves changelog files out, whatever the table asks
+    for: an overwrite tells none.
     """
 
-    def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
+    def __init__(
+        self, files: TableFiles, target: BucketTarget, *, write_id: str, tells_changes: bool = True
+    ) -> None:
         self._files = files
         self._keyed = files.schema.has_primary_key
         self._rolling = RollingWriter(files, target, write_id=write_id)
         self._changelog: RollingWriter | None = None
-        if self._keyed and files.options.changelog_producer is ChangelogProducer.INPUT:
+        keeps_input = files.options.changelog_producer is ChangelogProducer.INPUT
+        if self._keyed and keeps_input and tells_changes:
             told = replace(target, changelog=True)
             self._changelog = RollingWriter(files, told, write_id=write_id)
         self._order = row_order(files)

@@ -533,7 +533,7 @@ def _write_index_manifest(
     files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
 ) -> str | None:
     """The index manifest after the change: the latest one's name if nothing in it changes."""
-    if not change.new_indexes and not change.removed_indexes:
+    if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)
     kept = [entry for entry in index_entries(files, latest) if entry not in removed]

@@ -40,7 +40,8 @@ def delete_unpublished(
             files.paths.index(index.file_name)
             for message in messages
             for index in message.new_indexes
-            if index.file_name not in published
+            # An index that takes its own place was there before the message.
+            if index not in message.removed_indexes and index.file_name not in published
         ],
     )
 

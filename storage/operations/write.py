@@ -300,7 +300,8 @@ class StagingWriter:
         if bucket == POSTPONE_BUCKET:
             user = self.job.request.commit_user
             return PostponedWriter(self._files, target, commit_user=user, write_id=name)
-        return BucketWriter(self._files, target, write_id=name)
+        tells_changes = self.job.request.mode is WriteMode.APPEND
+        return BucketWriter(self._files, target, write_id=name, tells_changes=tells_changes)
 
 
 def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]) -> StagedWrite:

@@ -2,15 +2,16 @@
 
 1. Check the write on the driver, before Spark does anything.
 2. Fixed buckets: hash the key columns, shuffle by (partition, bucket), so that one
-   task holds all rows of a bucket. Append tables with partitions: rebalance by
-   partition, which lets Spark split a skewed one.
+   task holds all rows of a bucket. Dynamic buckets: shuffle by partition, since
+   one task must see all new keys of a partition to give them their buckets. Other
+   tables with partitions: rebalance by partition, which lets Spark split a skewed one.
 3. Each task writes its rows with the same writer that a local write uses, and
    returns its commit messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -18,9 +19,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.assign_buckets import BucketChooser
 from lakewright.storage.operations.sweep import sweep
 from lakewright.storage.operations.write import (
     StagingJob,
@@ -83,31 +85,43 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
         if name not in fixed and name in rows.columns
     ]
     if options.bucket_mode is BucketMode.FIXED:
-        missing = [key for key in options.bucket_keys if key not in rows.columns]
+        needed = {*options.bucket_keys, *schema.partition_keys} - fixed
+        missing = needed - set(rows.columns)
         if missing:
             # The writer says what is missing, in the words that every write uses.
             return rows
-        rows = rows.withColumn(_BUCKET, _bucket_column(job))
+        rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
         return rows.repartition(*partition_columns, f.col(_BUCKET)).drop(_BUCKET)
+    if options.bucket_mode is BucketMode.DYNAMIC:
+        return rows.repartition(*partition_columns) if partition_columns else rows.repartition(1)
     return rows.hint("rebalance", *partition_columns) if partition_columns else rows
 
 
-def _bucket_column(job: StagingJob) -> Column:
-    options = job.files.options
-    keys = job.files.schema.fields_of(options.bucket_keys)
-    count = options.bucket
-    target = to_arrow_schema(keys)
+def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
+    """The bucket of every row, by the count of its partition."""
+    schema, files = job.files.schema, job.files
+    names = dict.fromkeys((*schema.partition_keys, *files.options.bucket_keys))
+    fields = schema.fields_of(name for name in names if name in given)
+    target = to_arrow_schema(fields)
+    constants = {
+        name: scalar_of(value, schema.field(name).type)
+        for name, value in job.request.static
+        if name not in given
+    }
 
     def bucket_of(*columns: pa.Array) -> pa.Array:
         try:
             arrays = [column.cast(each.type) for column, each in zip(columns, target, strict=True)]
-        except pa.ArrowException:
+            rows = pa.table(arrays, names=target.names)
+            for name, value in constants.items():
+                rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+            return pa.array(BucketChooser(files, job.states).choose(rows).buckets)
+        except (pa.ArrowException, StorageError):
             # The writer refuses such rows, in the words that every write uses.
             return pa.array([0] * len(columns[0]), pa.int32())
-        return pa.array(buckets_of(pa.table(arrays, names=target.names), keys, count))
 
     function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[attr-defined]
-    result: Column = function(*[f.col(_quoted(key.name)) for key in keys])
+    result: Column = function(*[f.col(_quoted(each.name)) for each in fields])
     return result
 
 

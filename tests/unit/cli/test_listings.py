@@ -151,9 +151,9 @@ def test_show_says_which_option_stands_in_the_way(
 ) -> None:
     table = keyed_table(unchecked_catalog, commits=1)
     options = dict(table.schema.options)
-    rewrite_schema(table, options={**options, "force-lookup": "true"})
+    rewrite_schema(table, options={**options, "local-merge-buffer-size": "1 mb"})
     out = lakewright(unchecked_catalog, "show", "shop.orders").out
-    assert "upkeep       not possible: shop.orders sets option force-lookup=true" in out
+    assert "upkeep       not possible: shop.orders sets option local-merge-buffer-size=1 mb" in out
     assert "reading" not in out
 
     rewrite_schema(table, options={**options, "merge-engine": "aggregation"})

@@ -216,7 +216,7 @@ REFUSED_VERBS: dict[str, Any] = {
 def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
-    refused, fs = watched(with_options(table, force_lookup="true"))
+    refused, fs = watched(with_options(table, local_merge_buffer_size="1 mb"))
     with pytest.raises(UnsupportedError, match="the table was not touched"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []
