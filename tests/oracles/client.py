@@ -340,6 +340,35 @@ class JavaOracle(WritingOracle):
         )
         return [Change(*change) for change in found]
 
+    def lookup(
+        self, warehouse: str | Path, table: str, keys: Sequence[Mapping[str, Any]]
+    ) -> list[Row | None]:
+        """The row of each primary key, found without a scan; None where there is none."""
+        return list(self._call("lookup", warehouse, table, keys=list(keys)))
+
+    def statistics(self, warehouse: str | Path, table: str) -> dict[str, Any] | None:
+        """The table's statistics as its optimizers get them."""
+        found: dict[str, Any] | None = self._call("statistics", warehouse, table)
+        return found
+
+    def analyze(
+        self,
+        warehouse: str | Path,
+        table: str,
+        *,
+        merged_record_count: int,
+        merged_record_size: int,
+    ) -> int | None:
+        """Commit these statistics of the latest snapshot; the id of the snapshot that has them."""
+        latest = self._call(
+            "analyze",
+            warehouse,
+            table,
+            merged_record_count=merged_record_count,
+            merged_record_size=merged_record_size,
+        )
+        return None if latest is None else int(latest)
+
     def expire_snapshots(
         self,
         warehouse: str | Path,

@@ -123,6 +123,9 @@ class JavaPaimon:
             "alter": self.alter,
             "read": self.read,
             "changes": self.changes,
+            "lookup": self.lookup,
+            "statistics": self.statistics,
+            "analyze": self.analyze,
             "write": self.write,
             "compact": self.compact,
             "snapshots": self.snapshots,
@@ -216,6 +219,60 @@ class JavaPaimon:
             ]
             if read_up_to >= last:
                 return found
+
+    def lookup(
+        self, warehouse: str, table: str, keys: Sequence[Row]
+    ) -> list[dict[str, Any] | None]:
+        """Rows by their primary keys, found as lookup joins find them: without a scan."""
+        source = self._table(warehouse, table)
+        row_type = self._row_type(source)
+        query = source.newLocalTableQuery().withIOManager(self._io_manager)
+        try:
+            for split in source.newSnapshotReader().read().dataSplits():
+                query.refreshFiles(split.partition(), split.bucket(), [], split.dataFiles())
+            extractor = source.createRowKeyExtractor()
+            encoder = RowEncoder(self._paimon, self._java, row_type)
+            return [self._found(query, extractor, encoder.encode(key), row_type) for key in keys]
+        finally:
+            query.close()
+
+    def _found(self, query: Any, extractor: Any, key: Any, row_type: Any) -> dict[str, Any] | None:
+        extractor.setRecord(key)
+        found = query.lookup(
+            extractor.partition(), extractor.bucket(), extractor.trimmedPrimaryKey()
+        )
+        if found is None:
+            return None
+        rows = self._paimon.io.DataOutputSerializer(1 << 10)
+        self._row_sink(row_type, rows).accept(found)
+        return next(decode_rows(bytes(rows.getCopyOfBuffer()), self._value_type(row_type)))
+
+    def statistics(self, warehouse: str, table: str) -> dict[str, Any] | None:
+        """The statistics of the latest snapshot that has any, as Java's optimizers get them."""
+        source = self._table(warehouse, table)
+        found = self._invoke(self._paimon.table.Table, "statistics", source)
+        if not found.isPresent():
+            return None
+        statistics = found.get()
+        statistics.serializeFieldsToString(source.schema())
+        parsed: dict[str, Any] = json.loads(statistics.toJson())
+        return parsed
+
+    def analyze(
+        self, warehouse: str, table: str, merged_record_count: int, merged_record_size: int
+    ) -> int | None:
+        """Commit statistics of the latest snapshot; its columns are left out."""
+        target = self._table(warehouse, table)
+        snapshot = target.snapshotManager().latestSnapshot()
+        statistics = self._paimon.stats.Statistics(
+            snapshot.id(), target.schema().id(), merged_record_count, merged_record_size
+        )
+        commit = target.store().newCommit("java-oracle")
+        try:
+            commit.commitStatistics(statistics, BATCH_IDENTIFIER)
+        finally:
+            commit.close()
+        return self._latest_snapshot(target)
 
     def write(
         self,

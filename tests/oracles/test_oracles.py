@@ -328,6 +328,60 @@ def test_released_pypaimon_cannot_read_manifests_of_java_0_9(
     assert failure.value.kind == "KeyError"
 
 
+KEYED: dict[str, DataType] = {"k": "BIGINT NOT NULL", "v": "STRING"}
+
+
+def test_java_follows_what_changed_with_row_kinds(tmp_path: Path, java: JavaOracle) -> None:
+    options = {**PARQUET, "bucket": "1", "changelog-producer": "lookup", "write-only": "true"}
+    java.create(tmp_path, "db.t", KEYED, primary_keys=["k"], options=options)
+    java.write(tmp_path, "db.t", [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
+    first = java.compact(tmp_path, "db.t")
+    java.write(tmp_path, "db.t", [{"k": 1, "v": "new"}, {"k": 2}], kinds=["+I", "-D"])
+    second = java.compact(tmp_path, "db.t", full=False)
+    assert first is not None
+    assert second is not None
+    told = [
+        (change.snapshot, change.kind, change.row["v"])
+        for change in java.changes(tmp_path, "db.t", 1, second)
+    ]
+    assert sorted(told[:2]) == [(first, "+I", "a"), (first, "+I", "b")]
+    assert sorted(told[2:]) == [(second, "+U", "new"), (second, "-D", "b"), (second, "-U", "a")]
+    assert java.changes(tmp_path, "db.t", first + 1, second - 1) == []
+
+
+def test_java_writes_tables_with_dynamic_buckets(
+    tmp_path: Path, java: JavaOracle, rust: Oracle
+) -> None:
+    options = {**PARQUET, "bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    java.create(tmp_path, "db.t", KEYED, primary_keys=["k"], options=options)
+    java.write(tmp_path, "db.t", [{"k": number, "v": "a"} for number in range(5)])
+    java.write(tmp_path, "db.t", [{"k": 4, "v": "b"}, {"k": 9, "v": "b"}])
+    found = rust.read(tmp_path, "db.t")
+    assert sorted((row["k"], row["v"]) for row in found) == [
+        *((number, "a") for number in range(4)),
+        (4, "b"),
+        (9, "b"),
+    ]
+    buckets = {row["bucket"] for row in java.read(tmp_path, "db.t$files")}
+    assert buckets == {0, 1, 2}
+
+
+def test_java_finds_single_keys_and_keeps_statistics(tmp_path: Path, java: JavaOracle) -> None:
+    java.create(tmp_path, "db.t", KEYED, primary_keys=["k"], options=FIXED)
+    java.write(tmp_path, "db.t", [{"k": 1, "v": "longer than seven"}, {"k": 2, "v": "b"}])
+    java.write(tmp_path, "db.t", [{"k": 2}], kinds=["-D"])
+    assert java.lookup(tmp_path, "db.t", [{"k": 1}, {"k": 2}, {"k": 3}]) == [
+        {"k": 1, "v": "longer than seven"},
+        None,
+        None,
+    ]
+    assert java.statistics(tmp_path, "db.t") is None
+    java.analyze(tmp_path, "db.t", merged_record_count=1, merged_record_size=25)
+    statistics = java.statistics(tmp_path, "db.t")
+    assert statistics is not None
+    assert statistics["mergedRecordCount"] == 1
+
+
 def test_an_error_leaves_the_oracle_running(
     tmp_path: Path, java: JavaOracle, pypaimon: WritingOracle, rust: Oracle
 ) -> None:

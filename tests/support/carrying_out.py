@@ -1,0 +1,128 @@
+"""Histories carried out for real, and what must hold after each step of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakewright.storage.errors import StorageError
+from tests.oracles.client import Change, OracleError
+from tests.support.changelogs import Replay, comparable_changes
+from tests.support.histories import Compact, History, Overwrite, Rescale, Row, Step, described
+from tests.support.history_actors import Actor, comparable
+from tests.support.merge_model import MergeModel
+
+# Who reads a table, by name.
+Readers = Mapping[str, Callable[[str], list[Row]]]
+# Who follows a changelog, by name: of a table, the first and the last snapshot.
+Followers = Mapping[str, Callable[[str, int, int], list[Change]]]
+# The producers whose changelogs come of compactions.
+COMPACTING_PRODUCERS = frozenset({"full-compaction", "lookup"})
+
+
+class HistoryDiffers(AssertionError):
+    """Clients disagree after a step; the message holds what reproduces it."""
+
+
+@dataclass
+class Followed:
+    """A table's changelog, as far as it has been read."""
+
+    table: str
+    replays: dict[str, Replay]
+    next_snapshot: int = 1
+
+
+@dataclass
+class Proof:
+    """One history on one table or several, each changed by an actor of its own or by two."""
+
+    history: History
+    # Table → who carries out its steps; the history's hands pick among them.
+    tables: Mapping[str, Sequence[Actor]]
+    readers: Readers
+    followers: Followers = field(default_factory=dict)
+    latest_snapshot: Callable[[str], int] = lambda table: 0
+
+    def carry_out(self) -> None:
+        """Take every step on every table and compare.
+
+        Raises:
+            HistoryDiffers: a client failed or saw other rows than another, or than the model.
+        """
+        model = MergeModel(self.history)
+        followed = [
+            Followed(table, {name: Replay(self.history.primary_keys) for name in self.followers})
+            for table in self.tables
+        ]
+        number = 0
+        try:
+            for table, actors in self.tables.items():
+                actors[self.history.hands[0] % len(actors)].create(table, self.history)
+            for number, step in enumerate(self.history.steps, 1):
+                hand = self.history.hands[number - 1]
+                for table, actors in self.tables.items():
+                    actors[hand % len(actors)].do(table, self.history, step)
+                model.do(step)
+                rows = self._read_alike(model)
+                self._follow(step, rows, followed)
+        except (AssertionError, OracleError, StorageError) as error:
+            done = described(self.history.steps[number - 1]) if number else "create"
+            raise HistoryDiffers(
+                f"{self.history}\nfails at step {number}, {done}\n{error}"
+            ) from error
+
+    def _read_alike(self, model: MergeModel) -> list[Row]:
+        bags = self.history.setting.bags
+        seen = {
+            f"{table} read by {name}": read(table)
+            for table in self.tables
+            for name, read in self.readers.items()
+        }
+        texts = {who: comparable(rows, bags) for who, rows in seen.items()}
+        if self.history.is_foreseeable:
+            texts["the model"] = comparable(model.rows(), bags)
+        who, expected = next(iter(texts.items()))
+        for other, found in texts.items():
+            more = sorted(set(found) - set(expected))
+            less = sorted(set(expected) - set(found))
+            assert found == expected, f"{other} has {more}\nwhere {who} has {less}"
+        return next(iter(seen.values()))
+
+    def _follow(self, step: Step, rows: list[Row], followed: Sequence[Followed]) -> None:
+        producer = self.history.options.get("changelog-producer")
+        told: dict[str, list[Change]] = {}
+        for each in followed:
+            latest = self.latest_snapshot(each.table)
+            for name, follow in self.followers.items():
+                changes = follow(each.table, each.next_snapshot, latest)
+                told[f"{each.table} followed by {name}"] = changes
+                if producer in COMPACTING_PRODUCERS:
+                    replay_step(each.replays[name], step, changes, rows)
+            each.next_snapshot = latest + 1
+        if producer not in COMPACTING_PRODUCERS or not self.history.compacts_by_policy:
+            self._told_alike(told)
+
+    def _told_alike(self, told: Mapping[str, Sequence[Change]]) -> None:
+        keys = self.history.primary_keys
+        texts = {who: comparable_changes(changes, keys) for who, changes in told.items()}
+        for who, found in texts.items():
+            first, expected = next(iter(texts.items()))
+            assert found == expected, f"{who}: {found}\n{first}: {expected}"
+
+
+def replay_step(replay: Replay, step: Step, changes: Sequence[Change], rows: list[Row]) -> None:
+    """Follow what one step told; after a full compaction that must add up to the rows."""
+    match step:
+        case Overwrite():
+            replay.overwrite(step)
+        case Rescale():
+            # The rows are the same; whether they are told anew is nobody's promise.
+            replay.lost = True
+    if not replay.lost:
+        replay.apply(changes)
+    if isinstance(step, Compact) and step.full:
+        if not replay.lost:
+            found, expected = comparable(list(replay.rows.values())), comparable(rows)
+            assert found == expected, f"a changelog adds up to {found}\nand the rows are {expected}"
+        replay.reset(rows)

@@ -1,0 +1,371 @@
+"""Random histories of primary-key tables: what is done to a table, step by step.
+
+A history is drawn from a seed alone, so that its number is its reproduction. It is a value: two
+tables can be taken through the same one, and a shorter one can be made of it (`shrink`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+Row = dict[str, Any]
+Kinds = tuple[str, ...]
+PARTITION = "p"
+# Canonical values of each type that columns are made of; null comes on top where it may.
+VALUES: dict[str, tuple[Any, ...]] = {
+    "BOOLEAN": (True, False),
+    "TINYINT": (-7, 0, 100),
+    "SMALLINT": (-300, 0, 300),
+    "INT": (-5, 0, 7, 40),
+    "BIGINT": (-1, 0, 3, 2**40),
+    "DOUBLE": (-1.25, 0.0, 0.5, 1024.0),
+    "STRING": ("", "a", "b,c", "ä中\U0001f600", "longer than seven"),
+    "BYTES": ("", "00ff", "6162636465666768"),
+    "DECIMAL(10, 2)": ("-3.25", "0.00", "12345678.90"),
+    "DECIMAL(20, 5)": ("-0.00001", "1.50000", "123456789012345.00000"),
+    "DATE": ("1969-12-31", "2024-01-02", "2024-02-29"),
+    "TIMESTAMP(3)": ("2024-01-02T03:04:05.678000", "2001-01-01T00:00:00.000000"),
+    "TIMESTAMP(6)": ("2024-01-02T03:04:05.678901", "2001-01-01T00:00:00.000001"),
+    "ARRAY<INT>": ([], [1, None, 3]),
+    "ARRAY<STRING>": ([], ["a", "b"], ["a", None], ["c"]),
+    "MAP<INT, STRING>": ([], [[1, "a"]], [[1, "b"], [2, None]], [[3, "c"]]),
+    "ARRAY<ROW<x INT, y STRING>>": (
+        [{"x": 1, "y": "a"}],
+        [{"x": 1, "y": "b"}, {"x": 2, "y": None}],
+        [{"x": 3, "y": "c"}],
+    ),
+}
+# A few values each: rows must meet.
+KEYS: tuple[dict[str, tuple[Any, ...]], ...] = (
+    {"BIGINT": (-(2**40), 0, 1, 2, 3, 2**40)},
+    {"STRING": ("", "a", "b", "ä中\U0001f600", "eight888", "longer than seven")},
+    {"INT": (-1, 1, 2), "STRING": ("a", "longer than seven")},
+    {"DATE": ("1969-12-31", "1970-01-01", "2024-01-02", "2024-02-29")},
+    {"DECIMAL(10, 2)": ("-3.25", "0.00", "1.10", "12345678.90")},
+    {"DECIMAL(20, 5)": ("-1.00000", "0.00000", "123456789012345.00000"), "SMALLINT": (-1, 2)},
+    {"TIMESTAMP(6)": ("1969-12-31T23:59:59.000000", "2024-01-02T03:04:05.678901")},
+    {"TINYINT": (-1, 0, 1, 2), "BOOLEAN": (True, False)},
+)
+PARTITIONS: dict[str, tuple[Any, ...]] = {"STRING": ("x", "y/z"), "INT": (1, -2)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One kind of table, and which histories make sense for it.
+
+    `columns` are the value columns with their types. `kinds` are the row kinds that are written,
+    `retracts` those of them that only a key may get which is there. `sequence` names columns of
+    INT by whose order rows count. Where reading skips level 0, `lags` says that rows show from
+    the next compaction on. `ordered` says whether rows depend on nothing but the order in which
+    they were written: if not, only full compactions keep two tables alike. Where
+    `merges_retractions` is false, a retraction never meets another one before the row that it
+    retracts: Java 0.9 writes files then that it cannot read. Arrays in `bags` have no order.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    kinds: Kinds = ("+I",)
+    sequence: tuple[str, ...] = ()
+    lags: bool = False
+    ordered: bool = True
+    merges_retractions: bool = True
+    bags: frozenset[str] = frozenset()
+    formats: tuple[str, ...] = ("parquet",)
+    dynamic_buckets: bool = False
+    deletion_vectors: bool = False
+    rescales: bool = True
+
+
+@dataclass(frozen=True)
+class Write:
+    """One commit of rows with their kinds."""
+
+    rows: tuple[Row, ...]
+    kinds: Kinds
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Rows in place of the whole table, of the partitions they touch, or of one partition."""
+
+    rows: tuple[Row, ...]
+    # None: the whole table. "dynamic": the partitions of the rows. Else the partition's value.
+    target: Any = None
+
+
+@dataclass(frozen=True)
+class Compact:
+    """A compaction of every bucket, full or as the policy picks."""
+
+    full: bool
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Other bucket counts: the option changes and every row is written anew.
+
+    Where rows show from the next compaction on, one comes before and one after it.
+    """
+
+    buckets: int
+
+
+@dataclass(frozen=True)
+class Expire:
+    """Only the last snapshots stay."""
+
+    keep: int
+
+
+Step = Write | Overwrite | Compact | Rescale | Expire
+
+
+@dataclass(frozen=True)
+class History:
+    """A table and what is done to it; `hands` picks the actor of each step in a mixed run."""
+
+    setting: Setting
+    seed: int
+    keys: Mapping[str, str]
+    partition_type: str | None
+    options: Mapping[str, str]
+    steps: tuple[Step, ...]
+    hands: tuple[int, ...]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column with its type."""
+        partition = {PARTITION: self.partition_type} if self.partition_type else {}
+        return {**partition, **self.keys, **self.setting.columns}
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return (PARTITION,) if self.partition_type else ()
+
+    @property
+    def primary_keys(self) -> tuple[str, ...]:
+        return (*self.partition_keys, *self.keys)
+
+    @property
+    def compacts_by_policy(self) -> bool:
+        """Whether the sizes of files have a say in when they are compacted."""
+        picks = any(isinstance(step, Compact) and not step.full for step in self.steps)
+        return picks or self.options["write-only"] != "true"
+
+    @property
+    def is_foreseeable(self) -> bool:
+        """Whether the steps alone say which rows are read."""
+        shows_at_once = self.setting.lags and self.options["write-only"] != "true"
+        return self.setting.ordered and not shows_at_once
+
+    def __str__(self) -> str:
+        about = f"key {dict(self.keys)}, partition {self.partition_type}"
+        lines = [f"{self.setting.name}, seed {self.seed}: {about}, options {dict(self.options)}"]
+        for number, (step, hand) in enumerate(zip(self.steps, self.hands, strict=True), 1):
+            lines.append(f"{number:3}. (hand {hand}) {described(step)}")
+        return "\n".join(lines)
+
+
+def described(step: Step) -> str:
+    """A step as a line or more of text."""
+    match step:
+        case Write(rows, kinds):
+            listed = zip(kinds, rows, strict=True)
+            return "write" + "".join(f"\n       {kind} {json.dumps(row)}" for kind, row in listed)
+        case Overwrite(rows, target):
+            shown = "".join(f"\n       {json.dumps(row)}" for row in rows)
+            return f"overwrite {target or 'table'}{shown}"
+        case _:
+            return str(step)
+
+
+def draw(
+    setting: Setting,
+    seed: int,
+    *,
+    length: int = 9,
+    write_only: bool | None = None,
+    minor: bool = True,
+) -> History:
+    """The history of that number.
+
+    `write_only` None leaves it to the seed whether writers of Java compact as they like.
+    """
+    return _Author(setting, seed, minor=minor).history(length, write_only)
+
+
+class _Author:
+    """Draws steps, and keeps in mind which keys are there."""
+
+    def __init__(self, setting: Setting, seed: int, *, minor: bool) -> None:
+        self._random = Random(f"{setting.name} {seed}")
+        self._setting = setting
+        self._seed = seed
+        self._minor = minor
+        chosen = self._random.choice(KEYS)
+        self._keys = {f"k{number}": each for number, each in enumerate(chosen)}
+        self._key_values = list(itertools.product(*chosen.values()))
+        self._partition_type = self._random.choice((None, None, *PARTITIONS))
+        self._there: set[tuple[Any, ...]] = set()
+        # A row of a key that was deleted at a sequence must be newer than that: otherwise it
+        # depends on when the deletion was dropped.
+        self._floors: dict[tuple[Any, ...], int] = {}
+
+    def history(self, length: int, write_only: bool | None) -> History:
+        random, setting = self._random, self._setting
+        if write_only is None:
+            write_only = random.random() < 0.5
+        options = {"file.format": random.choice(setting.formats), **self._buckets()}
+        if setting.deletion_vectors:
+            options["deletion-vectors.enabled"] = "true"
+        options["num-sorted-run.compaction-trigger"] = str(random.choice((2, 3, 5)))
+        options["write-only"] = str(write_only).lower()
+        options |= setting.options
+        steps: list[Step] = [self._write(first=True)]
+        while len(steps) < length:
+            steps.append(self._step())
+        if not isinstance(steps[-1], Compact):
+            steps.append(Compact(full=True))
+        return History(
+            setting=setting,
+            seed=self._seed,
+            keys=self._keys,
+            partition_type=self._partition_type,
+            options=options,
+            steps=tuple(steps),
+            hands=tuple(random.randrange(2) for _ in steps),
+        )
+
+    def _buckets(self) -> dict[str, str]:
+        self._rescales = self._setting.rescales
+        if self._setting.dynamic_buckets:
+            self._rescales = False
+            return {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
+        self._bucket_count = self._random.choice((1, 1, 2, 3))
+        return {"bucket": str(self._bucket_count)}
+
+    def _step(self) -> Step:
+        weights: dict[Callable[[], Step], int] = {
+            self._write: 60,
+            lambda: Compact(full=True): 8 if self._minor else 20,
+            lambda: Compact(full=False): 12 if self._minor else 0,
+            self._overwrite: 8,
+            lambda: Expire(self._random.randint(1, 3)): 6,
+            self._rescale: 6 if self._rescales else 0,
+        }
+        chosen = self._random.choices(list(weights), list(weights.values()))[0]
+        return chosen()
+
+    def _write(self, *, first: bool = False) -> Write:
+        count = self._random.randint(3, 7) if first else self._random.randint(1, 7)
+        rows, kinds = [], []
+        retracted: set[tuple[Any, ...]] = set()
+        written: set[tuple[Any, ...]] = set()
+        for _ in range(count):
+            key = self._key()
+            kind = self._random.choice(self._setting.kinds)
+            if kind in ("-U", "-D") and key not in self._there:
+                kind = "+I"
+            if not self._setting.merges_retractions:
+                if key in retracted:
+                    continue
+                if kind in ("-U", "-D") and key not in written:
+                    retracted.add(key)
+            written.add(key)
+            rows.append(self._row(key, kind))
+            kinds.append(kind)
+            self._there.add(key)
+        return Write(tuple(rows), tuple(kinds))
+
+    def _overwrite(self) -> Overwrite:
+        target: Any = None
+        if self._partition_type:
+            pool = PARTITIONS[self._partition_type]
+            target = self._random.choice((None, "dynamic", *pool))
+        keys = [self._key() for _ in range(self._random.randint(1, 4))]
+        if target not in (None, "dynamic"):
+            keys = [(target, *key[1:]) for key in keys]
+        # One row a key: which of two would win is asked of writes.
+        keys = list(dict.fromkeys(keys))
+        gone = {key[0] for key in keys} if target == "dynamic" else {target}
+        replaced = {key for key in self._there if target is None or key[0] in gone}
+        self._there -= replaced
+        for key in replaced:
+            self._floors.pop(key, None)
+        self._there.update(keys)
+        return Overwrite(tuple(self._row(key, "+I") for key in keys), target)
+
+    def _rescale(self) -> Rescale:
+        others = [count for count in (1, 2, 3, 4) if count != self._bucket_count]
+        self._bucket_count = self._random.choice(others)
+        return Rescale(self._bucket_count)
+
+    def _key(self) -> tuple[Any, ...]:
+        key = self._random.choice(self._key_values)
+        if self._partition_type:
+            return (self._random.choice(PARTITIONS[self._partition_type]), *key)
+        return key
+
+    def _row(self, key: tuple[Any, ...], kind: str) -> Row:
+        names = ([PARTITION] if self._partition_type else []) + list(self._keys)
+        row = dict(zip(names, key, strict=True))
+        for name, column_type in self._setting.columns.items():
+            if name in self._setting.sequence:
+                row[name] = self._sequence(key, kind, first=name == self._setting.sequence[0])
+            elif self._random.random() < 0.25:
+                row[name] = None
+            else:
+                row[name] = self._random.choice(VALUES[column_type])
+        return row
+
+    def _sequence(self, key: tuple[Any, ...], kind: str, *, first: bool) -> int | None:
+        floor = self._floors.get(key, 0) if first else 0
+        number = floor + self._random.randint(0, 5)
+        if first and kind in ("-U", "-D"):
+            self._floors[key] = number + 1
+            return number
+        return None if floor == 0 and self._random.random() < 0.2 else number
+
+
+def shrink(history: History, fails: Callable[[History], bool], budget: int = 60) -> History:
+    """A shorter history that fails too, found by leaving out steps and rows one by one."""
+    tries = itertools.count()
+    smaller = True
+    while smaller:
+        smaller = False
+        for candidate in _smaller(history):
+            if next(tries) >= budget:
+                return history
+            if fails(candidate):
+                history, smaller = candidate, True
+                break
+    return history
+
+
+def _smaller(history: History) -> Iterator[History]:
+    for index in reversed(range(len(history.steps) if len(history.steps) > 1 else 0)):
+        yield replace(
+            history,
+            steps=history.steps[:index] + history.steps[index + 1 :],
+            hands=history.hands[:index] + history.hands[index + 1 :],
+        )
+    for index, step in enumerate(history.steps):
+        if isinstance(step, Write | Overwrite):
+            for fewer in _fewer_rows(step):
+                steps = (*history.steps[:index], fewer, *history.steps[index + 1 :])
+                yield replace(history, steps=steps)
+
+
+def _fewer_rows(step: Write | Overwrite) -> Iterator[Step]:
+    for index in range(len(step.rows) if len(step.rows) > 1 else 0):
+        rows = step.rows[:index] + step.rows[index + 1 :]
+        if isinstance(step, Write):
+            yield Write(rows, step.kinds[:index] + step.kinds[index + 1 :])
+        else:
+            yield Overwrite(rows, step.target)

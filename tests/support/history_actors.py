@@ -1,0 +1,189 @@
+"""Who carries a history out: this library, and Java Paimon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
+from lakewright.storage.codec.schema_json import type_to_json
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from tests.oracles.arrow_values import arrow_table, canonical_rows
+from tests.oracles.client import Change, JavaOracle
+from tests.support.builders import compact, expire
+from tests.support.histories import (
+    PARTITION,
+    Compact,
+    Expire,
+    History,
+    Overwrite,
+    Rescale,
+    Row,
+    Step,
+    Write,
+)
+
+
+class Actor(Protocol):
+    """Makes tables of one warehouse, changes and reads them."""
+
+    name: str
+
+    def create(self, table: str, history: History) -> None: ...
+
+    def do(self, table: str, history: History, step: Step) -> None: ...
+
+    def read(self, table: str) -> list[Row]: ...
+
+
+class Ours:
+    """This library."""
+
+    name = "ours"
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def create(self, table: str, history: History) -> None:
+        self._catalog.create_table(
+            table,
+            SchemaSpec(
+                columns=tuple(
+                    Column(name, parse_data_type(text)) for name, text in history.columns.items()
+                ),
+                partition_keys=history.partition_keys,
+                primary_keys=history.primary_keys,
+                options=dict(history.options),
+            ),
+        )
+
+    def do(self, table: str, history: History, step: Step) -> None:
+        target = self._catalog.table(table)
+        match step:
+            case Write(rows, kinds):
+                written = _arrow(target, rows).append_column(ROW_KIND_COLUMN, pa.array(kinds))
+                target.write(written)
+            case Overwrite(rows, target_partition):
+                self._overwrite(target, rows, target_partition)
+            case Compact(full):
+                compact(target, full=full)
+            case Rescale(buckets):
+                self._rescale(target, buckets)
+            case Expire(keep):
+                expire(target, keep=keep)
+
+    def read(self, table: str) -> list[Row]:
+        return canonical_rows(self._catalog.table(table).read())
+
+    def changes(self, table: str, first: int, last: int) -> list[Change]:
+        """What snapshots say that changed."""
+        raise NotImplementedError(table, first, last)
+
+    def latest_snapshot(self, table: str) -> int:
+        latest = self._catalog.table(table).latest_snapshot()
+        return 0 if latest is None else latest.id
+
+    def _overwrite(self, table: Table, rows: Sequence[Row], partition: Any) -> None:
+        written = _arrow(table, rows)
+        if partition is None or partition == "dynamic":
+            table.write(written, mode="overwrite", dynamic=partition == "dynamic")
+        else:
+            spec = {PARTITION: partition}
+            rest = written.drop_columns([PARTITION])
+            table.write(rest, mode="overwrite", partition=spec, dynamic=False)
+
+    def _rescale(self, table: Table, buckets: int) -> None:
+        raise NotImplementedError(buckets)
+
+
+class Java:
+    """Java Paimon."""
+
+    name = "java"
+
+    def __init__(self, oracle: JavaOracle, warehouse: str) -> None:
+        self.oracle = oracle
+        self._warehouse = warehouse
+
+    def create(self, table: str, history: History) -> None:
+        fields = {
+            name: _java_type(text, required=name in history.primary_keys)
+            for name, text in history.columns.items()
+        }
+        self.oracle.create(
+            self._warehouse,
+            table,
+            fields,
+            partition_keys=history.partition_keys,
+            primary_keys=history.primary_keys,
+            options=dict(history.options),
+        )
+
+    def do(self, table: str, history: History, step: Step) -> None:
+        java, warehouse = self.oracle, self._warehouse
+        match step:
+            case Write(rows, kinds):
+                java.write(warehouse, table, rows, kinds=kinds)  # type: ignore[arg-type]
+            case Overwrite(rows, partition):
+                java.write(warehouse, table, rows, overwrite=_java_overwrite(partition))
+            case Compact(full):
+                java.compact(warehouse, table, full=full)
+            case Rescale(buckets):
+                if history.setting.lags:
+                    java.compact(warehouse, table)
+                rows = tuple(self.read(table))
+                java.alter(warehouse, table, {"set_option": "bucket", "value": str(buckets)})
+                java.write(warehouse, table, rows, overwrite="table")
+                if history.setting.lags:
+                    java.compact(warehouse, table)
+            case Expire(keep):
+                java.expire_snapshots(warehouse, table, retain_max=keep, retain_min=1)
+
+    def read(self, table: str) -> list[Row]:
+        return self.oracle.read(self._warehouse, table)
+
+    def changes(self, table: str, first: int, last: int) -> list[Change]:
+        """What a streaming reader of Java gets of these snapshots."""
+        return self.oracle.changes(self._warehouse, table, first, last)
+
+
+def _arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
+    schema = pa.schema([each.with_nullable(True) for each in table.arrow_schema])
+    return arrow_table(rows, schema)
+
+
+def _java_type(text: str, *, required: bool) -> Any:
+    declared = _without_ids(type_to_json(parse_data_type(text)))
+    return f"{declared} NOT NULL" if required else declared
+
+
+def _without_ids(declared: Any) -> Any:
+    """Paimon assigns the ids of nested fields itself."""
+    if isinstance(declared, Mapping):
+        return {name: _without_ids(value) for name, value in declared.items() if name != "id"}
+    if isinstance(declared, list):
+        return [_without_ids(each) for each in declared]
+    return declared
+
+
+def _java_overwrite(partition: Any) -> Any:
+    if partition is None:
+        return "table"
+    return "dynamic" if partition == "dynamic" else {PARTITION: str(partition)}
+
+
+def comparable(rows: Sequence[Row], bags: frozenset[str] = frozenset()) -> list[str]:
+    """Rows as sorted texts; what has no order is sorted."""
+    return sorted(
+        json.dumps(
+            {name: _sorted(value, name in bags) for name, value in row.items()}, sort_keys=True
+        )
+        for row in rows
+    )
+
+
+def _sorted(value: Any, bag: bool) -> Any:
+    return sorted(value, key=json.dumps) if bag and value is not None else value
