@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -19,8 +21,10 @@ from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.create_table import create_table
 from lakewright.storage.operations.delete_files import drop_table_files
+from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import SchemaSpec
 from lakewright.storage.table import Table
 
@@ -101,14 +105,20 @@ class Catalog:
         return self.table(name)
 
     def table_exists(self, name: str) -> bool:
-        return self._has_schema(self._table_path(name))
+        name, mark, branch = name.partition(BRANCH_MARK)
+        exists = self._has_schema(self._table_path(name))
+        return exists and (not mark or branch in branch_names(self.table(name).files))
 
     def table(self, name: str) -> Table:
-        """The table, with its latest schema.
+        """The table, with its latest schema; a branch of it is `database.table$branch_name`.
 
         Raises:
-            TableNotFound: there is none of that name; the message lists those there are.
+            TableNotFound, BranchNotFound: there is none of that name; the message lists those
+                there are.
         """
+        name, mark, branch = name.partition(BRANCH_MARK)
+        if mark:
+            return self.table(name).at_branch(branch)
         path = self._table_path(name)
         if not self._has_schema(path):
             raise TableNotFound(
@@ -118,12 +128,28 @@ class Catalog:
         schema = SchemaStore(self.fs, paths).latest(table=name)
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
 
+    def system_table(self, name: str, where: Predicate | None = None) -> pa.Table:
+        """What `database.table$name` holds, such as `db.orders$snapshots`.
+
+        Raises:
+            TableNotFound: there is no such table.
+            InvalidRequestError: the name has no `$`, or there is no such system table.
+        """
+        table, separator, system_table = name.rpartition("$")
+        if not separator:
+            raise InvalidRequestError(f"{name!r} names no system table; write {name}$snapshots")
+        return self.table(table).system_table(system_table, where)
+
     def drop_table(self, name: str) -> None:
         """Delete a table and everything in it.
 
         Raises:
             TableNotFound: there is none.
+            InvalidRequestError: it is a branch.
         """
+        if BRANCH_MARK in name:
+            table, _, branch = name.partition(BRANCH_MARK)
+            raise InvalidRequestError(f"{name} is no table: delete branch {branch} of {table}")
         self.table(name)
         drop_table_files(self.fs, self._table_path(name))
 

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError, StorageError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.analyze import (
+    AnalyzePlan,
+    AnalyzeResult,
+    plan_analyze,
+    run_analyze,
+)
+from lakewright.storage.operations.branches import (
+    Branch,
+    BranchResult,
+    DeleteBranchPlan,
+    FastForwardPlan,
+    at_branch,
+    create_branch,
+    list_branches,
+    plan_delete_branch,
+    plan_fast_forward,
+    run_delete_branch,
+    run_fast_forward,
+)
 from lakewright.storage.operations.commit import commit_write, find_committed
 from lakewright.storage.operations.compact import (
     CompactionPlan,
@@ -19,23 +39,67 @@ from lakewright.storage.operations.compact import (
     run_compact,
 )
 from lakewright.storage.operations.concurrency import map_concurrently
+from lakewright.storage.operations.consumers import (
+    Consumer,
+    delete_consumer,
+    list_consumers,
+    plan_expire_consumers,
+    run_expire_consumers,
+    set_consumer,
+)
 from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_changelogs import (
+    ExpireChangelogsPlan,
+    ExpireChangelogsResult,
+    plan_expire_changelogs,
+    run_expire_changelogs,
+)
 from lakewright.storage.operations.expire_snapshots import (
     ExpirePlan,
     ExpireResult,
     plan_expire_snapshots,
     run_expire_snapshots,
 )
+from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expire_tags
+from lakewright.storage.operations.incremental import (
+    Bound,
+    ChangePlan,
+    ChangeReader,
+    collect_changes,
+    incremental_mode,
+    plan_incremental,
+)
 from lakewright.storage.operations.read import SplitReader
+from lakewright.storage.operations.rollback import (
+    RollbackPlan,
+    RollbackResult,
+    plan_rollback,
+    run_rollback,
+)
 from lakewright.storage.operations.scan import (
     DataSplit,
     ScanPlan,
-    choose_snapshot,
     live_entries,
     plan_scan,
 )
 from lakewright.storage.operations.sweep import abort_staged
+from lakewright.storage.operations.system_tables import (
+    check_system_table,
+    read_system_table,
+    system_table_schema,
+)
 from lakewright.storage.operations.table_stats import PartitionStats, partition_stats
+from lakewright.storage.operations.tags import (
+    DeleteTagsPlan,
+    DeleteTagsResult,
+    create_due_tags,
+    create_tag,
+    plan_delete_tags,
+    rename_tag,
+    replace_tag,
+    run_delete_tags,
+)
+from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.operations.write import (
     StagingJob,
     prepare_write,
@@ -47,6 +111,7 @@ from lakewright.storage.spec.options import TableOptions, Use, check_supported
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.tag import Tag
 
 # A table, a record batch, or any number of them.
 Rows = Any
@@ -98,17 +163,17 @@ class Table:
         return find_committed(self.files, commit_user, commit_identifier)
 
     def data_files(
-        self, where: Predicate | None = None, *, snapshot_id: int | None = None
+        self, where: Predicate | None = None, **when: Unpack[When]
     ) -> tuple[ManifestEntry, ...]:
         """Live data files, of the partitions that a filter leaves."""
-        snapshot = choose_snapshot(self.files, snapshot_id=snapshot_id)
+        snapshot = choose_snapshot(self.files, **when)
         return tuple(live_entries(self.files, snapshot, predicate=where))
 
     def partitions(
-        self, where: Predicate | None = None, *, snapshot_id: int | None = None
+        self, where: Predicate | None = None, **when: Unpack[When]
     ) -> tuple[PartitionStats, ...]:
         """Partitions with their counts, from metadata alone."""
-        return partition_stats(self.files, self.data_files(where, snapshot_id=snapshot_id))
+        return partition_stats(self.files, self.data_files(where, **when))
 
     def file_count_on_disk(self) -> int:
         """Files of any kind below the table's folder; lists the whole of it."""
@@ -187,7 +252,9 @@ class Table:
             CommitConflictError: the table changed so that the rows do not fit any more.
             CommitOutcomeUnknownError: the store failed at the decisive moment.
         """
-        return commit_write(self.files, staged)
+        result = commit_write(self.files, staged)
+        self._tag_what_is_due()
+        return result
 
     def abort(self, staged: StagedWrite) -> int:
         """Delete the files of a staged write, unless it was committed; how many there were."""
@@ -223,22 +290,17 @@ class Table:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def plan_scan(
-        self,
-        where: Predicate | None = None,
-        *,
-        snapshot_id: int | None = None,
-        as_of_ms: int | None = None,
-    ) -> ScanPlan:
-        """Files and splits a read touches; an earlier snapshot is read with its own schema.
+    def plan_scan(self, where: Predicate | None = None, **when: Unpack[When]) -> ScanPlan:
+        """Files and splits a read touches; an earlier state is read with its own schema.
 
         Raises:
             SnapshotNotFound: there is no such snapshot, or none that old any more.
+            TagNotFound: there is no such tag.
         """
         check_supported(self.schema, Use.READ, table=self.name)
-        snapshot = choose_snapshot(self.files, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        snapshot = choose_snapshot(self.files, **when)
         files = self.files
-        if snapshot is not None and (snapshot_id is not None or as_of_ms is not None):
+        if snapshot is not None and is_historic(when):
             files = files.at_schema(snapshot.schema_id)
         return plan_scan(files, snapshot, where)
 
@@ -246,14 +308,12 @@ class Table:
         self,
         where: Predicate | None = None,
         columns: Sequence[str] | None = None,
-        *,
-        snapshot_id: int | None = None,
-        as_of_ms: int | None = None,
+        **when: Unpack[When],
     ) -> tuple[SplitReader, ScanPlan]:
         """A plan and what reads its splits; an engine may read them anywhere."""
-        plan = self.plan_scan(where, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        plan = self.plan_scan(where, **when)
         files = self.files
-        if plan.snapshot is not None and (snapshot_id is not None or as_of_ms is not None):
+        if plan.snapshot is not None and is_historic(when):
             files = files.at_schema(plan.snapshot.schema_id)
         for name in columns or ():
             files.schema.field(name)
@@ -264,26 +324,77 @@ class Table:
         where: Predicate | None = None,
         columns: Sequence[str] | None = None,
         *,
-        snapshot_id: int | None = None,
-        as_of_ms: int | None = None,
         limit: int | None = None,
+        **when: Unpack[When],
     ) -> pa.Table:
-        """Rows in memory, in no promised order."""
-        reader, plan = self.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        """Rows in memory, in no promised order; of the latest snapshot, or of another state."""
+        reader, plan = self.reader(where, columns, **when)
         return _collected(reader, plan.splits, limit)
 
     def read_batches(
         self,
         where: Predicate | None = None,
         columns: Sequence[str] | None = None,
-        *,
-        snapshot_id: int | None = None,
-        as_of_ms: int | None = None,
+        **when: Unpack[When],
     ) -> Iterator[pa.Table]:
         """Rows piece by piece, for more than fits in memory."""
-        reader, plan = self.reader(where, columns, snapshot_id=snapshot_id, as_of_ms=as_of_ms)
+        reader, plan = self.reader(where, columns, **when)
         for split in plan.splits:
             yield from reader.read(split)
+
+    def plan_incremental(
+        self, start: Bound, end: Bound, *, mode: str = "auto", where: Predicate | None = None
+    ) -> ChangePlan:
+        """Files with the changes after `start` up to and with `end`.
+
+        Bounds are two snapshot ids, two tag names or two times. `mode` is delta (rows that
+        appends added), changelog (rows of changelog files), diff (the two states compared)
+        or auto: between tags diff, else changelog where the table writes one, else delta.
+
+        Raises:
+            InvalidRequestError: the bounds are the wrong way round or of two kinds.
+            SnapshotNotFound: there is no such snapshot, or not any more.
+            TagNotFound: there is no such tag.
+        """
+        return plan_incremental(
+            self.files, start, end, mode=incremental_mode(mode), predicate=where
+        )
+
+    def read_incremental(
+        self,
+        start: Bound,
+        end: Bound,
+        *,
+        mode: str = "auto",
+        where: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows that changed, each with what was done to its key first, in `_rowkind`."""
+        plan = self.plan_incremental(start, end, mode=mode, where=where)
+        reader = ChangeReader(self.files, columns=columns, predicate=where)
+        return collect_changes(reader, plan.splits, limit=limit)
+
+    def system_table(
+        self, name: str, where: Predicate | None = None, **when: Unpack[When]
+    ) -> pa.Table:
+        """Metadata as rows, such as `snapshots` or `files`; see `operations.system_tables`.
+
+        Rows about files are those of one state, the latest unless another is meant.
+
+        Raises:
+            InvalidRequestError: there is no system table of that name.
+        """
+        check_system_table(self.files, name)
+        snapshot = choose_snapshot(self.files, **when)
+        files = self.files
+        if snapshot is not None and is_historic(when):
+            files = files.at_schema(snapshot.schema_id)
+        return read_system_table(files, name, snapshot, where)
+
+    def system_table_schema(self, name: str) -> TableSchema:
+        """The columns of a system table: what a filter on it is read against."""
+        return system_table_schema(self.files, name)
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -303,7 +414,9 @@ class Table:
     def run_compact(self, plan: CompactionPlan, engine: Engine | None = None) -> CompactionResult:
         """Carry a compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
-        return run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
+        result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
+        self._tag_what_is_due()
+        return result
 
     def plan_expire_snapshots(
         self,
@@ -326,6 +439,143 @@ class Table:
         """Carry an expiry plan out."""
         self._check_plan(plan.table)
         return run_expire_snapshots(self.files, plan)
+
+    def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
+        """Which long-lived changelogs may go; see `operations.expire_changelogs`."""
+        return plan_expire_changelogs(self.files, every=every)
+
+    def run_expire_changelogs(self, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_expire_changelogs(self.files, plan)
+
+    # --- tags -----------------------------------------------------------------------------------
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Tags in the order of their snapshots."""
+        return tuple(self.files.references.tags().values())
+
+    def create_tag(
+        self, name: str, *, snapshot_id: int | None = None, time_retained_ms: int | None = None
+    ) -> Tag:
+        """Name a snapshot, the latest by default; see `operations.tags`."""
+        return create_tag(
+            self.files, name, snapshot_id=snapshot_id, time_retained_ms=time_retained_ms
+        )
+
+    def replace_tag(
+        self, name: str, *, snapshot_id: int | None = None, time_retained_ms: int | None = None
+    ) -> Tag:
+        """Let a tag stand for another snapshot."""
+        return replace_tag(
+            self.files, name, snapshot_id=snapshot_id, time_retained_ms=time_retained_ms
+        )
+
+    def rename_tag(self, name: str, new_name: str) -> Tag:
+        return rename_tag(self.files, name, new_name)
+
+    def create_due_tags(self) -> tuple[str, ...]:
+        """Make the automatic tags that are due, as every commit does too; their names."""
+        return create_due_tags(self.files)
+
+    def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
+        """What goes with tags; see `operations.tags`."""
+        return plan_delete_tags(self.files, names)
+
+    def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_delete_tags(self.files, plan)
+
+    def plan_expire_tags(self, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
+        """Which tags may go; see `operations.expire_tags`."""
+        return plan_expire_tags(self.files, older_than_ms=older_than_ms)
+
+    def run_expire_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_expire_tags(self.files, plan)
+
+    def _tag_what_is_due(self) -> None:
+        # The commit stands. A tag that was not made is made after the next one.
+        with suppress(StorageError):
+            create_due_tags(self.files)
+
+    # --- branches and rollback ------------------------------------------------------------------
+
+    def branches(self) -> tuple[Branch, ...]:
+        """Branches by name, without main."""
+        return list_branches(self.files)
+
+    def at_branch(self, name: str) -> Table:
+        """The table as it is on a branch, `main` or another."""
+        return Table(at_branch(self.files, name))
+
+    def create_branch(
+        self, name: str, *, tag: str | None = None, snapshot_id: int | None = None
+    ) -> Table:
+        """Begin a branch, empty or where a tag or snapshot is; see `operations.branches`."""
+        return Table(create_branch(self.files, name, tag=tag, snapshot_id=snapshot_id))
+
+    def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
+        """What goes with a branch."""
+        return plan_delete_branch(self.files, name)
+
+    def run_delete_branch(self, plan: DeleteBranchPlan) -> BranchResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_delete_branch(self.files, plan)
+
+    def plan_fast_forward(self, name: str) -> FastForwardPlan:
+        """What main gets from a branch, and what of its own goes."""
+        return plan_fast_forward(self.files, name)
+
+    def run_fast_forward(self, plan: FastForwardPlan) -> BranchResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_fast_forward(self.files, plan)
+
+    def plan_rollback(
+        self,
+        *,
+        snapshot_id: int | None = None,
+        tag: str | None = None,
+        as_of_ms: int | None = None,
+    ) -> RollbackPlan:
+        """What goes when the table becomes what it was; see `operations.rollback`."""
+        return plan_rollback(self.files, snapshot_id=snapshot_id, tag=tag, as_of_ms=as_of_ms)
+
+    def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_rollback(self.files, plan)
+
+    # --- consumers ------------------------------------------------------------------------------
+
+    def consumers(self) -> tuple[Consumer, ...]:
+        """Readers of changes by name, and how far they are."""
+        return list_consumers(self.files)
+
+    def set_consumer(self, name: str, next_snapshot_id: int) -> None:
+        set_consumer(self.files, name, next_snapshot_id)
+
+    def delete_consumer(self, name: str) -> None:
+        delete_consumer(self.files, name)
+
+    def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
+        """Delete consumers that have not moved since a time; see `operations.consumers`."""
+        plan = plan_expire_consumers(self.files, older_than_ms=older_than_ms)
+        run_expire_consumers(self.files, plan)
+        return tuple(each.name for each in plan)
+
+    def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
+        """What computing statistics would read; see `operations.analyze`."""
+        return plan_analyze(self.files, columns=columns)
+
+    def run_analyze(self, plan: AnalyzePlan, engine: Engine | None = None) -> AnalyzeResult:
+        """Compute statistics and publish them."""
+        self._check_plan(plan.table)
+        return run_analyze(self.files, plan, engine or LocalEngine(env=self.files.env))
 
     def _check_plan(self, table: str) -> None:
         if table != self.name:

@@ -17,6 +17,11 @@ def drop_table_files(fs: FileSystem, root: str) -> None:
     fs.delete_tree(root)
 
 
+def drop_branch_files(fs: FileSystem, metadata_root: str) -> None:
+    """Delete everything of a branch that is its own; data files are shared."""
+    fs.delete_tree(metadata_root)
+
+
 def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) -> int:
     """Remove folders that hold nothing any more, and then their empty parents below a root."""
     removed = 0

@@ -1,14 +1,17 @@
 """Expiry: old snapshots go, and with them the files that only they needed.
 
 1. Choose the range [earliest, end): beyond the count and the age to retain, and
-   before the first snapshot that a consumer still wants.
-2. Candidates: data files that a delta after the first expired snapshot removed,
-   and the manifests, lists, changelogs, index and statistics files of the range.
+   before the first snapshot that a consumer still wants. A consumer that has not
+   moved for longer than the table gives it holds nothing, and goes.
+2. Candidates: data files that a delta after the first expired snapshot removed, its
+   changelog files, and the manifests, lists, index and statistics files of the range.
 3. Keep whatever `end`, a later snapshot, a tag, a branch or a changelog reaches;
    what cannot be read keeps everything it might name, so nothing is deleted then.
-4. Run: point EARLIEST at `end`, delete data files, then manifests, then the lists
-   that name them, then snapshot files, oldest first. Stopped halfway, the next run
-   finds the same range, and takes a manifest that is gone for one whose files are.
+   Where changelogs live longer than snapshots, those of the range stay.
+4. Run: point EARLIEST at `end`, keep the changelogs that stay, delete data files, then
+   manifests, then the lists that name them, then snapshot files, oldest first. Stopped
+   halfway, the next run finds the same range, and takes a manifest that is gone for one
+   whose files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -18,34 +21,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
-from lakewright.storage.operations.scan import live_entries
-from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta
+from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.reachable import (
+    Reach,
+    Root,
+    RootKind,
+    UnreachableFile,
+    all_roots,
+    changelog_root,
+    metadata_sizes,
+    remove_bucket_folders,
+    snapshot_root,
+    unreachable,
+    unreachable_from_json,
+)
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiredFile:
-    """A file to delete; a path below the table's root."""
-
-    path: str
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
-    """Snapshots to expire and the files that go with them; `reasons` says what bounds the range."""
+    """Snapshots to expire and the files that go with them; `reasons` says what bounds the range.
+
+    `changelog_ids` are those whose changes outlive them; `consumers` have not moved for too long.
+    """
 
     table: str
     snapshot_ids: tuple[int, ...]
     end_id: int | None
-    files: tuple[ExpiredFile, ...]
+    files: tuple[UnreachableFile, ...]
     reasons: tuple[str, ...]
+    changelog_ids: tuple[int, ...] = ()
+    consumers: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -63,8 +76,10 @@ class ExpirePlan:
             table=data["table"],
             snapshot_ids=tuple(data["snapshot_ids"]),
             end_id=data["end_id"],
-            files=tuple(ExpiredFile(**file) for file in data["files"]),
+            files=unreachable_from_json(data["files"]),
             reasons=tuple(data["reasons"]),
+            changelog_ids=tuple(data["changelog_ids"]),
+            consumers=tuple(data["consumers"]),
         )
 
 
@@ -114,19 +129,25 @@ def plan_expire_snapshots(
     )
     _check_retention(retention, files.name)
     ids = files.snapshots.ids()
+    stale = tuple(each.name for each in plan_expire_consumers(files))
     if not ids:
-        return _nothing(files, None, "the table has no snapshot")
-    end, reasons = _end_of_range(files, ids, retention)
+        return _nothing(files, None, stale, "the table has no snapshot")
+    end, reasons = _end_of_range(files, ids, retention, stale)
     expired = [snapshot_id for snapshot_id in ids if snapshot_id < end]
     if not expired:
-        return _nothing(files, ids[0], *reasons)
-    found = _files_of_range(files, [files.snapshots.read(each) for each in expired], end)
+        return _nothing(files, ids[0], stale, *reasons)
+    outliving = expired if options.changelog_outlives_snapshots else []
+    if outliving:
+        reasons.append("their changelogs stay for longer")
+    found = _files_of_range(files, [files.snapshots.read(each) for each in expired], end, outliving)
     return ExpirePlan(
         table=files.name,
         snapshot_ids=tuple(expired),
         end_id=end,
         files=tuple(found),
         reasons=tuple(reasons),
+        changelog_ids=tuple(outliving),
+        consumers=stale,
     )
 
 
@@ -143,19 +164,32 @@ def _check_retention(retention: Retention, table: str) -> None:
         raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
 
 
-def _nothing(files: TableFiles, end: int | None, *reasons: str) -> ExpirePlan:
-    return ExpirePlan(table=files.name, snapshot_ids=(), end_id=end, files=(), reasons=reasons)
+def _nothing(
+    files: TableFiles, end: int | None, consumers: tuple[str, ...], *reasons: str
+) -> ExpirePlan:
+    return ExpirePlan(
+        table=files.name,
+        snapshot_ids=(),
+        end_id=end,
+        files=(),
+        reasons=reasons,
+        consumers=consumers,
+    )
 
 
-def _end_of_range(files: TableFiles, ids: list[int], retention: Retention) -> tuple[int, list[str]]:
-    """The first snapshot that stays, and why it is that one."""
+def _end_of_range(
+    files: TableFiles, ids: list[int], retention: Retention, stale: Collection[str]
+) -> tuple[int, list[str]]:
+    """The first snapshot that stays, and why it is that one; stale consumers hold nothing."""
     earliest, latest = ids[0], ids[-1]
     first = max(latest - retention.retain_max + 1, earliest)
     end = min(latest - retention.retain_min + 1, earliest + retention.limit)
     reasons = [f"of {len(ids)} snapshots at least {retention.retain_min} are retained"]
-    consumers = files.references.consumers()
-    for name, position in consumers.items():
-        if position < end:
+    for name, position in files.references.consumers().items():
+        if name in stale:
+            limit_s = (files.options.consumer_expiration_ms or 0) // 1000
+            reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
+        elif position < end and not files.options.consumer_changelog_only:
             end = position
             reasons.append(f"consumer {name} wants to read from snapshot {position}")
     oldest_kept = files.env.now_ms() - retention.time_retained_ms
@@ -175,112 +209,42 @@ def _end_of_range(files: TableFiles, ids: list[int], retention: Retention) -> tu
     return end, reasons
 
 
-def _files_of_range(files: TableFiles, expired: list[Snapshot], end: int) -> list[ExpiredFile]:
-    survivors = _snapshots_from(files, end)
-    roots = [(files, survivors[0]), *_referenced(files)]
-    kept_data = {path for table, root in roots for path in _state_paths(table, root)}
-    # What later snapshots added need not be in the state of the first one that stays.
-    for snapshot in survivors[1:]:
-        kept_data |= {path for path, _ in _delta_paths(files, snapshot, FileKind.ADD)}
-    sizes = {each.path: each.size for each in files.fs.list_dir(files.paths.manifest_dir)}
+def _files_of_range(
+    files: TableFiles, expired: list[Snapshot], end: int, changelogs: Collection[int]
+) -> list[UnreachableFile]:
+    """What goes with a range; `changelogs` are the snapshots of it whose changes stay."""
+    going = [snapshot_root(files, each) for each in expired]
+    staying = _staying(files, end)
+    first = staying[0]
+    sizes = metadata_sizes(files)
+    lost = Reach(present=sizes.keys())
     data: dict[str, int] = {}
     # The delta of a snapshot removes what the one before it still needs, hence the shift by one.
-    for snapshot in [*expired[1:], survivors[0]]:
-        left = None if snapshot is survivors[0] else sizes.keys()
-        removed = _delta_paths(files, snapshot, FileKind.DELETE, left=left)
-        data |= {path: size for path, size in removed if path not in kept_data}
-
-    kept_metadata: set[str] = set()
-    for snapshot in survivors:
-        kept_metadata |= _metadata_paths(files, snapshot)
-    for table, root in roots:
-        kept_metadata |= _metadata_paths(table, root)
-    for changelog in files.references.changelogs():
-        kept_metadata |= _metadata_paths(files, changelog)
-    gone: set[str] = set()
-    for snapshot in expired:
-        gone |= _metadata_paths(files, snapshot, left=sizes.keys())
-    in_order = sorted(gone - kept_metadata, key=lambda path: (_is_list(path), path))
-    metadata = {path: sizes.get(path, 0) for path in in_order}
-    root_folder = files.paths.root + "/"
-    return [
-        ExpiredFile(path.removeprefix(root_folder), size)
-        for path, size in {**data, **metadata}.items()
-    ]
+    for before, root in pairwise([*going, first]):
+        # An earlier expiry that was stopped may have deleted manifests of what it expired, and it
+        # deleted the data files they name before.
+        data |= (Reach() if root is first else lost).removed(root)
+        if before.snapshot.id + 1 != root.snapshot.id:
+            # A table rolled back to an old tag has no delta that tells what came in between.
+            data |= lost.state(before)
+    for root in going:
+        data |= lost.changelog(root)
+    outliving = [changelog_root(files, each) for each in expired if each.id in changelogs]
+    return list(
+        unreachable(files, data, lost.metadata_of_all(going), [*staying, *outliving], sizes)
+    )
 
 
-def _snapshots_from(files: TableFiles, first: int) -> list[Snapshot]:
-    return [files.snapshots.read(each) for each in files.snapshots.ids() if each >= first]
-
-
-def _referenced(files: TableFiles) -> list[tuple[TableFiles, Snapshot]]:
-    """Snapshots that tags and branches keep, each with the table as it is seen from there."""
-    found = [(files, tag.snapshot) for tag in files.references.tags().values()]
-    for paths in files.references.branches().values():
-        branch = replace(files, paths=paths)
-        found += [(branch, snapshot) for snapshot in _snapshots_from(branch, 0)]
-        found += [(branch, tag.snapshot) for tag in branch.references.tags().values()]
-    return found
-
-
-def _state_paths(files: TableFiles, snapshot: Snapshot) -> set[str]:
-    seen = files.at_schema(snapshot.schema_id)
-    return {path for entry in live_entries(seen, snapshot) for path in seen.entry_paths(entry)}
-
-
-def _is_list(path: str) -> bool:
-    return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
-
-
-def _delta_paths(
-    files: TableFiles, snapshot: Snapshot, kind: FileKind, *, left: Collection[str] | None = None
-) -> list[tuple[str, int]]:
-    """Paths that a snapshot's delta added, or removed for good; with their sizes in bytes.
-
-    `left` are the manifests there are, given where an earlier expiry may have deleted others:
-    it deleted the data files they name before.
-    """
-    seen = files.at_schema(snapshot.schema_id)
-    metas = _listed(files, snapshot.delta_manifest_list, left)
-    if left is not None:
-        metas = tuple(meta for meta in metas if files.paths.manifest(meta.file_name) in left)
-    entries = list(files.manifests.entries(metas))
-    # Moving a file to another level removes and adds the same file.
-    added = {path for e in entries if e.kind is FileKind.ADD for path in seen.entry_paths(e)}
-    return [
-        (path, entry.file.file_size)
-        for entry in entries
-        if entry.kind is kind
-        for path in seen.entry_paths(entry)
-        if kind is FileKind.ADD or path not in added
-    ]
-
-
-def _listed(
-    files: TableFiles, list_name: str, left: Collection[str] | None
-) -> tuple[ManifestFileMeta, ...]:
-    if left is not None and files.paths.manifest(list_name) not in left:
-        return ()
-    return files.manifests.read_list(list_name)
-
-
-def _metadata_paths(
-    files: TableFiles, snapshot: Snapshot, *, left: Collection[str] | None = None
-) -> set[str]:
-    """Manifest lists, manifests, index and statistics files that a snapshot names."""
-    paths = files.paths
-    found = {paths.manifest(name) for name in snapshot.manifest_lists}
-    for name in snapshot.manifest_lists:
-        found |= {paths.manifest(meta.file_name) for meta in _listed(files, name, left)}
-    if snapshot.index_manifest is not None:
-        index_manifest = paths.manifest(snapshot.index_manifest)
-        found.add(index_manifest)
-        if left is None or index_manifest in left:
-            index_files = files.manifests.read_index_manifest(snapshot.index_manifest)
-            found |= {paths.index(entry.file.file_name) for entry in index_files}
-    if snapshot.statistics is not None:
-        found.add(paths.statistics(snapshot.statistics))
-    return found
+def _staying(files: TableFiles, end: int) -> list[Root]:
+    """Every root but the snapshots of this branch before `end`, which is the first of them."""
+    mine, others = [], []
+    for root in all_roots(files):
+        if root.branch == files.paths.branch and root.kind is RootKind.SNAPSHOT:
+            if root.snapshot.id >= end:
+                mine.append(root)
+        else:
+            others.append(root)
+    return [*mine, *others]
 
 
 def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
@@ -292,23 +256,37 @@ def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
+    stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
+    run_expire_consumers(files, stale)
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
     _check_current(files, plan)
     files.snapshots.hint_earliest(plan.end_id)
+    _keep_changelogs(files, plan.changelog_ids)
     root = files.paths.root
     paths = [f"{root}/{file.path}" for file in plan.files]
     deleted = delete_files(files.fs, paths)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
     if files.options.snapshot_clean_empty_directories:
-        folders = {path.rsplit("/", 1)[0] for path in paths if "/bucket-" in path}
-        remove_empty_folders(files.fs, folders, below=root)
+        remove_bucket_folders(files, paths)
     return ExpireResult(
         expired=plan.snapshot_ids,
         files_deleted=deleted,
         bytes_deleted=plan.bytes,
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
+    """Copy snapshots to where long-lived changelogs are looked for."""
+    there = [each.id for each in files.references.changelogs()]
+    for snapshot_id in snapshot_ids:
+        if files.snapshots.exists(snapshot_id):
+            files.references.put_changelog(snapshot_id, files.snapshots.read_file(snapshot_id))
+    if snapshot_ids:
+        files.references.hint_changelogs(
+            earliest=min(snapshot_ids) if not there else None, latest=max(snapshot_ids)
+        )
 
 
 def _check_current(files: TableFiles, plan: ExpirePlan) -> None:
@@ -323,9 +301,10 @@ def _check_current(files: TableFiles, plan: ExpirePlan) -> None:
             table=files.name,
         )
     present = [files.snapshots.read(each) for each in plan.snapshot_ids if each in ids]
-    fresh = (
-        {file.path for file in _files_of_range(files, present, plan.end_id)} if present else set()
-    )
+    fresh: set[str] = set()
+    if present:
+        found = _files_of_range(files, present, plan.end_id, plan.changelog_ids)
+        fresh = {file.path for file in found}
     still_used = [file.path for file in plan.files if file.path not in fresh]
     if still_used:
         raise StalePlan(

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,7 +19,6 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
-from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
@@ -80,36 +78,6 @@ class ScanPlan:
     @property
     def partitions_read(self) -> int:
         return len({split.partition for split in self.splits})
-
-
-def choose_snapshot(
-    files: TableFiles, *, snapshot_id: int | None = None, as_of_ms: int | None = None
-) -> Snapshot | None:
-    """The latest snapshot, the one with an id, or the latest that is not after a time.
-
-    Raises:
-        SnapshotNotFound: there is none with that id, or none that old any more.
-    """
-    if snapshot_id is not None:
-        return files.snapshots.read(snapshot_id)
-    if as_of_ms is None:
-        return files.snapshots.latest()
-    for snapshot in files.snapshots.newest_first():
-        if snapshot.time_millis <= as_of_ms:
-            return snapshot
-    earliest = files.snapshots.earliest_id()
-    if earliest is None:
-        return None
-    raise SnapshotNotFound(
-        f"{files.name} has no snapshot at or before {_moment(as_of_ms)}; its earliest is "
-        f"{earliest}, of {_moment(files.snapshots.read(earliest).time_millis)}",
-        table=files.name,
-    )
-
-
-def _moment(time_ms: int) -> str:
-    moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
-    return moment.isoformat(sep=" ", timespec="milliseconds")
 
 
 def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:

@@ -225,7 +225,7 @@ _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "file.format": (frozenset(COMPRESSIONS), Use.WRITE),
     "changelog-file.format": (frozenset(COMPRESSIONS), Use.WRITE),
     "manifest.format": (frozenset({"avro"}), Use.READ),
-    "changelog-producer": (frozenset({"none", "input"}), Use.WRITE),
+    "changelog-producer": (frozenset({"none", "input", "full-compaction", "lookup"}), Use.WRITE),
     "tag.create-success-file": (frozenset({"false"}), Use.WRITE),
     "tag.callbacks": (frozenset({""}), Use.WRITE),
     "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),

@@ -43,7 +43,8 @@ class Tag:
         try:
             return self.create_time + dt.timedelta(milliseconds=self.time_retained_ms)
         except OverflowError:
-            return dt.datetime.max
+            # Beyond the calendar is never.
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class TagPeriod:
             day, _, hour = name.partition(" ")
             name = day if hour.isdecimal() else name
         try:
-            time = dt.datetime.strptime(name, self.pattern)
+            time = dt.datetime.strptime(name, self.pattern)  # noqa: DTZ007 - names have no zone
         except ValueError:
             return None
         return time if self.name_of(time) == name else None

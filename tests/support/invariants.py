@@ -27,12 +27,16 @@ _METADATA = re.compile(
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
 )
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
-_SNAPSHOT = re.compile(r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+)")
+_ROOT = re.compile(
+    r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
+)
+# How a manifest entry says that a compaction wrote the file.
+_COMPACTED = 1
 
 
 @dataclass
 class Reachable:
-    """Files that snapshots, tags and branches name."""
+    """Files that snapshots, tags, branches and long-lived changelogs keep."""
 
     metadata: set[str] = field(default_factory=set)
     data: set[DataFile] = field(default_factory=set)
@@ -55,15 +59,37 @@ class RawTable:
         found: Json = json.loads(self.fs.read_bytes(f"{self.root}/{path}"))
         return found
 
-    def avro(self, name: str) -> list[Json]:
+    def avro(self, name: str | None) -> list[Json]:
+        if name is None:
+            return []
         data = self.fs.read_bytes(f"{self.root}/manifest/{name}")
         return [record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict)]
 
-    def snapshots(self) -> Iterator[Json]:
-        """Every snapshot that keeps files alive: on main, on branches, and tagged."""
+    def roots(self) -> Iterator[tuple[str, Json]]:
+        """What keeps files alive, on main and on branches: the folder it lies in, and what it is.
+
+        Of a snapshot, a tag or a long-lived changelog those keys are left that it keeps files by.
+        """
+        without = {
+            "snapshot": (),
+            # The changelog of a commit goes with its snapshot.
+            "tag": ("changelogManifestList",),
+            "changelog": ("baseManifestList", "indexManifest", "statistics"),
+        }
         for path in self.paths():
-            if _SNAPSHOT.fullmatch(path):
-                yield self.json(path)
+            if _ROOT.fullmatch(path):
+                kind = path.split("/")[-2]
+                gone = {*without[kind]}
+                if kind == "changelog" and self.has_producer():
+                    gone.add("deltaManifestList")
+                found = self.json(path)
+                yield kind, {key: value for key, value in found.items() if key not in gone}
+
+    def has_producer(self) -> bool:
+        """Whether the table writes changelog files."""
+        schemas = [path for path in self.paths() if re.fullmatch(r"schema/schema-\d+", path)]
+        latest = max(schemas, key=lambda path: int(path.rsplit("-", 1)[1]))
+        return bool(self.json(latest)["options"].get("changelog-producer", "none") != "none")
 
     def live_records(self, snapshot: Json) -> list[Json]:
         """Manifest records of the files live in a snapshot."""
@@ -88,7 +114,7 @@ class RawTable:
 
     def reachable(self) -> Reachable:
         found = Reachable()
-        for snapshot in self.snapshots():
+        for kind, snapshot in self.roots():
             for key in ("baseManifestList", "deltaManifestList", "changelogManifestList"):
                 if snapshot.get(key):
                     found.metadata.add(f"manifest/{snapshot[key]}")
@@ -108,6 +134,13 @@ class RawTable:
                 }
             if snapshot.get("statistics"):
                 found.metadata.add(f"statistics/{snapshot['statistics']}")
+            if kind == "changelog":
+                # What a commit wrote is its changelog where no producer makes one.
+                for meta in self.avro(snapshot.get("deltaManifestList")):
+                    for entry in self.avro(meta["_FILE_NAME"]):
+                        if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_SOURCE"] != _COMPACTED:
+                            found.data |= _data_files(entry)
+                continue
             for entry in self.live_records(snapshot):
                 found.data |= _data_files(entry)
         return found

@@ -21,7 +21,7 @@ from lakewright.cli.layout import (
 )
 from lakewright.cli.row_values import Plain, plain_rows
 from lakewright.cli.warehouse import filter_of, open_table
-from lakewright.storage.operations.scan import choose_snapshot
+from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.table import Table
 

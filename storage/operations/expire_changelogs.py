@@ -1,0 +1,159 @@
+"""Expiry of long-lived changelogs: changes that outlived their snapshots, and their files.
+
+1. Choose the range [earliest, end): beyond the count and the age that changelogs are retained,
+   counted from the latest snapshot, and before what a consumer still wants.
+2. Files: what those changelogs name and no snapshot, tag, branch or later changelog reaches.
+3. Run: point EARLIEST at the first that stays, delete the changelogs, oldest first, then the
+   files that nothing reaches any more.
+
+Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from lakewright.storage.errors import StalePlan
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.reachable import (
+    RootKind,
+    UnreachableFile,
+    all_roots,
+    delete_unreachable,
+    only_kept_by,
+    unreachable_from_json,
+)
+from lakewright.storage.spec.options import Use, check_supported
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireChangelogsPlan:
+    """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
+
+    table: str
+    changelog_ids: tuple[int, ...]
+    files: tuple[UnreachableFile, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def to_json(self) -> str:
+        """The plan as JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ExpireChangelogsPlan:
+        """The inverse of `to_json`."""
+        data = json.loads(text)
+        return cls(
+            table=data["table"],
+            changelog_ids=tuple(data["changelog_ids"]),
+            files=unreachable_from_json(data["files"]),
+            reasons=tuple(data["reasons"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireChangelogsResult:
+    """What an expiry of changelogs deleted."""
+
+    expired: tuple[int, ...]
+    files_deleted: int
+    bytes_deleted: int
+    duration_ms: int
+
+
+def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
+    """Long-lived changelogs that may go by the table's options, or every one of them.
+
+    Raises:
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    changelogs = files.references.changelogs()
+    if every:
+        expired, reasons = changelogs, ["every changelog is to go"]
+    else:
+        expired, reasons = _range(files, changelogs)
+    ids = {each.id for each in expired}
+    found: tuple[UnreachableFile, ...] = ()
+    if ids:
+        roots = all_roots(files)
+        going = [
+            root
+            for root in roots
+            if root.kind is RootKind.CHANGELOG
+            and root.branch == files.paths.branch
+            and root.snapshot.id in ids
+        ]
+        found = only_kept_by(files, going, [root for root in roots if root not in going])
+    return ExpireChangelogsPlan(
+        table=files.name, changelog_ids=tuple(sorted(ids)), files=found, reasons=tuple(reasons)
+    )
+
+
+def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
+    """Changelogs before the first that stays, and why it is that one."""
+    options = files.options
+    latest = files.snapshots.latest_id()
+    if latest is None or not changelogs:
+        return [], ["the table has no long-lived changelog"]
+    end = latest - options.changelog_num_retained_min + 1
+    kept = options.changelog_num_retained_min
+    reasons = [f"of {latest} commits the changes of at least {kept} are retained"]
+    for name, position in files.references.consumers().items():
+        if position < end:
+            end = position
+            reasons.append(f"consumer {name} wants to read from snapshot {position}")
+    end = min(end, changelogs[0].id + options.snapshot_expire_limit)
+    # However young, so many at most.
+    beyond = latest - options.changelog_num_retained_max + 1
+    oldest_kept = files.env.now_ms() - options.changelog_time_retained_ms
+    for changelog in changelogs:
+        if beyond <= changelog.id < end and changelog.time_millis >= oldest_kept:
+            end = changelog.id
+            reasons.append(
+                f"changelog {changelog.id} is of the last "
+                f"{options.changelog_time_retained_ms // 1000} s"
+            )
+            break
+    return [each for each in changelogs if each.id < end], reasons
+
+
+def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: changelogs came or went so that the plan's are not the earliest any more.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    started = files.env.now_ms()
+    if not plan.changelog_ids:
+        return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    there = [each.id for each in files.references.changelogs()]
+    last = max(plan.changelog_ids)
+    if any(each <= last and each not in plan.changelog_ids for each in there):
+        raise StalePlan(
+            f"the plan expires changelogs up to {last} of {files.name}, which has others by now; "
+            "plan again",
+            table=files.name,
+        )
+    left = [each for each in there if each > last]
+    paths = [files.paths.changelog(each) for each in sorted(plan.changelog_ids)]
+    if left:
+        files.references.hint_changelogs(earliest=min(left))
+    else:
+        paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
+    delete_files(files.fs, paths)
+    deleted = delete_unreachable(files, plan.files)
+    return ExpireChangelogsResult(
+        expired=plan.changelog_ids,
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )

@@ -1,0 +1,430 @@
+"""Which files snapshots, tags, branches and changelogs keep: what every deletion asks first.
+
+A root is one of those, on main or on a branch, and keeps
+
+* a snapshot: its state, its manifests and lists, its changelog, index files and statistics;
+* a tag: the same without the changelog, which goes when its snapshot expires;
+* a long-lived changelog: its changelog files; without a changelog producer the files that its
+  commit added.
+
+Branches share the folders of data, manifests and index files, so whatever takes a root away asks
+the roots of all of them. A root that stays must be readable, or nothing is deleted: what it keeps
+would not be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from lakewright.storage.errors import CorruptionError, TableNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    FileSource,
+    ManifestEntry,
+    ManifestFileMeta,
+)
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+class RootKind(Enum):
+    """What kind of thing keeps files."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Root:
+    """Something that keeps files, and the branch of the table it is seen from.
+
+    `label` is the id of a snapshot or changelog, or the name of a tag.
+    """
+
+    files: TableFiles
+    kind: RootKind
+    label: int | str
+    snapshot: Snapshot
+
+    @property
+    def branch(self) -> str:
+        return self.files.paths.branch
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableFile:
+    """A file to delete; a path below the table's root."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What a deletion took away."""
+
+    files: int
+    bytes: int
+
+
+def unreachable_from_json(data: Iterable[Mapping[str, Any]]) -> tuple[UnreachableFile, ...]:
+    """Files of a plan that came as JSON."""
+    return tuple(UnreachableFile(**each) for each in data)
+
+
+# --- roots ------------------------------------------------------------------------------------
+
+
+def all_roots(files: TableFiles) -> list[Root]:
+    """Every root there is, on main and on every branch."""
+    main = on_branch(files, "")
+    found = branch_roots(main)
+    for name in files.references.branches():
+        found += branch_roots(on_branch(files, name))
+    return found
+
+
+def on_branch(files: TableFiles, branch: str) -> TableFiles:
+    """The same table seen from a branch, empty for main; a half-made branch has main's schema."""
+    if branch == files.paths.branch:
+        return files
+    seen = replace(files, paths=replace(files.paths, branch=branch))
+    try:
+        return replace(seen, schema=seen.schemas.latest(table=files.name))
+    except TableNotFound:
+        return seen
+
+
+def branch_roots(files: TableFiles) -> list[Root]:
+    """The roots of one branch: its snapshots in order, its tags, its changelogs."""
+    snapshots = (files.snapshots.read(each) for each in files.snapshots.ids())
+    return [
+        *(snapshot_root(files, each) for each in snapshots),
+        *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
+        *(changelog_root(files, each) for each in files.references.changelogs()),
+    ]
+
+
+def snapshot_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A snapshot as a root."""
+    return Root(files=files, kind=RootKind.SNAPSHOT, label=snapshot.id, snapshot=snapshot)
+
+
+def tag_root(files: TableFiles, name: str, snapshot: Snapshot) -> Root:
+    """A tag as a root."""
+    return Root(files=files, kind=RootKind.TAG, label=name, snapshot=snapshot)
+
+
+def changelog_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A long-lived changelog as a root."""
+    return Root(files=files, kind=RootKind.CHANGELOG, label=snapshot.id, snapshot=snapshot)
+
+
+# --- what they keep ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Of a manifest entry what matters here."""
+
+    kind: FileKind
+    identity: EntryIdentity
+    source: FileSource | None
+    size_bytes: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Works out what roots keep; a manifest that several of them name is read once.
+
+    `present` are the paths of the manifests there are, given where some may be gone: what is
+    being deleted may have lost a part to an earlier try. Without it a missing one is an error.
+    """
+
+    present: Collection[str] | None = None
+    _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
+    _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
+    _folders: dict[tuple[str, int, bytes, int], str] = field(default_factory=dict)
+
+    def state(self, root: Root) -> dict[str, int]:
+        """Data files live in the state of a snapshot, with their sizes in bytes."""
+        live: dict[EntryIdentity, _Entry] = {}
+        snapshot = root.snapshot
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            for entry in self._entries(root, name):
+                if entry.kind is FileKind.ADD:
+                    live[entry.identity] = entry
+                else:
+                    live.pop(entry.identity, None)
+        return {path: entry.size_bytes for entry in live.values() for path in entry.paths}
+
+    def added(self, root: Root) -> dict[str, int]:
+        """Data files that the commit of a snapshot added, or moved to another level."""
+        entries = self._entries(root, root.snapshot.delta_manifest_list)
+        return _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+
+    def removed(self, root: Root) -> dict[str, int]:
+        """Data files that the commit of a snapshot removed for good."""
+        entries = list(self._entries(root, root.snapshot.delta_manifest_list))
+        # Moving a file to another level removes and adds the same file.
+        added = _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+        removed = _paths(entry for entry in entries if entry.kind is FileKind.DELETE)
+        return {path: size for path, size in removed.items() if path not in added}
+
+    def changelog(self, root: Root) -> dict[str, int]:
+        """Changelog files of a commit; data files where no producer makes a changelog."""
+        lists = self._lists(root)
+        snapshot = root.snapshot
+        found: dict[str, int] = {}
+        if snapshot.changelog_manifest_list in lists:
+            entries = self._entries(root, snapshot.changelog_manifest_list)
+            found |= _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+        if root.kind is RootKind.CHANGELOG and snapshot.delta_manifest_list in lists:
+            found |= _paths(
+                entry
+                for entry in self._entries(root, snapshot.delta_manifest_list)
+                if entry.kind is FileKind.ADD and entry.source is not FileSource.COMPACT
+            )
+        return found
+
+    def data(self, root: Root) -> dict[str, int]:
+        """Every file in a bucket's folder that a root keeps."""
+        match root.kind:
+            case RootKind.SNAPSHOT:
+                return {**self.state(root), **self.changelog(root)}
+            case RootKind.TAG:
+                return self.state(root)
+            case RootKind.CHANGELOG:
+                return self.changelog(root)
+
+    def data_of_all(self, roots: Iterable[Root]) -> dict[str, int]:
+        """What `data` says of several roots.
+
+        Of snapshots that follow each other the first is folded, and of the others only what
+        they added is looked at.
+        """
+        found: dict[str, int] = {}
+        before: Root | None = None
+        for root in roots:
+            if root.kind is RootKind.SNAPSHOT and _follows(before, root):
+                found |= self.added(root)
+                found |= self.changelog(root)
+            else:
+                found |= self.data(root)
+            before = root
+        return found
+
+    def metadata(self, root: Root) -> set[str]:
+        """Paths of the lists, manifests, index and statistics files that a root keeps."""
+        paths, snapshot = root.files.paths, root.snapshot
+        found: set[str] = set()
+        for name in self._lists(root):
+            found.add(paths.manifest(name))
+            found |= {paths.manifest(meta.file_name) for meta in self._listed(root, name)}
+        if root.kind is RootKind.CHANGELOG:
+            return found
+        if snapshot.index_manifest is not None:
+            index_manifest = paths.manifest(snapshot.index_manifest)
+            found.add(index_manifest)
+            if self._is_present(index_manifest):
+                entries = root.files.manifests.read_index_manifest(snapshot.index_manifest)
+                found |= {
+                    paths.index(entry.file.file_name)
+                    for entry in entries
+                    if entry.file.external_path is None
+                }
+        if snapshot.statistics is not None:
+            found.add(paths.statistics(snapshot.statistics))
+        return found
+
+    def metadata_of_all(self, roots: Iterable[Root]) -> set[str]:
+        return {path for root in roots for path in self.metadata(root)}
+
+    def _lists(self, root: Root) -> list[str]:
+        """Names of the manifest lists that a root keeps."""
+        snapshot = root.snapshot
+        state = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        # Other writers restore a snapshot from its tag, or copy it to a branch, and let its
+        # changelog go with the original.
+        changelog = [
+            name
+            for name in (snapshot.changelog_manifest_list,)
+            if name is not None and self._exists(root.files.paths.manifest(name), root.files)
+        ]
+        match root.kind:
+            case RootKind.SNAPSHOT:
+                return [*state, *changelog]
+            case RootKind.TAG:
+                return state
+            case RootKind.CHANGELOG if _has_producer(root):
+                return changelog
+            case RootKind.CHANGELOG:
+                # Other writers keep the base list too, which nobody reads.
+                left = [
+                    name
+                    for name in state
+                    if self._exists(root.files.paths.manifest(name), root.files)
+                ]
+                return [*left, *changelog]
+
+    def _entries(self, root: Root, list_name: str) -> Iterator[_Entry]:
+        for meta in self._listed(root, list_name):
+            name = meta.file_name
+            if name not in self._manifests:
+                if not self._is_present(root.files.paths.manifest(name)):
+                    continue
+                read = root.files.manifests.read_manifest(name)
+                self._manifests[name] = tuple(self._entry(root, each) for each in read)
+            yield from self._manifests[name]
+
+    def _entry(self, root: Root, entry: ManifestEntry) -> _Entry:
+        seen = self._seen(root)
+        place = (root.branch, seen.schema.id, entry.partition, entry.bucket)
+        folder = self._folders.get(place)
+        if folder is None:
+            folder = self._folders[place] = seen.bucket_dir(entry.partition, entry.bucket)
+        # Where a data file lies is the table's to say, and it refuses those outside of it.
+        path = (
+            f"{folder}/{entry.file.file_name}"
+            if entry.file.external_path is None
+            else seen.data_file_path(entry.partition, entry.bucket, entry.file)
+        )
+        return _Entry(
+            kind=entry.kind,
+            identity=entry.identity,
+            source=entry.file.file_source,
+            size_bytes=entry.file.file_size,
+            paths=(path, *(f"{folder}/{name}" for name in entry.file.extra_files)),
+        )
+
+    def _listed(self, root: Root, name: str) -> tuple[ManifestFileMeta, ...]:
+        if not self._is_present(root.files.paths.manifest(name)):
+            return ()
+        return root.files.manifests.read_list(name)
+
+    def _is_present(self, path: str) -> bool:
+        return self.present is None or path in self.present
+
+    def _exists(self, path: str, files: TableFiles) -> bool:
+        return path in self.present if self.present is not None else files.fs.exists(path)
+
+    def _seen(self, root: Root) -> TableFiles:
+        """The table with the schema of a snapshot, by which its partitions are decoded."""
+        key = (root.branch, root.snapshot.schema_id)
+        seen = self._tables.get(key)
+        if seen is None:
+            seen = self._tables[key] = root.files.at_schema(root.snapshot.schema_id)
+        return seen
+
+
+def _has_producer(root: Root) -> bool:
+    """Whether the table writes changelog files, so that what commits add is nobody's changelog."""
+    return root.files.schema.options.get("changelog-producer", "none").strip().lower() != "none"
+
+
+def _paths(entries: Iterable[_Entry]) -> dict[str, int]:
+    return {path: entry.size_bytes for entry in entries for path in entry.paths}
+
+
+def _follows(before: Root | None, root: Root) -> bool:
+    return (
+        before is not None
+        and before.kind is RootKind.SNAPSHOT
+        and before.branch == root.branch
+        and before.snapshot.id + 1 == root.snapshot.id
+    )
+
+
+# --- what goes --------------------------------------------------------------------------------
+
+
+def only_kept_by(
+    files: TableFiles, going: Sequence[Root], staying: Sequence[Root]
+) -> tuple[UnreachableFile, ...]:
+    """Files that nothing keeps any more once some roots are gone, in the order to delete them."""
+    sizes = metadata_sizes(files)
+    lost = Reach(present=sizes.keys())
+    data = lost.data_of_all(going)
+    for root in going:
+        if root.kind is RootKind.CHANGELOG:
+            # What its commit removed may have been kept for older changelogs alone.
+            data |= lost.removed(root)
+    metadata = {path for root in going for path in lost.metadata(root)}
+    return unreachable(files, data, metadata, staying, sizes)
+
+
+def unreachable(
+    files: TableFiles,
+    data: Mapping[str, int],
+    metadata: Collection[str],
+    staying: Sequence[Root],
+    sizes: Mapping[str, int],
+) -> tuple[UnreachableFile, ...]:
+    """Of some files those that no root keeps: data files, then manifests, then their lists."""
+    reach = Reach()
+    kept_data = reach.data_of_all(staying)
+    kept_metadata = reach.metadata_of_all(staying)
+    gone = {path: size for path, size in data.items() if path not in kept_data}
+    for path in sorted(set(metadata) - kept_metadata, key=lambda path: (_is_list(path), path)):
+        gone[path] = sizes.get(path, 0)
+    below = files.paths.root + "/"
+    return tuple(UnreachableFile(path.removeprefix(below), size) for path, size in gone.items())
+
+
+def metadata_sizes(files: TableFiles) -> dict[str, int]:
+    """Sizes in bytes of the manifests, index and statistics files there are, by path."""
+    folders = (files.paths.manifest_dir, files.paths.index_dir, files.paths.statistics_dir)
+    return {each.path: each.size for folder in folders for each in files.fs.list_dir(folder)}
+
+
+def _is_list(path: str) -> bool:
+    return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
+
+
+def delete_unreachable(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
+    """Delete planned files, except those that a root keeps by now.
+
+    To be called when the roots they were planned for are gone, so that a root made meanwhile is
+    seen here, and whoever makes one later finds nothing to make it of.
+    """
+    if not planned:
+        return Deleted(files=0, bytes=0)
+    reach = Reach()
+    roots = all_roots(files)
+    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
+    root_folder = files.paths.root
+    going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
+    paths = [f"{root_folder}/{file.path}" for file in going]
+    count = delete_files(files.fs, paths)
+    if files.options.snapshot_clean_empty_directories:
+        remove_bucket_folders(files, paths)
+    return Deleted(files=count, bytes=sum(file.size_bytes for file in going))
+
+
+def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
+    """Remove the folders of buckets and partitions that deleted files have left empty."""
+    folders = {path.rsplit("/", 1)[0] for path in deleted if "/bucket-" in path}
+    remove_empty_folders(files.fs, folders, below=files.paths.root)
+
+
+def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
+    """Whether the lists of a snapshot are there, so that something new may refer to it.
+
+    Raises:
+        CorruptionError: one is missing.
+    """
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        path = files.paths.manifest(name)
+        if not files.fs.exists(path):
+            raise CorruptionError(
+                f"{what} of {files.name} needs {path}, which is missing",
+                table=files.name,
+                path=path,
+            )

@@ -1,0 +1,123 @@
+"""Which snapshot a read means: an id, a tag, a time, a watermark, or a version in one word.
+
+Source: Paimon specification, chapter Time Travel; `TimeTravelUtil`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TypedDict, Unpack
+
+from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.snapshot import Snapshot
+
+_WATERMARK_VERSION = "watermark-"
+_NO_WATERMARK = -(2**63)
+
+
+class When(TypedDict, total=False):
+    """One state of a table among others: at most one of these is given, none for the latest.
+
+    `as_of_ms` means the last snapshot that is not after a time, `watermark_ms` the first whose
+    watermark has reached one. `version` is a tag's name, `watermark-` and a number, or an id.
+    An id finds a snapshot that expired, too, while a tag holds it.
+    """
+
+    snapshot_id: int | None
+    as_of_ms: int | None
+    tag: str | None
+    watermark_ms: int | None
+    version: str | None
+
+
+def is_historic(when: When) -> bool:
+    """Whether a state is asked for by name, which is then read with the schema of its time."""
+    return any(each is not None for each in when.values())
+
+
+def choose_snapshot(files: TableFiles, **when: Unpack[When]) -> Snapshot | None:
+    """The snapshot that is meant; None for the latest of a table nobody has committed to.
+
+    Raises:
+        InvalidRequestError: more than one of them is given.
+        TagNotFound: there is no such tag; the message lists those there are.
+        SnapshotNotFound: there is no such snapshot, or none that old any more.
+    """
+    asked = [name for name, value in when.items() if value is not None]
+    if len(asked) > 1:
+        raise InvalidRequestError(
+            f"{' and '.join(asked)} are given; each names a state of the table, so give one"
+        )
+    match when:
+        case {"version": str(version)}:
+            return _of_version(files, version)
+        case {"snapshot_id": int(snapshot_id)}:
+            return _of_id(files, snapshot_id)
+        case {"tag": str(tag)}:
+            return files.references.tag(tag).snapshot
+        case {"watermark_ms": int(watermark_ms)}:
+            return _of_watermark(files, watermark_ms)
+        case {"as_of_ms": int(as_of_ms)}:
+            return _of_time(files, as_of_ms)
+        case _:
+            return files.snapshots.latest()
+
+
+def _of_version(files: TableFiles, version: str) -> Snapshot | None:
+    if version in files.references.tag_names():
+        return files.references.tag(version).snapshot
+    if version.isdecimal():
+        return _of_id(files, int(version))
+    number = version.removeprefix(_WATERMARK_VERSION)
+    if number != version and number.lstrip("-").isdecimal():
+        return _of_watermark(files, int(number))
+    return files.references.tag(version).snapshot
+
+
+def _of_id(files: TableFiles, snapshot_id: int) -> Snapshot:
+    try:
+        return files.snapshots.read(snapshot_id)
+    except SnapshotNotFound:
+        for held in files.references.tags().values():
+            if held.snapshot.id == snapshot_id:
+                return held.snapshot
+        raise
+
+
+def _of_time(files: TableFiles, as_of_ms: int) -> Snapshot | None:
+    for snapshot in files.snapshots.newest_first():
+        if snapshot.time_millis <= as_of_ms:
+            return snapshot
+    earliest = files.snapshots.earliest_id()
+    if earliest is None:
+        return None
+    raise SnapshotNotFound(
+        f"{files.name} has no snapshot at or before {_moment(as_of_ms)}; its earliest is "
+        f"{earliest}, of {_moment(files.snapshots.read(earliest).time_millis)}",
+        table=files.name,
+    )
+
+
+def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
+    found: Snapshot | None = None
+    highest: int | None = None
+    for snapshot in files.snapshots.newest_first():
+        if snapshot.watermark in (None, _NO_WATERMARK):
+            continue
+        highest = max(highest or snapshot.watermark or 0, snapshot.watermark or 0)
+        if (snapshot.watermark or 0) < watermark_ms:
+            break
+        found = snapshot
+    if found is None and files.snapshots.latest_id() is not None:
+        have = "none has one" if highest is None else f"the highest is {highest}"
+        raise SnapshotNotFound(
+            f"no snapshot of {files.name} has reached watermark {watermark_ms}; {have}",
+            table=files.name,
+        )
+    return found
+
+
+def _moment(time_ms: int) -> str:
+    moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds")

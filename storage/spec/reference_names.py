@@ -1,0 +1,40 @@
+"""Names of tags, branches and consumers, each of which becomes the name of a file."""
+
+from __future__ import annotations
+
+from lakewright.storage.errors import InvalidRequestError
+
+MAIN_BRANCH = "main"
+
+
+def check_reference_name(name: str, kind: str) -> None:
+    """Whether a name can be a file's.
+
+    Raises:
+        InvalidRequestError: it is blank, starts with a dot, or holds a slash, a backslash or a
+            control character.
+    """
+    if not name.strip():
+        raise InvalidRequestError(f"{kind} name {name!r} is blank")
+    if name.startswith(".") or any(char in "/\\" or ord(char) < 32 for char in name):
+        raise InvalidRequestError(
+            f"{kind} name {name!r} cannot be a file's; leave out slashes, control characters and "
+            "leading dots"
+        )
+
+
+def check_branch_name(name: str) -> None:
+    """Whether a new branch may have a name.
+
+    Raises:
+        InvalidRequestError: it cannot be a file's, is that of the main branch, or all digits.
+    """
+    check_reference_name(name, "branch")
+    if name == MAIN_BRANCH:
+        raise InvalidRequestError("branch main is the table itself; choose another name")
+    if name.isdigit():
+        raise InvalidRequestError(
+            f"branch name {name!r} is a number, which readers take for a snapshot; choose another"
+        )
+    if "$" in name:
+        raise InvalidRequestError(f"branch name {name!r} holds a $, which ends names of branches")
