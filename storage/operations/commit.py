@@ -262,7 +262,7 @@ def _still_applies(
 ) -> bool:
     """Whether everything that a rewrite replaces is still there, and nothing else of its index."""
     before = _entries(message, message.compact_before)
-    removed = {entry.removed() for entry in _removed_indexes(message)}
+    removed = _removed_indexes(message)
     return all(entry.identity in live for entry in before) and _replaces_own_indexes(
         _new_indexes(message), removed, indexes
     )
