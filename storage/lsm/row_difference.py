@@ -19,7 +19,8 @@ def difference_by_key(
     """Changes that lead from one to the other; each has a key once, and columns of key-value rows.
 
     A row of `after` counts if its key is new, or if `before` has other values under it or
-    none that is there; it keeps its kind. A row of `before` whose key is gone is a deletion.
+    none that is there; it keeps its kind. A row of `before` whose key is gone, or deleted in
+    `after`, is a deletion.
     """
     sides = np.repeat(np.array([0, 1], dtype=np.int64), [before.num_rows, after.num_rows])
     rows = pa.concat_tables([before, after.select(before.column_names)])
@@ -34,9 +35,10 @@ def difference_by_key(
     gone = retracting(rows)
     changed = _differ(rows, values, old, new) | (gone[old] != gone[new])
     alone = first[~paired]
+    deleted = changed & gone[new] & ~gone[old]
     added = alone[sides[alone] == 1]
-    removed = alone[(sides[alone] == 0) & ~gone[alone]]
-    kept = np.concatenate([new[changed], added])
+    removed = np.concatenate([old[deleted], alone[(sides[alone] == 0) & ~gone[alone]]])
+    kept = np.concatenate([new[changed & ~deleted], added])
     return pa.concat_tables(
         [_taken(rows, np.sort(removed), RowKind.DELETE), _taken(rows, np.sort(kept))]
     )

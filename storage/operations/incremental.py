@@ -173,7 +173,7 @@ def plan_incremental(
     tags = set(files.references.tag_names())
     if isinstance(start, str) and isinstance(end, str) and {start, end} <= tags:
         return _between_tags(files, start, end, mode, predicate)
-    first, last = _snapshot_id(files, start, tags), _snapshot_id(files, end, tags)
+    first, last = _snapshot_ids(files, (start, end), tags)
     return _between_ids(files, first, last, mode, predicate)
 
 
@@ -200,21 +200,23 @@ def _millis(time: dt.datetime) -> int:
     return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
-def _snapshot_id(files: TableFiles, bound: int | str, tags: Iterable[str]) -> int:
-    if isinstance(bound, int):
-        return bound
-    if bound.isdecimal():
-        return int(bound)
+def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
+    """Bounds that are not both tags, as snapshot ids."""
     there = ", ".join(sorted(tags)) or "none"
-    if bound in tags:
+    texts = [each for each in bounds if isinstance(each, str) and not each.isdecimal()]
+    unknown = [each for each in texts if each not in tags]
+    if unknown:
+        raise TagNotFound(
+            f"{files.name} has no tag {unknown[0]!r}, and it is no snapshot id; "
+            f"tags there: {there}",
+            table=files.name,
+        )
+    if texts:
         raise InvalidRequestError(
-            f"{bound} is a tag of {files.name} and the other bound is none; name two tags "
+            f"{texts[0]} is a tag of {files.name} and the other bound is none; name two tags "
             f"(there are {there}) or two snapshots"
         )
-    raise TagNotFound(
-        f"{files.name} has no tag {bound!r}, and it is no snapshot id; tags there: {there}",
-        table=files.name,
-    )
+    return [int(each) for each in bounds]
 
 
 def _between_tags(

@@ -3,12 +3,18 @@
 from lakewright.storage.spark.engine import SparkEngine
 from lakewright.storage.spark.read import read_dataframe, read_staged_dataframe
 from lakewright.storage.spark.session import build_session
+from lakewright.storage.spark.system_tables import (
+    read_incremental_dataframe,
+    system_table_dataframe,
+)
 from lakewright.storage.spark.write import stage_dataframe
 
 __all__ = [
     "SparkEngine",
     "build_session",
     "read_dataframe",
+    "read_incremental_dataframe",
     "read_staged_dataframe",
     "stage_dataframe",
+    "system_table_dataframe",
 ]
