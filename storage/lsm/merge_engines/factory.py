@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.lsm.merge_engines.aggregation import Aggregation
 from lakewright.storage.lsm.merge_engines.contract import MergeFunction
+from lakewright.storage.lsm.merge_engines.partial_update import PartialUpdate
 from lakewright.storage.lsm.merge_engines.selecting import Deduplicate, FirstRow
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec
@@ -17,12 +18,17 @@ def merge_function(
     """The function that merges rows with the columns `fields`.
 
     `fields` may be fewer than the table has: those of `spec.with_needed` suffice. `key_names`
-    are columns of the primary key; `spec.primary_keys` where none are given.
+    are columns that are equal in all rows of a key, besides those of the primary key.
     """
     match spec.engine:
         case MergeEngine.DEDUPLICATE:
             return Deduplicate(spec.ignore_delete)
         case MergeEngine.FIRST_ROW:
             return FirstRow(spec)
-        case engine:
-            raise UnsupportedError(f"{spec.table}: merge-engine={engine.value} {fields}{key_names}")
+        case MergeEngine.AGGREGATION:
+            return Aggregation(spec)
+        case MergeEngine.PARTIAL_UPDATE:
+            fixed = {*spec.primary_keys, *key_names}
+            return PartialUpdate(
+                spec, tuple(each.name for each in fields if each.name not in fixed)
+            )
