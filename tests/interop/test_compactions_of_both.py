@@ -1,0 +1,100 @@
+"""What our compactions leave, other clients read; what they tell, a follower of Java hears."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.oracles.client import JavaOracle, Oracle
+from tests.support.builders import compact, content, new_table, rows
+
+COLUMNS = {"id": "BIGINT", "v": "STRING"}
+Row = dict[str, Any]
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "told in full": {"changelog-producer": "full-compaction"},
+    "told by lookup": {"changelog-producer": "lookup"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "vectors, told": {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+}
+
+
+def change(table: Table, rng: random.Random, step: int) -> None:
+    ids = rng.sample(range(30), rng.randint(1, 12))
+    kinds = ["-D" if rng.random() < 0.3 else "+I" for _ in ids]
+    table.write(rows(table, [{"id": each, "v": f"{step}-{each}"} for each in ids], kinds))
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.mission("FS7", "FS12")
+def test_others_read_what_any_compaction_of_ours_leaves(
+    catalog: Catalog,
+    java: JavaOracle,
+    rust: Oracle,
+    released_pypaimon: Oracle,
+    settings: dict[str, str],
+) -> None:
+    rng = random.Random(str(settings))
+    options = {
+        "bucket": "1",
+        "num-sorted-run.compaction-trigger": "3",
+        "target-file-size": "1 kb",
+        **settings,
+    }
+    table = new_table(catalog, COLUMNS, keys=["id"], options=options)
+    table.write(rows(table, [{"id": each, "v": "old"} for each in range(1000)]))
+    compact(table, full=True)
+    seen = set()
+    for step in range(12):
+        change(table, rng, step)
+        if step % 2 == 1:
+            compact(table, full=step == 7)
+            seen |= {entry.file.level for entry in table.data_files()}
+        if step % 4 == 0:
+            continue
+        for reader in (java, rust, released_pypaimon):
+            theirs = reader.read(catalog.root, table.name)
+            assert sorted(json.dumps(row, sort_keys=True) for row in theirs) == content(table)
+    assert len(seen - {0}) > 1
+
+
+@pytest.mark.parametrize("producer", ["full-compaction", "lookup"])
+@pytest.mark.mission("FS7")
+def test_a_follower_hears_what_our_compactions_tell(
+    catalog: Catalog, java: JavaOracle, producer: str
+) -> None:
+    """Both of us take a table of our own through the same history."""
+    rng = random.Random(producer)
+    options = {
+        "bucket": "1",
+        "num-sorted-run.compaction-trigger": "3",
+        "changelog-producer": producer,
+    }
+    table = new_table(catalog, COLUMNS, keys=["id"], options=options)
+    java.create(
+        catalog.root,
+        "db.twin",
+        {"id": "BIGINT NOT NULL", "v": "STRING"},
+        primary_keys=["id"],
+        options={**options, "write-only": "true"},
+    )
+    for step in range(6):
+        ids = rng.sample(range(12), rng.randint(1, 8))
+        kinds = ["-D" if rng.random() < 0.3 else "+I" for _ in ids]
+        values = [{"id": each, "v": f"{step}-{each}"} for each in ids]
+        table.write(rows(table, values, kinds))
+        java.write(catalog.root, "db.twin", values, kinds=kinds)
+        compact(table, full=True)
+        latest = java.compact(catalog.root, "db.twin")
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    assert latest is not None
+    ours = java.changes(catalog.root, table.name, 1, snapshot.id)
+    theirs = java.changes(catalog.root, "db.twin", 1, latest)
+    assert ours == theirs
+    assert len(ours) > 20
