@@ -69,7 +69,19 @@ from lakewright.storage.operations.incremental import (
     incremental_mode,
     plan_incremental,
 )
+from lakewright.storage.operations.postpone import (
+    PostponePlan,
+    PostponeResult,
+    plan_postpone_compact,
+    run_postpone_compact,
+)
 from lakewright.storage.operations.read import SplitReader
+from lakewright.storage.operations.rescale import (
+    RescalePlan,
+    RescaleResult,
+    plan_rescale,
+    run_rescale,
+)
 from lakewright.storage.operations.rollback import (
     RollbackPlan,
     RollbackResult,
@@ -417,6 +429,30 @@ class Table:
         result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
         self._tag_what_is_due()
         return result
+
+    def plan_postpone_compact(
+        self, partitions: Sequence[Mapping[str, object]] | None = None
+    ) -> PostponePlan:
+        """Which partitions have rows without a bucket; see `operations.postpone`."""
+        return plan_postpone_compact(self.files, partitions=partitions)
+
+    def run_postpone_compact(
+        self, plan: PostponePlan, engine: Engine | None = None
+    ) -> PostponeResult:
+        """Give rows their buckets, so that readers see them."""
+        self._check_plan(plan.table)
+        return run_postpone_compact(self.files, plan, engine or LocalEngine())
+
+    def plan_rescale(
+        self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
+    ) -> RescalePlan:
+        """Which partitions get another number of buckets; see `operations.rescale`."""
+        return plan_rescale(self.files, bucket_count, partitions=partitions)
+
+    def run_rescale(self, plan: RescalePlan, engine: Engine | None = None) -> RescaleResult:
+        """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
+        self._check_plan(plan.table)
+        return run_rescale(self.files, plan, engine or LocalEngine())
 
     def plan_expire_snapshots(
         self,

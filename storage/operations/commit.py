@@ -178,13 +178,15 @@ def commit_compaction(
     user: str,
     base_snapshot_id: int,
     whole_partitions: bool = False,
+    kind: CommitKind = CommitKind.COMPACT,
 ) -> tuple[CommitResult, tuple[CommitMessage, ...]]:
     """Publish rewritten files; what was rewritten in vain comes back.
 
     A bucket whose files somebody else replaced meanwhile is left out and the
     rest is published, so that maintenance never fails for one bucket. With
     `whole_partitions` the other buckets of its partition are left out too: for
-    rewrites that move rows between buckets.
+    rewrites that move rows between buckets, which are of kind OVERWRITE where they
+    change how many there are.
     """
     lost: list[CommitMessage] = []
 
@@ -217,7 +219,7 @@ def commit_compaction(
         Committable(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
-            kind=CommitKind.COMPACT,
+            kind=kind,
             checked_from=base_snapshot_id,
         ),
     )

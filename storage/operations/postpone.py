@@ -1,0 +1,419 @@
+"""Giving postponed rows their buckets: what compaction means for a table with bucket=-2.
+
+1. Plan, from metadata alone: partitions with postponed files, and how many buckets each
+   has, or gets: the option's number, or as many as its rows or bytes ask for.
+2. Per partition, read the files in the order they were written, and write each row into
+   the bucket that its hash says, numbered on from what the bucket holds. A bucket's
+   writer merges them as any write.
+3. Commit each partition as a whole: the postponed files go, those of the buckets come,
+   and readers see the rows from then on.
+
+Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    StalePlan,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.assign_buckets import next_sequences
+from lakewright.storage.operations.bucket_writer import BucketTarget, BucketWriter
+from lakewright.storage.operations.commit import commit_compaction
+from lakewright.storage.operations.compact_outputs import check_written
+from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.scan import DataSplit, live_entries
+from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.options import (
+    POSTPONE_BUCKET,
+    BucketMode,
+    TableOptions,
+    Use,
+    check_supported,
+)
+from lakewright.storage.spec.snapshot import Snapshot
+
+_BATCH_ROWS = 1 << 18
+# Rows that one task holds in memory at most, over all buckets it writes.
+_BUFFER_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponeTask:
+    """One partition's work: the rows of these files get one of `bucket_count` buckets."""
+
+    partition: dict[str, object]
+    bucket_count: int
+    files: tuple[str, ...]
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponePlan:
+    """What giving rows their buckets would do, as of one snapshot."""
+
+    table: str
+    snapshot_id: int | None
+    tasks: tuple[PostponeTask, ...]
+
+    @property
+    def files_before(self) -> int:
+        return sum(len(task.files) for task in self.tasks)
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(task.bytes for task in self.tasks)
+
+    @property
+    def rows(self) -> int:
+        return sum(task.rows for task in self.tasks)
+
+    def to_json(self) -> str:
+        """The plan as JSON; partition values as text."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> PostponePlan:
+        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
+        data: dict[str, Any] = json.loads(text)
+        tasks = tuple(
+            PostponeTask(**{**task, "files": tuple(task["files"])}) for task in data.pop("tasks")
+        )
+        return cls(**data, tasks=tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponeResult:
+    """What was done; `rows_after` are those left after each flush merged its own.
+
+    `dropped` are partitions whose postponed files or buckets somebody else changed meanwhile.
+    """
+
+    snapshots: tuple[Snapshot, ...]
+    partitions: int
+    rows_before: int
+    rows_after: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    dropped: tuple[dict[str, object], ...]
+    duration_ms: int
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def plan_postpone_compact(
+    files: TableFiles, *, partitions: Sequence[Mapping[str, object]] | None = None
+) -> PostponePlan:
+    """Which partitions have rows without a bucket, from metadata alone.
+
+    A partition may be named by some of its columns; None means all.
+
+    Raises:
+        InvalidRequestError: the table does not postpone buckets, or a partition cannot be.
+        UnsupportedError: the table has an option that is not implemented.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    if files.options.bucket_mode is not BucketMode.POSTPONE:
+        raise InvalidRequestError(
+            f"{files.name} has {files.options.bucket_mode.value} buckets and postpones none; "
+            "compact it as usual",
+            table=files.name,
+        )
+    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    snapshot = files.snapshots.latest()
+    tasks = []
+    for partition, held in _by_partition(live_entries(files, snapshot)).items():
+        if not held.postponed:
+            continue
+        if partitions is not None and not _is_wanted(files, partition, wanted):
+            continue
+        metas = [entry.file for entry in held.postponed]
+        tasks.append(
+            PostponeTask(
+                partition=files.partition_spec(partition),
+                bucket_count=held.bucket_count or _new_bucket_count(files.options, metas),
+                files=tuple(file.file_name for file in in_writing_order(metas)),
+                bytes=sum(file.file_size for file in metas),
+                rows=sum(file.row_count for file in metas),
+            )
+        )
+    return PostponePlan(
+        table=files.name,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        tasks=tuple(tasks),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a partition holds: rows without a bucket, and those in buckets."""
+
+    postponed: list[ManifestEntry]
+    settled: list[ManifestEntry]
+
+    @property
+    def bucket_count(self) -> int | None:
+        """How many buckets the partition has; None before it has any."""
+        return self.settled[0].total_buckets if self.settled else None
+
+
+def _by_partition(entries: Iterable[ManifestEntry]) -> dict[bytes, _Held]:
+    found: dict[bytes, _Held] = defaultdict(lambda: _Held([], []))
+    for entry in entries:
+        held = found[entry.partition]
+        (held.postponed if entry.bucket == POSTPONE_BUCKET else held.settled).append(entry)
+    return dict(found)
+
+
+def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
+    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
+    return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
+
+
+def _new_bucket_count(options: TableOptions, metas: Sequence[DataFileMeta]) -> int:
+    """How many buckets a partition begins with."""
+    if options.postpone_default_bucket_num is not None:
+        return options.postpone_default_bucket_num
+    amount, target = sum(file.file_size for file in metas), options.postpone_target_size_per_bucket
+    if options.postpone_target_row_num_per_bucket is not None:
+        amount = sum(file.row_count for file in metas)
+        target = options.postpone_target_row_num_per_bucket
+    return max(1, -(-amount // target))
+
+
+def in_writing_order(metas: Iterable[DataFileMeta]) -> list[DataFileMeta]:
+    """Postponed files in the order in which their rows were written.
+
+    That is the order in which they were finished; manifests keep it where the clock cannot tell.
+    """
+    return sorted(metas, key=lambda file: file.creation_time or 0)
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    """A partition's postponed files in order, and where its buckets go on numbering."""
+
+    run_id: str
+    task: PostponeTask
+    partition: bytes
+    files: tuple[DataFileMeta, ...]
+    next_sequences: Mapping[int, int]
+
+
+def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) -> PostponeResult:
+    """Carry a plan out, partition by partition.
+
+    Raises:
+        StalePlan: none of the planned partitions is as it was; plan again.
+        InvalidRows: rows that the table's merge engine can make nothing of; nothing of
+            their partition is committed.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    started = files.env.now_ms()
+    snapshot = files.snapshots.latest()
+    moves, dropped = _live_moves(files, plan, snapshot)
+    done: list[tuple[_Move, Snapshot, tuple[CommitMessage, ...]]] = []
+    if moves and snapshot is not None:
+        for move, outcome in _rewrite(files, moves, snapshot, engine):
+            if outcome is None:
+                dropped.append(move.task.partition)
+            else:
+                done.append((move, *outcome))
+    if plan.tasks and not done:
+        raise StalePlan(
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody else "
+            f"changed each of its {len(plan.tasks)} partitions since; plan again",
+            table=files.name,
+        )
+    after = [file for _, _, messages in done for each in messages for file in each.compact_after]
+    return PostponeResult(
+        snapshots=tuple(found for _, found, _ in done),
+        partitions=len(done),
+        rows_before=sum(move.task.rows for move, _, _ in done),
+        rows_after=sum(file.row_count for file in after),
+        files_before=sum(len(move.files) for move, _, _ in done),
+        files_after=len(after),
+        bytes_before=sum(move.task.bytes for move, _, _ in done),
+        bytes_after=sum(file.file_size for file in after),
+        dropped=tuple(dropped),
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _live_moves(
+    files: TableFiles, plan: PostponePlan, snapshot: Snapshot | None
+) -> tuple[list[_Move], list[dict[str, object]]]:
+    """Planned partitions whose files are there, and those that somebody else saw to."""
+    live = _by_partition(live_entries(files, snapshot))
+    moves: list[_Move] = []
+    changed: list[dict[str, object]] = []
+    for task in plan.tasks:
+        values = dict(partition_spec_values(files, task.partition))
+        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        held = live.get(partition, _Held([], []))
+        metas = {entry.file.file_name: entry.file for entry in held.postponed}
+        if not metas.keys() >= set(task.files) or held.bucket_count not in (
+            None,
+            task.bucket_count,
+        ):
+            changed.append(task.partition)
+            continue
+        # Rows written since the plan stay for the next one.
+        planned = set(task.files)
+        chosen = in_writing_order(file for name, file in metas.items() if name in planned)
+        moves.append(
+            _Move(
+                run_id=files.env.new_id(),
+                task=task,
+                partition=partition,
+                files=tuple(chosen),
+                next_sequences={
+                    bucket: number for (_, bucket), number in next_sequences(held.settled).items()
+                },
+            )
+        )
+    return moves, changed
+
+
+def _rewrite(
+    files: TableFiles, moves: Sequence[_Move], snapshot: Snapshot, engine: Engine
+) -> list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]]:
+    """Write all partitions and commit each; None for those that lost to somebody else."""
+    outcomes: list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]] = []
+    unfinished = {move.run_id for move in moves}
+    try:
+        written = engine.map(partial(_give_buckets, files), moves)
+        for move, messages in zip(moves, written, strict=True):
+            outcomes.append((move, _commit(files, move, messages, snapshot)))
+            unfinished.discard(move.run_id)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        for run_id in unfinished:
+            sweep(files, run_id, since_snapshot_id=snapshot.id)
+        raise
+    return outcomes
+
+
+def _commit(
+    files: TableFiles, move: _Move, messages: tuple[CommitMessage, ...], base: Snapshot
+) -> tuple[Snapshot, tuple[CommitMessage, ...]] | None:
+    try:
+        result, lost = commit_compaction(
+            files, messages, user=move.run_id, base_snapshot_id=base.id, whole_partitions=True
+        )
+    except CommitConflictError:
+        lost, result = messages, None
+    if lost or result is None or result.snapshot is None:
+        sweep(files, move.run_id, since_snapshot_id=base.id)
+        return None
+    return result.snapshot, messages
+
+
+def _give_buckets(files: TableFiles, move: _Move) -> tuple[CommitMessage, ...]:
+    """Write the rows of one partition into its buckets; on failure no new file is left."""
+    sorting = _BucketSorting(files, move)
+    try:
+        for file in move.files:
+            sorting.take(file)
+        return sorting.close()
+    except BaseException:
+        sorting.abandon()
+        raise
+
+
+class _BucketSorting:
+    """Rows of one partition on their way into buckets."""
+
+    def __init__(self, files: TableFiles, move: _Move) -> None:
+        self._files = files
+        self._move = move
+        self._rows = FileRows(files, files.schema.fields)
+        self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
+        self._writers: dict[int, BucketWriter] = {}
+
+    def take(self, file: DataFileMeta) -> None:
+        """Hand the rows of a postponed file to the writers of their buckets."""
+        split = DataSplit(
+            partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
+        )
+        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
+        for rows in self._rows.key_value_rows(split, file, batch_rows=_BATCH_ROWS):
+            buckets = buckets_of(rows, keys, self._move.task.bucket_count)
+            for bucket in np.unique(buckets).tolist():
+                self._writer(bucket).write(rows.filter(pa.array(buckets == bucket)))
+            self._free_memory()
+
+    def close(self) -> tuple[CommitMessage, ...]:
+        """The partition's messages: postponed files go, files of buckets come."""
+        messages = [
+            CommitMessage(
+                partition=self._move.partition,
+                bucket=POSTPONE_BUCKET,
+                total_buckets=POSTPONE_BUCKET,
+                compact_before=self._move.files,
+            )
+        ]
+        for bucket, writer in sorted(self._writers.items()):
+            written = writer.close()
+            rows = sum(file.row_count for file in written.data)
+            check_written(self._files, self._target(bucket), written.data, rows)
+            messages.append(
+                CommitMessage(
+                    partition=self._move.partition,
+                    bucket=bucket,
+                    total_buckets=self._move.task.bucket_count,
+                    compact_after=written.data,
+                    compact_changelog=written.changelog,
+                )
+            )
+        return tuple(messages)
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        for writer in self._writers.values():
+            writer.abandon()
+
+    def _writer(self, bucket: int) -> BucketWriter:
+        if bucket not in self._writers:
+            self._writers[bucket] = BucketWriter(
+                self._files, self._target(bucket), write_id=f"{self._write_id}-{bucket}"
+            )
+        return self._writers[bucket]
+
+    def _target(self, bucket: int) -> BucketTarget:
+        return BucketTarget(
+            partition=self._move.partition,
+            bucket=bucket,
+            next_sequence=self._move.next_sequences.get(bucket, 0),
+        )
+
+    def _free_memory(self) -> None:
+        if sum(writer.buffered_bytes for writer in self._writers.values()) > _BUFFER_BYTES:
+            for writer in self._writers.values():
+                writer.flush()

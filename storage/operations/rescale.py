@@ -1,0 +1,606 @@
+"""Rescaling: the rows of partitions move into another number of buckets.
+
+1. Plan, from metadata alone: which partitions have another count than asked for.
+2. Where the whole table is meant, change its option first: from then on nobody begins
+   a partition with the old count, and writes to those that still have it are refused.
+3. Rows go where their hash says. A bucket and the new ones that its rows may go to share
+   a remainder by the greatest common divisor of both counts, so the buckets of one
+   remainder are a task of their own. Rows are read merged; what is deleted stays behind.
+4. Where several buckets flow into one, the sorted runs they bring are merged once more.
+5. Prove from the footers that no row was lost, and commit each partition as a whole, in
+   place of exactly the files that were read: if anybody wrote meanwhile, it is left as
+   it was.
+
+Readers are right at every moment, since each partition says how many buckets it has.
+Source: Paimon, chapter Rescale Bucket.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from math import gcd
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    SchemaMoved,
+    StalePlan,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import without_deletions
+from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.commit import commit_compaction
+from lakewright.storage.operations.compact_outputs import check_written
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.merge_read import merged_windows
+from lakewright.storage.operations.scan import (
+    DataSplit,
+    deletions_by_bucket,
+    index_entries,
+    live_entries,
+)
+from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
+from lakewright.storage.spec.options import (
+    BucketMode,
+    ChangelogProducer,
+    TableOptions,
+    Use,
+    check_supported,
+)
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# Rows of append tables are handed on in pieces of this many.
+_BATCH_ROWS = 1 << 18
+# Partitions are rewritten together until they make up this many tasks.
+_TASKS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleTask:
+    """One partition's work: these files become those of `to_buckets` buckets."""
+
+    partition: dict[str, object]
+    from_buckets: int
+    to_buckets: int
+    files: tuple[str, ...]
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescalePlan:
+    """What a rescale would do, as of one snapshot; `bucket_option` is the option's new value."""
+
+    table: str
+    snapshot_id: int | None
+    schema_id: int
+    tasks: tuple[RescaleTask, ...]
+    bucket_option: int | None
+
+    @property
+    def files_before(self) -> int:
+        return sum(len(task.files) for task in self.tasks)
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(task.bytes for task in self.tasks)
+
+    @property
+    def rows(self) -> int:
+        return sum(task.rows for task in self.tasks)
+
+    def to_json(self) -> str:
+        """The plan as JSON; partition values as text."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> RescalePlan:
+        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
+        data: dict[str, Any] = json.loads(text)
+        tasks = tuple(
+            RescaleTask(**{**task, "files": tuple(task["files"])}) for task in data.pop("tasks")
+        )
+        return cls(**data, tasks=tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleResult:
+    """What a rescale did; `dropped` are partitions that others wrote to meanwhile."""
+
+    snapshots: tuple[Snapshot, ...]
+    partitions: int
+    rows_before: int
+    rows_after: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    dropped: tuple[dict[str, object], ...]
+    schema_id: int
+    duration_ms: int
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def plan_rescale(
+    files: TableFiles,
+    bucket_count: int,
+    *,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+) -> RescalePlan:
+    """Which partitions get another number of buckets, from metadata alone.
+
+    Without `partitions` the whole table is meant, and the option `bucket` changes too,
+    except for postponed buckets, whose option stays. A partition may be named by some of
+    its columns.
+
+    Raises:
+        InvalidRequestError: the table has no buckets that hash decides on, the number or a
+            partition cannot be, or a partition holds changes that a compaction must tell first.
+        UnsupportedError: the table has an option that is not implemented.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    mode = files.options.bucket_mode
+    if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
+        raise InvalidRequestError(
+            f"{files.name} has {mode.value} buckets, which are not counted; only tables with a "
+            "positive number in option bucket, or -2, can be rescaled",
+            table=files.name,
+        )
+    if bucket_count < 1:
+        raise InvalidRequestError(
+            f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more", table=files.name
+        )
+    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    snapshot = files.snapshots.latest()
+    tasks = []
+    for partition, entries in _real_partitions(files, snapshot).items():
+        if partitions is not None and not _is_wanted(files, partition, wanted):
+            continue
+        if all(entry.total_buckets == bucket_count for entry in entries):
+            continue
+        _check_told(files, partition, entries)
+        tasks.append(
+            RescaleTask(
+                partition=files.partition_spec(partition),
+                from_buckets=entries[0].total_buckets,
+                to_buckets=bucket_count,
+                files=tuple(entry.file.file_name for entry in entries),
+                bytes=sum(entry.file.file_size for entry in entries),
+                rows=sum(entry.file.row_count for entry in entries),
+            )
+        )
+    changes_option = partitions is None and mode is BucketMode.FIXED
+    return RescalePlan(
+        table=files.name,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        schema_id=files.schema.id,
+        tasks=tuple(tasks),
+        bucket_option=(
+            bucket_count if changes_option and files.options.bucket != bucket_count else None
+        ),
+    )
+
+
+def _real_partitions(
+    files: TableFiles, snapshot: Snapshot | None
+) -> dict[bytes, list[ManifestEntry]]:
+    """Live files by partition, without those that wait for a bucket."""
+    found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    for entry in live_entries(files, snapshot):
+        if entry.bucket >= 0:
+            found[entry.partition].append(entry)
+    return dict(found)
+
+
+def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
+    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
+    return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
+
+
+def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestEntry]) -> None:
+    """Refuse to rewrite rows whose changes no compaction has told to streaming readers yet."""
+    options = files.options
+    settled = _told_from_level(options)
+    untold = [entry.file for entry in entries if entry.file.level < settled]
+    if untold:
+        raise InvalidRequestError(
+            f"partition {files.partition_spec(partition)} of {files.name} holds {len(untold)} "
+            f"files whose changes changelog-producer={options.changelog_producer.value} has not "
+            "told yet, and a rescale would lose them; compact the partition fully first",
+            table=files.name,
+        )
+
+
+def _told_from_level(options: TableOptions) -> int:
+    match options.changelog_producer:
+        case ChangelogProducer.FULL_COMPACTION:
+            return options.max_level
+        case ChangelogProducer.LOOKUP:
+            return 1
+        case _:
+            return 0
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Share:
+    """The buckets of a partition that share a remainder: no row leaves or enters them."""
+
+    partition: bytes
+    splits: tuple[DataSplit, ...]
+    to_buckets: int
+    targets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moved:
+    """What one share became: the files of each new bucket."""
+
+    buckets: tuple[tuple[int, tuple[DataFileMeta, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A partition to be rewritten, with the entries that it replaces."""
+
+    task: RescaleTask
+    entries: tuple[ManifestEntry, ...]
+    deletions: tuple[IndexEntry, ...]
+
+    @property
+    def partition(self) -> bytes:
+        return self.entries[0].partition
+
+
+def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> RescaleResult:
+    """Carry a plan out, partition by partition.
+
+    What is done when something fails stays done, and another rescale goes on from there.
+
+    Raises:
+        StalePlan: none of the planned partitions is as it was; plan again.
+        SchemaMoved: the table's schema changed since the plan.
+        CorruptionError: rows written differ in number from rows read; the partition stays.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    started = files.env.now_ms()
+    _check_schema(files, plan)
+    snapshot = files.snapshots.latest()
+    moves, dropped = _live_moves(files, plan, snapshot)
+    if plan.tasks and not moves:
+        raise StalePlan(
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody "
+            f"wrote to each of its {len(plan.tasks)} partitions since; plan again",
+            table=files.name,
+        )
+    if plan.bucket_option is not None:
+        files = _with_bucket_option(files, plan.bucket_option)
+    done: list[tuple[_Move, Snapshot, list[DataFileMeta]]] = []
+    for together in _groups(moves):
+        for move, outcome in _rewrite(files, together, snapshot, engine):
+            if outcome is None:
+                dropped.append(move.task.partition)
+            else:
+                done.append((move, *outcome))
+    if moves and not done:
+        raise StalePlan(
+            f"somebody wrote to each of the {len(moves)} partitions of {files.name} while they "
+            "were rescaled; nothing of them was changed: plan again",
+            table=files.name,
+        )
+    after = [file for _, _, written in done for file in written]
+    return RescaleResult(
+        snapshots=tuple(found for _, found, _ in done),
+        partitions=len(done),
+        rows_before=sum(move.task.rows for move, _, _ in done),
+        rows_after=sum(file.row_count for file in after),
+        files_before=sum(len(move.task.files) for move, _, _ in done),
+        files_after=len(after),
+        bytes_before=sum(move.task.bytes for move, _, _ in done),
+        bytes_after=sum(file.file_size for file in after),
+        dropped=tuple(dropped),
+        schema_id=files.schema.id,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _check_schema(files: TableFiles, plan: RescalePlan) -> None:
+    latest = files.schemas.ids()[-1]
+    if latest != plan.schema_id or files.schema.id != plan.schema_id:
+        raise SchemaMoved(
+            f"{files.name} was planned to be rescaled with schema {plan.schema_id}, and has "
+            f"schema {latest} now; open the table and plan again",
+            table=files.name,
+        )
+
+
+def _with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
+    """The table after its option `bucket` is changed."""
+    schema = replace(
+        files.schema,
+        id=files.schema.id + 1,
+        options={**files.schema.options, "bucket": str(bucket_count)},
+        time_millis=files.env.now_ms(),
+    )
+    check_supported(schema, Use.WRITE, table=files.name)
+    if not files.schemas.put_schema(schema):
+        raise SchemaMoved(
+            f"somebody else changed the schema of {files.name} just now; open the table and plan "
+            "again",
+            table=files.name,
+        )
+    return replace(files, schema=schema)
+
+
+def _live_moves(
+    files: TableFiles, plan: RescalePlan, snapshot: Snapshot | None
+) -> tuple[list[_Move], list[dict[str, object]]]:
+    """Planned partitions that hold just the files planned, and those that do not."""
+    live = _real_partitions(files, snapshot)
+    indexes: dict[bytes, list[IndexEntry]] = defaultdict(list)
+    for index in index_entries(files, snapshot):
+        if index.file.deletion_vectors is not None:
+            indexes[index.partition].append(index)
+    moves: list[_Move] = []
+    changed: list[dict[str, object]] = []
+    for task in plan.tasks:
+        values = dict(partition_spec_values(files, task.partition))
+        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        entries = live.get(partition, [])
+        if {entry.file.file_name for entry in entries} == set(task.files):
+            moves.append(_Move(task, tuple(entries), tuple(indexes[partition])))
+        else:
+            changed.append(task.partition)
+    return moves, changed
+
+
+def _groups(moves: Sequence[_Move]) -> Iterator[tuple[_Move, ...]]:
+    """Partitions that are rewritten together, so that an engine has work for all its workers."""
+    if not moves:
+        return
+    shares = max(gcd(move.task.from_buckets, move.task.to_buckets) for move in moves)
+    step = max(1, _TASKS_AT_ONCE // shares)
+    for start in range(0, len(moves), step):
+        yield tuple(moves[start : start + step])
+
+
+def _rewrite(
+    files: TableFiles, moves: Sequence[_Move], snapshot: Snapshot | None, engine: Engine
+) -> list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]]:
+    """Rewrite partitions together and commit each; None for those that lost to somebody else."""
+    assert snapshot is not None
+    run_ids = {move.partition: files.env.new_id() for move in moves}
+    jobs = [(run_ids[move.partition], share) for move in moves for share in _shares(move)]
+    outcomes: list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]] = []
+    unfinished = dict(run_ids)
+    try:
+        moved = engine.map(partial(_move_rows, files), jobs)
+        for move in moves:
+            run_id = run_ids[move.partition]
+            own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
+            outcomes.append((move, _commit(files, move, own, run_id, snapshot)))
+            del unfinished[move.partition]
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        for run_id in unfinished.values():
+            sweep(files, run_id, since_snapshot_id=snapshot.id)
+        raise
+    return outcomes
+
+
+def _shares(move: _Move) -> list[_Share]:
+    task = move.task
+    remainders = gcd(task.from_buckets, task.to_buckets)
+    by_bucket: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for entry in move.entries:
+        by_bucket[entry.bucket].append(entry.file)
+    deletions = deletions_by_bucket(move.deletions)
+    splits: dict[int, list[DataSplit]] = defaultdict(list)
+    for bucket, metas in sorted(by_bucket.items()):
+        splits[bucket % remainders].append(
+            DataSplit(
+                partition=move.partition,
+                bucket=bucket,
+                files=tuple(metas),
+                merge=True,
+                deletions=deletions.get((move.partition, bucket), ()),
+            )
+        )
+    return [
+        _Share(
+            partition=move.partition,
+            splits=tuple(parts),
+            to_buckets=task.to_buckets,
+            targets=task.to_buckets // remainders,
+        )
+        for parts in splits.values()
+    ]
+
+
+def _commit(
+    files: TableFiles, move: _Move, moved: Sequence[_Moved], run_id: str, base: Snapshot
+) -> tuple[Snapshot, list[DataFileMeta]] | None:
+    messages = [*_removals(move)]
+    written: list[DataFileMeta] = []
+    for done in moved:
+        for bucket, metas in done.buckets:
+            written += metas
+            messages.append(
+                CommitMessage(
+                    partition=move.partition,
+                    bucket=bucket,
+                    total_buckets=move.task.to_buckets,
+                    compact_after=metas,
+                )
+            )
+    try:
+        result, lost = commit_compaction(
+            files,
+            messages,
+            user=run_id,
+            base_snapshot_id=base.id,
+            whole_partitions=True,
+            kind=CommitKind.OVERWRITE,
+        )
+    except CommitConflictError:
+        sweep(files, run_id, since_snapshot_id=base.id)
+        return None
+    if lost or result.snapshot is None:
+        sweep(files, run_id, since_snapshot_id=base.id)
+        return None
+    return result.snapshot, written
+
+
+def _removals(move: _Move) -> list[CommitMessage]:
+    by_bucket: dict[int, list[DataFileMeta]] = defaultdict(list)
+    for entry in move.entries:
+        by_bucket[entry.bucket].append(entry.file)
+    for index in move.deletions:
+        # A bucket may have lost its files and kept its index.
+        by_bucket.setdefault(index.bucket, [])
+    return [
+        CommitMessage(
+            partition=move.partition,
+            bucket=bucket,
+            total_buckets=move.task.from_buckets,
+            compact_before=tuple(metas),
+            removed_indexes=tuple(each.file for each in move.deletions if each.bucket == bucket),
+        )
+        for bucket, metas in sorted(by_bucket.items())
+    ]
+
+
+# --- one share ----------------------------------------------------------------------------------
+
+
+def _move_rows(files: TableFiles, job: tuple[str, _Share]) -> _Moved:
+    """Write the rows of some buckets into the buckets that their hashes say."""
+    run_id, share = job
+    moving = _Moving(files, share, write_id=f"{run_id}-{files.env.new_id()[:8]}")
+    try:
+        if files.schema.has_primary_key:
+            return moving.move_keyed()
+        return moving.move_appended()
+    except BaseException:
+        moving.abandon()
+        raise
+
+
+class _Moving:
+    """A share being rewritten."""
+
+    def __init__(self, files: TableFiles, share: _Share, *, write_id: str) -> None:
+        self._files = files
+        self._share = share
+        self._write_id = write_id
+        self._writers: list[RollingWriter] = []
+        self._rows = FileRows(files, files.schema.fields)
+
+    def move_keyed(self) -> _Moved:
+        """Rows as they are once merged, with their kinds and sequence numbers."""
+        runs: dict[int, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
+        due: dict[int, int] = defaultdict(int)
+        for split in self._share.splits:
+            writers: dict[int, RollingWriter] = {}
+            for window in merged_windows(self._rows, split):
+                for bucket, rows in self._by_bucket(without_deletions(window)):
+                    if bucket not in writers:
+                        writers[bucket] = self._writer(bucket, level=self._run_level)
+                    writers[bucket].write(rows)
+                    due[bucket] += rows.num_rows
+            for bucket, writer in writers.items():
+                runs[bucket].append(writer.close())
+        moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
+        return self._proved(moved, due)
+
+    def move_appended(self) -> _Moved:
+        """Rows as they came, bucket after bucket, numbered anew."""
+        writers: dict[int, RollingWriter] = {}
+        due: dict[int, int] = defaultdict(int)
+        for split in self._share.splits:
+            for file in sorted(split.files, key=lambda each: each.min_sequence_number):
+                for batch in self._rows.rows(split, file, batch_rows=_BATCH_ROWS):
+                    for bucket, rows in self._by_bucket(batch):
+                        if bucket not in writers:
+                            writers[bucket] = self._writer(bucket, level=0)
+                        writers[bucket].write(rows)
+                        due[bucket] += rows.num_rows
+        return self._proved(
+            [(bucket, each.close()) for bucket, each in sorted(writers.items())], due
+        )
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        for writer in self._writers:
+            writer.abandon()
+
+    @property
+    def _run_level(self) -> int:
+        """Rows of one bucket arrive in key order; those of several must be merged once more."""
+        return self._files.options.max_level if len(self._share.splits) == 1 else 0
+
+    def _one_run(
+        self, bucket: int, runs: Sequence[tuple[DataFileMeta, ...]]
+    ) -> tuple[DataFileMeta, ...]:
+        """The runs that buckets brought, as one run of the deepest level."""
+        top = self._files.options.max_level
+        if len(runs) == 1:
+            return tuple(replace(file, level=top) for file in runs[0])
+        parts = tuple(file for run in runs for file in run)
+        split = DataSplit(partition=self._share.partition, bucket=bucket, files=parts, merge=True)
+        writer = self._writer(bucket, level=top)
+        for window in merged_windows(self._rows, split):
+            writer.write(window)
+        written = writer.close()
+        folder = self._files.bucket_dir(self._share.partition, bucket)
+        delete_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
+        return written
+
+    def _by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """Rows by their new bucket, their order kept."""
+        if rows.num_rows == 0:
+            return
+        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
+        buckets = buckets_of(rows, keys, self._share.to_buckets)
+        for bucket in np.unique(buckets).tolist():
+            yield bucket, rows.filter(pa.array(buckets == bucket))
+
+    def _writer(self, bucket: int, *, level: int) -> RollingWriter:
+        target = self._target(bucket, level)
+        write_id = f"{self._write_id}-{len(self._writers)}"
+        writer = RollingWriter(self._files, target, write_id=write_id)
+        self._writers.append(writer)
+        return writer
+
+    def _target(self, bucket: int, level: int) -> BucketTarget:
+        return BucketTarget(
+            partition=self._share.partition, bucket=bucket, level=level, source=FileSource.COMPACT
+        )
+
+    def _proved(
+        self, moved: Sequence[tuple[int, tuple[DataFileMeta, ...]]], due: Mapping[int, int]
+    ) -> _Moved:
+        for bucket, metas in moved:
+            check_written(self._files, self._target(bucket, 0), metas, due[bucket])
+        return _Moved(buckets=tuple(moved))
