@@ -21,6 +21,7 @@ _REGISTERS = 1 << _PRECISION
 _RANKS = 64 - _PRECISION
 # Longer values are hashed one by one; shorter ones eight bytes at a time, all at once.
 _LONG_BYTES = 256
+_STEP = 1 << 16
 _EMPTY = np.empty(0, dtype=np.uint64)
 
 
@@ -57,12 +58,15 @@ class DistinctCount:
         return round(_estimate(self._registers))
 
     def _add_hashes(self, hashes: np.ndarray) -> None:
-        if self._registers is not None:
-            _register(self._registers, hashes)
-            return
-        self._hashes = np.unique(np.concatenate([self._hashes, hashes]))
-        if len(self._hashes) > EXACT_LIMIT:
-            self._to_registers()
+        # In steps, so that no more than a step is sorted once there are too many to tell apart.
+        for start in range(0, len(hashes), _STEP):
+            step = hashes[start : start + _STEP]
+            if self._registers is not None:
+                _register(self._registers, step)
+                continue
+            self._hashes = np.unique(np.concatenate([self._hashes, step]))
+            if len(self._hashes) > EXACT_LIMIT:
+                self._to_registers()
 
     def _to_registers(self) -> None:
         if self._registers is None:
