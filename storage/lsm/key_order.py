@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+# Turned over, it makes signed numbers order as unsigned ones.
 _SIGN = np.uint64(1 << 63)
+# The first bytes of a word, by how many of them.
+_LEADING_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,7 @@ def _words(column: pa.ChunkedArray) -> list[_Word]:
 
 
 def _from_signed(values: np.ndarray) -> _Word:
-    low = int(values.min())
-    bits = (int(values.max()) - low).bit_length()
-    return _Word((values.astype(np.int64) - np.int64(low)).view(np.uint64), bits)
+    return _narrowed(values.astype(np.int64).view(np.uint64) ^ _SIGN)
 
 
 def _decimal_words(column: pa.ChunkedArray) -> list[_Word]:
@@ -186,7 +186,7 @@ def _decimal_words(column: pa.ChunkedArray) -> list[_Word]:
 
 
 def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
-    """Eight bytes a word, without the prefix that all values share; then the length.
+    """Eight bytes a word, zeros behind the last; then the length.
 
     The length tells a value from one with zero bytes behind it.
     """
@@ -195,42 +195,48 @@ def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[
         array.offset : array.offset + len(array) + 1
     ]
-    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)
     lengths = np.diff(offsets)
     longest, shortest = int(lengths.max()), int(lengths.min())
-    prefix = _shared_prefix(array, shortest)
-    starts = offsets[:-1] + prefix
     words = []
-    if longest == shortest and longest > prefix:
-        rows = data[offsets[0] : offsets[-1]].reshape(len(array), longest)
-        for first in range(prefix, longest, 8):
-            part = rows[:, first : first + 8]
-            words.append(_big_endian(part))
-    else:
-        for first in range(0, longest - prefix, 8):
-            width = min(8, longest - prefix - first)
-            part = np.zeros((len(array), width), dtype=np.uint8)
-            for index in range(width):
-                inside = lengths > prefix + first + index
-                part[inside, index] = data[starts[inside] + first + index]
-            words.append(_big_endian(part))
+    for first in range(0, longest, 8):
+        values = _loaded(data_buffer, offsets[:-1] + first)
+        if shortest < min(first + 8, longest):
+            values &= _LEADING_BYTES[np.clip(lengths - first, 0, 8)]
+        # Bytes that no value has are no bits that count.
+        values >>= np.uint64(8 * max(0, first + 8 - longest))
+        words.append(_narrowed(values))
     if longest > shortest:
         words.append(_from_signed(lengths))
     return words or [_Word(np.zeros(len(array), dtype=np.uint64), 0)]
 
 
-def _shared_prefix(array: pa.Array, shortest: int) -> int:
-    """Bytes that all values begin with: those that the least and the greatest share."""
-    bounds = pc.min_max(array).as_py()
-    low, high = bounds["min"], bounds["max"]
-    shared = 0
-    while shared < shortest and low[shared] == high[shared]:
-        shared += 1
-    return shared
+def _loaded(buffer: pa.Buffer, starts: np.ndarray) -> np.ndarray:
+    """Eight bytes from each start as a number whose first byte counts most; ascending starts."""
+    last = buffer.size - 8
+    if last < 0 or starts[-1] > last:
+        inside = int(np.searchsorted(starts, max(last, -1), side="right"))
+        # The bytes behind the end of the buffer count as zeros.
+        tail = buffer.slice(int(starts[inside]) if starts[inside] < buffer.size else buffer.size)
+        padded = pa.py_buffer(tail.to_pybytes() + bytes(8))
+        behind = np.minimum(starts[inside:] - (buffer.size - tail.size), tail.size)
+        values = np.empty(len(starts), dtype=np.uint64)
+        values[:inside] = _gathered(buffer, starts[:inside])
+        values[inside:] = _gathered(padded, behind)
+    else:
+        values = _gathered(buffer, starts)
+    return values.byteswap(inplace=True)
 
 
-def _big_endian(part: np.ndarray) -> _Word:
-    """Rows of up to eight bytes as numbers that order like them."""
-    padded = np.zeros((len(part), 8), dtype=np.uint8)
-    padded[:, 8 - part.shape[1] :] = part
-    return _Word(padded.view(">u8").reshape(-1).astype(np.uint64), 8 * part.shape[1])
+def _gathered(buffer: pa.Buffer, starts: np.ndarray) -> np.ndarray:
+    if len(starts) == 0:
+        return np.empty(0, dtype=np.uint64)
+    everywhere = np.ndarray(shape=(buffer.size - 7,), dtype="<u8", buffer=buffer, strides=(1,))
+    gathered: np.ndarray = everywhere[starts]
+    return gathered
+
+
+def _narrowed(values: np.ndarray) -> _Word:
+    """Unsigned numbers counted from their least, so that what they share takes no bits."""
+    low = values.min()
+    values -= low
+    return _Word(values, int(values.max()).bit_length())
