@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.key_groups import KeyGroups
+from lakewright.storage.lsm.lookup_merge import look_up
 from lakewright.storage.lsm.merge import (
     RowOrder,
     merge_rows,
@@ -19,19 +21,21 @@ from lakewright.storage.lsm.merge import (
     sorted_groups,
     without_deletions,
 )
-from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.merge_engines import MergeFunction, SelectingMerge, merge_function
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.schema import KEY_PREFIX
+from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # What the rows of one window should take in memory, over all runs; another may be read ahead.
 _WINDOW_BYTES = 128 * 1024 * 1024
 _MIN_BATCH_ROWS = 4096
+_SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 # Compressed columns unfold to about this many times their size.
 _UNFOLDING = 4
 
@@ -64,6 +68,10 @@ def merged_windows(
     """At most one row of each key, in key order, deletions included."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
+    if _combines_older_rows(files, function):
+        for groups in ahead(files.env, key_windows(source, split, window_bytes=window_bytes)):
+            yield function.merge(_without_combined(groups, split))
+        return
     for rows in ahead(files.env, _windows(source, split, window_bytes)):
         yield merge_rows(rows, order, function)
 
@@ -74,14 +82,51 @@ def merged_rows(
     """The rows that are there after the merge, in no promised order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
-    for rows in ahead(files.env, _windows(source, split, window_bytes)):
+    if _combines_older_rows(files, function):
+        for merged in merged_windows(source, split, window_bytes=window_bytes):
+            yield without_deletions(merged)
+        return
+    system = _needed_to_merge(files, split, function)
+    for rows in ahead(files.env, _windows(source, split, window_bytes, system=system)):
         # Within one file keys are unique, so nothing is merged, only left out.
         alone = len(split.files) == 1
         yield without_deletions(rows) if alone else merge_unordered(rows, order, function)
 
 
+def _combines_older_rows(files: TableFiles, function: MergeFunction) -> bool:
+    """Whether a row below level 0 holds what older rows of its key say, which are still there."""
+    combines = not isinstance(function, SelectingMerge)
+    return combines and lookup_strategy(files.options, files.merge_spec).needed
+
+
+def _without_combined(groups: KeyGroups, split: DataSplit) -> KeyGroups:
+    """Rows of level 0, and of each key the newest one below: what that holds counts once."""
+    levels = np.array([file.level for file in split.files], dtype=np.int64)
+    return look_up(groups, levels, np.ones(len(levels), dtype=bool)).groups
+
+
+def _needed_to_merge(
+    files: TableFiles, split: DataSplit, function: MergeFunction
+) -> tuple[str, ...]:
+    """Which of sequence number and kind must be read; metadata may say the rest."""
+    if not isinstance(function, SelectingMerge) or len(split.files) == 1:
+        return _SYSTEM_COLUMNS
+    runs = _runs_oldest_first(files, split)
+    firsts = [min(file.min_sequence_number for file in run) for run in runs[1:]]
+    lasts = [max(file.max_sequence_number for file in run) for run in runs[:-1]]
+    in_order = all(first > last for first, last in zip(firsts, lasts, strict=True))
+    no_deletions = all(file.delete_row_count == 0 for file in split.files)
+    unneeded = {SEQUENCE_NUMBER: in_order, VALUE_KIND: no_deletions}
+    return tuple(name for name in _SYSTEM_COLUMNS if not unneeded[name])
+
+
 def _windows(
-    source: FileRows, split: DataSplit, window_bytes: int, *, placed: bool = False
+    source: FileRows,
+    split: DataSplit,
+    window_bytes: int,
+    *,
+    placed: bool = False,
+    system: Sequence[str] = _SYSTEM_COLUMNS,
 ) -> Iterator[pa.Table]:
     runs = _runs_oldest_first(source.files, split)
     total = sum(file.row_count for run in runs for file in run)
@@ -95,7 +140,8 @@ def _windows(
         return max(_MIN_BATCH_ROWS, share)
 
     batches = [
-        _rows_of_run(source, split, run, batch_rows=batch_rows(run), placed=placed) for run in runs
+        _rows_of_run(source, split, run, batch_rows=batch_rows(run), placed=placed, system=system)
+        for run in runs
     ]
     keys = row_order(source.files).keys
     for pieces in windows_of_runs(batches, keys):
@@ -109,9 +155,12 @@ def _rows_of_run(
     *,
     batch_rows: int | None,
     placed: bool,
+    system: Sequence[str],
 ) -> Iterator[pa.Table]:
     for file in run:
-        yield from source.key_value_rows(split, file, batch_rows=batch_rows, placed=placed)
+        yield from source.key_value_rows(
+            split, file, batch_rows=batch_rows, placed=placed, system=system
+        )
 
 
 def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFileMeta, ...]]:
