@@ -11,6 +11,7 @@ from typing import IO, Any
 import pyarrow as pa
 from pyarrow import orc
 
+from lakewright.storage.codec.arrow_cast import compact_column
 from lakewright.storage.codec.arrow_timestamps import (
     check_fits_nanoseconds,
     check_whole_seconds_before_1970,
@@ -21,7 +22,8 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_file import writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
-_STRIPE_BYTES = 64 * 1024 * 1024
+# A stripe is read whole, and takes several times its size in memory then.
+_STRIPE_BYTES = 16 * 1024 * 1024
 _COMPRESS_BLOCK_BYTES = 64 * 1024
 _ROW_INDEX_STRIDE = 10_000
 # Rows that the writer of the format takes over at once.
@@ -64,7 +66,7 @@ class OrcFileWriter:
         # writer makes them a second later.
         check_whole_seconds_before_1970(rows, "ORC files")
         columns = [
-            column if column.type.equals(field.type) else column.cast(field.type)
+            compact_column(column, field.type)
             for column, field in zip(rows.columns, self._schema, strict=True)
         ]
         with writing(self.path):
@@ -125,6 +127,8 @@ class OrcFileReader:
                 rows = pa.Table.from_batches([batch]).select(list(columns))
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
+                # Let go of, or two stripes would be in memory while the next is read.
+                del batch, rows
         except pa.ArrowInvalid as error:
             if "out of range for nanosecond" not in str(error):
                 raise

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import read_rows
@@ -49,10 +50,11 @@ class FileRows:
         *,
         batch_rows: int | None = None,
         placed: bool = False,
+        system: Sequence[str] = (SEQUENCE_NUMBER, VALUE_KIND),
     ) -> Iterator[pa.Table]:
         """Key, sequence number and kind of every row, then the columns asked for.
 
-        With `placed` two more columns say where a row lies: `_ORIGIN`, the number of
+        `system` may leave out the sequence number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`, the number of
         its file in the split, and `_POSITION`, its number in the file.
         """
         keys = self.files.schema.key_fields
@@ -60,9 +62,10 @@ class FileRows:
         fields = (*self.fields, *(key for key in keys if key.id not in own))
         names = [field.name for field in self.fields]
         places = (ORIGIN, POSITION) if placed else ()
-        for rows in self._read(split, file, fields, _SYSTEM_COLUMNS, batch_rows, placed=placed):
+        stored = {name: _SYSTEM_COLUMNS[name] for name in system}
+        for rows in self._read(split, file, fields, stored, batch_rows, placed=placed):
             columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
-            columns += [(name, rows.column(name)) for name in (*_SYSTEM_COLUMNS, *names, *places)]
+            columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
             yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
 
     def _read(
@@ -116,7 +119,7 @@ class FileRows:
         if column.type.equals(target):
             return column
         try:
-            return column.cast(target)
+            return cast_column(column, target)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise UnsupportedError(
                 f"column {field.name} of data file {path} holds {column.type} and cannot be read "
