@@ -44,21 +44,22 @@ class _Word:
 def merge_order(
     keys: Sequence[pa.ChunkedArray],
     sequences: Sequence[pa.ChunkedArray],
-    sequence_numbers: pa.ChunkedArray,
+    sequence_numbers: pa.ChunkedArray | None,
     *,
     descending: bool = False,
 ) -> MergeOrder:
     """Order rows by key, then user sequence, then sequence number; rows alike keep their order.
 
-    `descending` turns the user sequence around, nulls staying first.
+    `descending` turns the user sequence around, nulls staying first. Without sequence
+    numbers rows of one key come in the order that the numbers would give.
     """
-    if len(sequence_numbers) == 0:
+    if len(keys[0]) == 0:
         return MergeOrder(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     words = _packed([word for key in keys for word in _words(key)])
     order = _sorted_by(words)
     repeats = _repeats(words, order)
     starts = np.flatnonzero(~repeats)
-    if len(starts) < len(order):
+    if len(starts) < len(order) and (sequences or sequence_numbers is not None):
         _order_within_keys(order, repeats, sequences, sequence_numbers, descending=descending)
     return MergeOrder(order, starts)
 
@@ -97,11 +98,11 @@ def _order_within_keys(
     order: np.ndarray,
     repeats: np.ndarray,
     sequences: Sequence[pa.ChunkedArray],
-    sequence_numbers: pa.ChunkedArray,
+    sequence_numbers: pa.ChunkedArray | None,
     *,
     descending: bool,
 ) -> None:
-    numbers = sequence_numbers.to_numpy()
+    numbers = np.arange(len(order)) if sequence_numbers is None else sequence_numbers.to_numpy()
     if not sequences:
         ordered = numbers[order]
         # Where a newer run has the higher numbers throughout, they are in order already.

@@ -65,11 +65,18 @@ def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Tabl
 
 
 def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
-    """The rows that are there after a merge, in no promised order: cheaper than `merge_rows`."""
+    """The rows that are there after a merge, in no promised order: cheaper than `merge_rows`.
+
+    Where an engine selects rows they may come without sequence numbers, if those of a key
+    are in order, and without kinds, if none takes its key away.
+    """
     if rows.num_rows == 0:
         return rows
     found = _order_of(rows, by)
     if isinstance(function, SelectingMerge):
+        if VALUE_KIND not in rows.column_names:
+            kinds = np.zeros(rows.num_rows, dtype=np.int8)
+            return _only(rows, found.order[function.pick(kinds, found.starts)])
         picked = _picked(rows, found, function)
         return _only(rows, picked[~retracting(rows)[picked]])
     # A key with one row keeps it as it is, so only the others are brought together.
@@ -105,7 +112,7 @@ def _order_of(rows: pa.Table, by: RowOrder) -> MergeOrder:
     return merge_order(
         [rows.column(name) for name in by.keys],
         [rows.column(name) for name in by.sequence_fields],
-        rows.column(SEQUENCE_NUMBER),
+        rows.column(SEQUENCE_NUMBER) if SEQUENCE_NUMBER in rows.column_names else None,
         descending=by.descending,
     )
 

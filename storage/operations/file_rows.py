@@ -54,8 +54,9 @@ class FileRows:
     ) -> Iterator[pa.Table]:
         """Key, sequence number and kind of every row, then the columns asked for.
 
-        `system` may leave out the sequence number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`, the number of
-        its file in the split, and `_POSITION`, its number in the file.
+        `system` may leave out the sequence number, or the kind. With `placed` two more
+        columns say where a row lies: `_ORIGIN`, the number of its file in the split, and
+        `_POSITION`, its number in the file.
         """
         keys = self.files.schema.key_fields
         own = {field.id for field in self.fields}
