@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaPackage, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from . import canonical, wire
@@ -107,13 +107,31 @@ def answers_calls(gateway: JavaGateway) -> bool:
     return True
 
 
+class Names:
+    """A Java package whose names are each asked for once: asking is a round trip."""
+
+    def __init__(self, package: Any) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        known = Names(found) if isinstance(found, JavaPackage) else found
+        setattr(self, name, known)
+        return known
+
+
 class JavaPaimon:
     """The commands, over one JVM."""
 
     def __init__(self, gateway: JavaGateway, scratch: Path) -> None:
         self._gateway = gateway
-        self._java = gateway.jvm.java
-        self._paimon = gateway.jvm.org.apache.paimon
+        self._java = Names(gateway.jvm.java)
+        self._paimon = Names(gateway.jvm.org.apache.paimon)
+        # By warehouse, and by row type as Java prints it.
+        self._catalogs: dict[str, Any] = {}
+        self._value_types: dict[str, ValueType] = {}
+        self._encoders: dict[str, RowEncoder] = {}
+        self._sinks: dict[str, Any] = {}
         self._loader = self._java.lang.ClassLoader.getSystemClassLoader()
         self._io_manager = self._paimon.disk.IOManager.create(str(scratch))
 
@@ -231,7 +249,7 @@ class JavaPaimon:
             for split in source.newSnapshotReader().read().dataSplits():
                 query.refreshFiles(split.partition(), split.bucket(), [], split.dataFiles())
             extractor = source.createRowKeyExtractor()
-            encoder = RowEncoder(self._paimon, self._java, row_type)
+            encoder = self._encoder(row_type)
             return [self._found(query, extractor, encoder.encode(key), row_type) for key in keys]
         finally:
             query.close()
@@ -293,7 +311,7 @@ class JavaPaimon:
             )
         target = self._table(warehouse, table, dynamic_options)
         partition = dict(overwrite) if isinstance(overwrite, Mapping) else {}
-        encoder = RowEncoder(self._paimon, self._java, self._row_type(target))
+        encoder = self._encoder(self._row_type(target))
         if commit_user is None and commit_identifier is None:
             builder = self._paimon.table.sink.BatchWriteBuilderImpl(target)
             if overwrite is not None:
@@ -408,7 +426,7 @@ class JavaPaimon:
         """Serialised bytes and hash of one row, as manifests and bucket assignment use them."""
         names = [f"f{index}" for index in range(len(types))]
         fields = [self._data_type(declared) for declared in types]
-        encoder = RowEncoder(self._paimon, self._java, self._row_of(fields))
+        encoder = self._encoder(self._row_of(fields))
         row = encoder.encode(dict(zip(names, values, strict=True)))
         return {
             "hex": bytes(self._paimon.utils.SerializationUtils.serializeBinaryRow(row)).hex(),
@@ -416,9 +434,13 @@ class JavaPaimon:
         }
 
     def _catalog(self, warehouse: str) -> Any:
-        options = self._paimon.options.Options({"warehouse": warehouse, "cache-enabled": "false"})
-        context = self._paimon.catalog.CatalogContext.create(options)
-        return self._paimon.catalog.CatalogFactory.createCatalog(context)
+        if warehouse not in self._catalogs:
+            named = {"warehouse": warehouse, "cache-enabled": "false"}
+            options = self._paimon.options.Options(named)
+            context = self._paimon.catalog.CatalogContext.create(options)
+            made = self._paimon.catalog.CatalogFactory.createCatalog(context)
+            self._catalogs = {warehouse: made}
+        return self._catalogs[warehouse]
 
     def _identifier(self, table: str) -> Any:
         return self._paimon.catalog.Identifier.fromString(table)
@@ -479,7 +501,7 @@ class JavaPaimon:
         index = row_type.getFieldIndex(column)
         column_type = row_type.getTypeAt(index)
         # The literal goes through a row, since py4j would turn a boxed long back into a Python int.
-        encoder = RowEncoder(self._paimon, self._java, row_type)
+        encoder = self._encoder(row_type)
         row = encoder.encode({column: literal})
         values = self._paimon.utils.RowDataToObjectArrayConverter(row_type).convert(row)
         # By constructor, because py4j wraps the argument of Arrays.asList once more.
@@ -502,30 +524,41 @@ class JavaPaimon:
         return bytes(rows.getCopyOfBuffer())
 
     def _value_type(self, row_type: Any) -> ValueType:
-        fields = [
-            json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
-            for field in row_type.getFields()
-        ]
-        return parse_type({"type": "ROW", "fields": fields})
+        printed = row_type.toString()
+        if printed not in self._value_types:
+            fields = [
+                json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
+                for field in row_type.getFields()
+            ]
+            self._value_types[printed] = parse_type({"type": "ROW", "fields": fields})
+        return self._value_types[printed]
+
+    def _encoder(self, row_type: Any) -> RowEncoder:
+        printed = row_type.toString()
+        if printed not in self._encoders:
+            self._encoders[printed] = RowEncoder(self._paimon, self._java, row_type)
+        return self._encoders[printed]
 
     def _row_sink(self, row_type: Any, rows: Any) -> Any:
         """A Java Consumer that appends each row to `rows`, so that the loop stays in Java."""
         invoke = self._java.lang.invoke
-        serializer = self._paimon.data.serializer.InternalRowSerializer(row_type)
-        signature = invoke.MethodType.fromMethodDescriptorString(
-            "(Lorg/apache/paimon/data/InternalRow;Lorg/apache/paimon/io/DataOutputView;)V",
-            self._loader,
-        )
-        handle = (
-            invoke.MethodHandles.publicLookup().findVirtual(
-                serializer.getClass(), "serialize", signature
+        printed = row_type.toString()
+        if printed not in self._sinks:
+            serializer = self._paimon.data.serializer.InternalRowSerializer(row_type)
+            signature = invoke.MethodType.fromMethodDescriptorString(
+                "(Lorg/apache/paimon/data/InternalRow;Lorg/apache/paimon/io/DataOutputView;)V",
+                self._loader,
             )
-        ).bindTo(serializer)
+            self._sinks[printed] = (
+                invoke.MethodHandles.publicLookup().findVirtual(
+                    serializer.getClass(), "serialize", signature
+                )
+            ).bindTo(serializer)
         arguments = self._gateway.new_array(self._java.lang.Object, 1)
         arguments[0] = rows
-        consumer = self._java.util.function.Consumer
         return invoke.MethodHandleProxies.asInterfaceInstance(
-            consumer._java_lang_class, invoke.MethodHandles.insertArguments(handle, 1, arguments)
+            self._java.util.function.Consumer._java_lang_class,
+            invoke.MethodHandles.insertArguments(self._sinks[printed], 1, arguments),
         )
 
     def _write_rows(
