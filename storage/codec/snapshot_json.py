@@ -97,13 +97,15 @@ def encode_tag(
     return json.dumps(data, indent=2).encode()
 
 
-def snapshot_file_of_tag(tag_file: bytes) -> bytes:
-    """The snapshot file that a tag was made of."""
+def snapshot_file_of_tag(tag_file: bytes, *, has_changelog: bool) -> bytes:
+    """The snapshot file that a tag was made of, without its changelog if that is gone."""
     data = json.loads(tag_file)
-    added = {_TAG_CREATE_TIME, _TAG_TIME_RETAINED} & data.keys()
-    if not added:
+    left_out = {_TAG_CREATE_TIME, _TAG_TIME_RETAINED}
+    if not has_changelog:
+        left_out |= {key for key in data if key.startswith("changelog")}
+    if not left_out & data.keys():
         return tag_file
-    kept = {key: value for key, value in data.items() if key not in added}
+    kept = {key: value for key, value in data.items() if key not in left_out}
     return json.dumps(kept, indent=2).encode()
 
 

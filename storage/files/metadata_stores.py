@@ -11,6 +11,7 @@ from lakewright.storage.codec.snapshot_json import (
     decode_snapshot,
     decode_tag,
     encode_snapshot,
+    snapshot_file_of_tag,
 )
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
@@ -231,6 +232,18 @@ class ReferenceStore:
             raise TagNotFound(
                 f"no tag {name} in {self.paths.metadata_root}; {_those_there(self.tag_names())}"
             ) from error
+
+    def read_tagged_snapshot_file(self, name: str) -> bytes:
+        """The snapshot file that a tag holds, fit to be a snapshot again.
+
+        Raises:
+            TagNotFound: there is none of that name.
+        """
+        tag_file = self.read_tag_file(name)
+        changelog = self._decode_tag(name, tag_file).snapshot.changelog_manifest_list
+        # It went when the snapshot expired.
+        there = changelog is not None and self.fs.exists(self.paths.manifest(changelog))
+        return snapshot_file_of_tag(tag_file, has_changelog=there)
 
     def put_tag(self, name: str, tag_file: bytes) -> bool:
         """Create a tag; False if there is one of that name."""

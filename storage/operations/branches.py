@@ -18,7 +18,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from lakewright.storage.codec.snapshot_json import snapshot_file_of_tag
 from lakewright.storage.errors import (
     AlreadyExistsError,
     BranchNotFound,
@@ -142,7 +141,7 @@ def create_branch(
     if tag is not None:
         tag_file = files.references.read_tag_file(tag)
         snapshot = files.references.tag(tag).snapshot
-        snapshot_file = _snapshot_file(files, snapshot, snapshot_file_of_tag(tag_file))
+        snapshot_file = _snapshot_file(files, snapshot, tag)
         schema_id = snapshot.schema_id
         seen.references.replace_tag(tag, tag_file)
         _begin_at(seen, snapshot, snapshot_file)
@@ -175,12 +174,12 @@ def _begin_at(branch: TableFiles, snapshot: Snapshot, snapshot_file: bytes) -> N
         ) from error
 
 
-def _snapshot_file(files: TableFiles, snapshot: Snapshot, tagged: bytes) -> bytes:
+def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
     """The file of a tagged snapshot, as it is if it is still there."""
     try:
         return files.snapshots.read_file(snapshot.id)
     except SnapshotNotFound:
-        return tagged
+        return files.references.read_tagged_snapshot_file(tag)
 
 
 # --- deletion ---------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from lakewright.storage.codec.snapshot_json import snapshot_file_of_tag
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
@@ -212,8 +211,8 @@ def _delete_later(files: TableFiles, plan: RollbackPlan) -> int:
     # The snapshots after the target expired, so a hint to it would be believed too early.
     delete_files(files.fs, [files.paths.latest_hint])
     if plan.restored_tag is not None:
-        tag_file = files.references.read_tag_file(plan.restored_tag)
-        files.snapshots.restore(plan.target_id, snapshot_file_of_tag(tag_file))
+        restored = files.references.read_tagged_snapshot_file(plan.restored_tag)
+        files.snapshots.restore(plan.target_id, restored)
     deleted = delete_files(files.fs, paths)
     files.snapshots.hint_latest(plan.target_id)
     earliest = files.snapshots.ids()[0]

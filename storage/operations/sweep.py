@@ -13,6 +13,9 @@ from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
+# By how much the clocks of a writer, a committer and the store may differ.
+_CLOCKS_DIFFER_MS = 600_000
+
 
 def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
     """Delete the files of a staged write, except those a commit has published; how many went.
@@ -27,7 +30,9 @@ def delete_unpublished(
     files: TableFiles, messages: Sequence[CommitMessage], *, since_snapshot_id: int | None
 ) -> int:
     """Delete the new files that messages name, except those published after a snapshot."""
-    published = _published_since(files, since_snapshot_id)
+    made = [file.creation_time for message in messages for file in message.written_files]
+    began_ms = min((time or 0 for time in made), default=0)
+    published = _published_since(files, since_snapshot_id, began_ms)
     return delete_files(
         files.fs,
         [
@@ -52,14 +57,21 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     Tasks that died without a word are found too, since files carry the id of
     their write in their names. The whole table is listed: this is for failures.
     """
-    published = _published_since(files, since_snapshot_id)
-    found = (each for each in files.fs.list_tree(files.paths.root) if f"-{write_id}" in each.name)
+    found = [each for each in files.fs.list_tree(files.paths.root) if f"-{write_id}" in each.name]
+    began_ms = min((each.modified_ms for each in found), default=0)
+    published = _published_since(files, since_snapshot_id, began_ms)
     return delete_files(files.fs, [each.path for each in found if each.name not in published])
 
 
-def _published_since(files: TableFiles, snapshot_id: int | None) -> set[str]:
-    """Names of files that a commit after a snapshot may have published."""
+def _published_since(files: TableFiles, snapshot_id: int | None, began_ms: int) -> set[str]:
+    """Names of files that a commit after a snapshot may have published; written from a time on."""
     first = (snapshot_id or 0) + 1
+    for snapshot in files.snapshots.newest_first():
+        # After a rollback the snapshots that come begin with smaller ids.
+        if snapshot.id < first:
+            if snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
+                break
+            first = snapshot.id
     later = [files.snapshots.read(each) for each in files.snapshots.ids() if each >= first]
     names: set[str] = set()
     for snapshot in later:

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lakewright.storage.codec.snapshot_json import encode_tag, snapshot_file_of_tag
+from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import (
     AlreadyExistsError,
     CorruptionError,
@@ -155,8 +155,7 @@ def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes,
     except SnapshotNotFound:
         for tag in files.references.tags().values():
             if tag.snapshot.id == snapshot_id:
-                tag_file = files.references.read_tag_file(tag.name)
-                return snapshot_file_of_tag(tag_file), tag.snapshot
+                return files.references.read_tagged_snapshot_file(tag.name), tag.snapshot
         raise
 
 

@@ -138,11 +138,11 @@ def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
     table = history(catalog)
     table.create_tag("one", snapshot_id=1)
     table.create_tag("two", snapshot_id=2)
-    with pytest.raises(TagNotFound, match="no tag three .*there are one, two"):
+    with pytest.raises(TagNotFound, match=r"no tag three .*there are one, two"):
         table.read(tag="three")
     with pytest.raises(TagNotFound, match="there are one, two"):
         table.plan_delete_tags("one", "three")
-    with pytest.raises(SnapshotNotFound, match="snapshot 99 does not exist .*there are 1 to 6"):
+    with pytest.raises(SnapshotNotFound, match=r"snapshot 99 does not exist .*there are 1 to 6"):
         table.create_tag("x", snapshot_id=99)
     with pytest.raises(InvalidRequestError, match="tag and snapshot_id are given"):
         table.read(tag="one", snapshot_id=1)
@@ -410,7 +410,7 @@ def test_watermarks_make_tags_of_event_time(catalog: Catalog) -> None:
     ]
     assert table.plan_scan(watermark_ms=start + 60 * 60_000).snapshot == table.snapshots()[3]
     assert table.plan_scan(version=f"watermark-{start}").snapshot == table.snapshots()[1]
-    with pytest.raises(SnapshotNotFound, match="no snapshot of db.t has reached watermark"):
+    with pytest.raises(SnapshotNotFound, match=r"no snapshot of db\.t has reached watermark"):
         table.read(watermark_ms=start + DAY)
 
 

@@ -1,0 +1,239 @@
+"""Rollback: what is there afterwards, what went, and that a crash leaves a table."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+    TagNotFound,
+)
+from lakewright.storage.operations.rollback import RollbackPlan
+from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.environment import FixedEnv
+from tests.support.faults import Crashed, Fault, watched
+from tests.support.fixtures import check_all_tables, memory_uri
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_only_reachable_files,
+    assert_readable_history,
+    assert_sound,
+)
+
+HOUR = 3_600_000
+
+
+def history(catalog: Catalog, versions: str = "abcd") -> Table:
+    """Snapshots 1, 3, 5, … write, and 2, 4, 6, … compact."""
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for version in versions:
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    return table
+
+
+def ids(table: Table) -> list[int]:
+    return [snapshot.id for snapshot in table.snapshots()]
+
+
+@pytest.mark.mission("FS19")
+def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
+    table = history(any_catalog)
+    before = content(table, snapshot_id=4)
+    plan = table.plan_rollback(snapshot_id=4)
+    assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
+    assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
+    assert RollbackPlan.from_json(plan.to_json()) == plan
+    result = table.run_rollback(RollbackPlan.from_json(plan.to_json()))
+    assert (result.snapshots_deleted, result.files_deleted) == (4, len(plan.files))
+    assert content(table) == before
+    assert_sound(table)
+    table.write(rows(table, events(7, 8)))
+    assert ids(table) == [1, 2, 3, 4, 5]
+    assert values_of(table, "id") == [0, 1, 2, 7]
+
+
+def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
+    table = history(catalog)
+    for number in (2, 4, 6):
+        table.create_tag(f"t{number}", snapshot_id=number)
+    plan = table.plan_rollback(tag="t4")
+    assert plan.tags == ("t6",)
+    table.run_rollback(plan)
+    assert [tag.name for tag in table.tags()] == ["t2", "t4"]
+    assert ids(table) == [1, 2, 3, 4]
+    assert_sound(table)
+
+
+def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    for number in range(4):
+        table.write(rows(table, events(number, number + 1)))
+        env.clock.advance(HOUR)
+    second = table.snapshots()[1].time_millis
+    table.run_rollback(table.plan_rollback(as_of_ms=second + HOUR // 2))
+    assert ids(table) == [1, 2]
+    assert values_of(table, "id") == [0, 1]
+    with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
+        table.plan_rollback(as_of_ms=1)
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("how", ["tag", "id"])
+def test_a_tag_whose_snapshot_expired_is_a_target(any_catalog: Catalog, how: str) -> None:
+    table = history(any_catalog)
+    before = content(table, snapshot_id=2)
+    table.create_tag("t", snapshot_id=2, time_retained_ms=HOUR)
+    expire(table, keep=2)
+    assert ids(table) == [7, 8]
+    plan = table.plan_rollback(tag="t") if how == "tag" else table.plan_rollback(snapshot_id=2)
+    assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
+    table.run_rollback(plan)
+    assert ids(table) == [2]
+    assert content(table) == content(table, tag="t") == before
+    assert_sound(table)
+    restored = table.files.snapshots.read_file(2)
+    assert b"tagTimeRetained" not in restored
+    # And on, with the files of the tag still its own.
+    table.write(rows(table, events(0, 3, v="new")))
+    compact(table, full=True)
+    expire(table)
+    assert content(table, tag="t") == before
+    assert_only_reachable_files(table)
+
+
+def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
+    table = history(catalog, "ab")
+    table.create_tag("latest")
+    for target in ({"snapshot_id": 4}, {"tag": "latest"}, {"as_of_ms": 2**50}):
+        with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
+            table.plan_rollback(**target)  # type: ignore[arg-type]
+    with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):
+        table.plan_rollback(snapshot_id=9)
+    with pytest.raises(TagNotFound, match=r"no tag other .*there are latest"):
+        table.plan_rollback(tag="other")
+    with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
+        table.plan_rollback()
+    with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
+        table.plan_rollback(tag="latest", snapshot_id=1)
+    with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
+        new_table(catalog, name="db.empty").plan_rollback(as_of_ms=1)
+
+
+def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:
+    table = history(catalog)
+    for name, position in (("behind", 3), ("next", 5), ("beyond", 8)):
+        table.set_consumer(name, position)
+    plan = table.plan_rollback(snapshot_id=4)
+    assert plan.consumers == ("beyond",)
+    table.run_rollback(plan)
+    assert {each.name: each.next_snapshot_id for each in table.consumers()} == {
+        "behind": 3,
+        "beyond": 5,
+        "next": 5,
+    }
+
+
+def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
+    table = history(catalog)
+    later = content(table, snapshot_id=6)
+    table.create_branch("b", snapshot_id=6)
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    assert content(table.at_branch("b")) == later
+    assert_sound(table)
+
+
+@pytest.mark.parametrize("meanwhile", ["commit", "tag", "expiry"])
+def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile: str) -> None:
+    table = history(catalog)
+    plan = table.plan_rollback(snapshot_id=2)
+    match meanwhile:
+        case "commit":
+            table.write(rows(table, events(5, 6)))
+        case "tag":
+            table.create_tag("later")
+        case _:
+            expire(table)
+    before = content(table)
+    with pytest.raises(StalePlan, match="plan again"):
+        table.run_rollback(plan)
+    assert content(table) == before
+
+
+def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
+    table = history(catalog)
+    staged = table.stage(rows(table, events(5, 6)))
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    assert table.commit(staged).snapshot is not None
+    assert ids(table) == [1, 2, 3]
+    # Giving it up now must find the commit, though it has a smaller id than the staging saw.
+    assert table.abort(staged) == 0
+    assert values_of(table, "id") == [0, 1, 2, 5]
+
+
+@pytest.mark.mission("FS10")
+@pytest.mark.parametrize("fault", [Fault.DIES_AFTER, Fault.FAILS_BEFORE, Fault.FAILS_AFTER])
+@pytest.mark.parametrize("target", ["snapshot", "expired tag"])
+def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, target: str) -> None:
+    def make() -> Table:
+        table = history(Catalog.open(memory_uri(), env=FixedEnv()), "abc")
+        table.create_tag("t", snapshot_id=3)
+        table.create_tag("late", snapshot_id=5)
+        if target == "expired tag":
+            expire(table, keep=2)
+        return table
+
+    expected = content(make(), tag="t")
+    for number in range(1, 100):
+        table = make()
+        plan = table.plan_rollback(tag="t")
+        broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
+        with suppress(Crashed, StorageError):
+            broken.run_rollback(plan)
+        if fs.counted < number:
+            assert number > 5
+            return
+        place = f"{fs.changes[number - 1]}"
+        assert_nothing_missing(table)
+        for snapshot in table.snapshots():
+            assert table.read(snapshot_id=snapshot.id).num_rows == 3, place
+        # What is there now is a state the table had.
+        assert table.read().num_rows == 3
+        with suppress(InvalidRequestError):
+            table.run_rollback(table.plan_rollback(tag="t"))
+        assert content(table) == expected, place
+        assert [tag.name for tag in table.tags()] == ["t"], place
+        assert_readable_history(table)
+        table.write(rows(table, events(9, 10)))
+        assert ids(table)[-1] == 4, place
+        assert_nothing_missing(table)
+    raise AssertionError("the rollback made too many calls")
+
+
+def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> None:
+    """Expiry of a table whose rollback to an old tag was stopped halfway."""
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    expire(table, keep=2)
+    plan = table.plan_rollback(tag="t")
+    # Died right after the old snapshot was back.
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.path.endswith("/snapshot-2") and call.changes,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(plan)
+    assert ids(table) == [2, 7, 8]
+    table.run_delete_tags(table.plan_delete_tags("t"))
+    expire(table)
+    assert ids(table) == [8]
+    assert values_of(table, "v") == ["d0", "d1", "d2"]
+    check_all_tables(catalog)
