@@ -40,6 +40,12 @@ class Cell:
         return statistics.median(self.seconds) / self.good[0].input_rows * 1e6
 
     @property
+    def first_seconds(self) -> float | None:
+        """The median of first times, where processes were fresh."""
+        found = [each.first_seconds for each in self.good if each.first_seconds is not None]
+        return statistics.median(found) if found else None
+
+    @property
     def cpu_seconds(self) -> float:
         return statistics.median(each.cpu_seconds for each in self.good)
 
@@ -332,7 +338,7 @@ def _growth_in_runs(figures: Figures) -> str:
 
 
 def _measurements(figures: Figures, case: str, rows: int) -> str:
-    head = ["work", "who", "seconds", "for a row, ours is 1", "CPU s", "peak MiB (before)"]
+    head = ["work", "who", "seconds", "for a row, ours is 1", "first", "CPU s", "peak MiB (before)"]
     lines = []
     notes: list[str] = []
     for name, operation in OPERATIONS.items():
@@ -359,7 +365,7 @@ def _cell_columns(cell: Cell, ours: Cell | None, rows: int, notes: list[str]) ->
         note = f"{title}: {trouble.note}"
         if note not in notes:
             notes.append(note)
-        return [title, f"{trouble.status.value} {notes.index(note) + 1})", *[_NOTHING] * 3]
+        return [title, f"{trouble.status.value} {notes.index(note) + 1})", *[_NOTHING] * 4]
     data_rows = cell.good[0].data_rows
     size = "" if data_rows == rows else f" at {_count(data_rows)} rows"
     ratio = _NOTHING
@@ -369,6 +375,7 @@ def _cell_columns(cell: Cell, ours: Cell | None, rows: int, notes: list[str]) ->
         title,
         f"{shown_seconds(cell.seconds)}{size}",
         ratio,
+        _NOTHING if cell.first_seconds is None else f"{cell.first_seconds:.2f}",
         f"{cell.cpu_seconds:.2f}",
         f"{cell.peak_bytes / _MIB:,.0f} ({cell.before_bytes / _MIB:,.0f})",
     ]

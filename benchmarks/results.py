@@ -28,6 +28,8 @@ class Result:
 
     `data_rows` is the size of the table that was used, smaller than asked for where a slow peer
     gets less; `input_rows` are the rows read, or written, for it. `run` says which invocation.
+    `first_seconds` is the first time in a fresh process, whose memory the peak is as well;
+    `seconds` the second time.
     """
 
     measurement: Measurement
@@ -35,6 +37,7 @@ class Result:
     status: Status
     data_rows: int
     input_rows: int = 0
+    first_seconds: float | None = None
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     before_bytes: int = 0
