@@ -69,6 +69,7 @@ from lakewright.storage.operations.incremental import (
     incremental_mode,
     plan_incremental,
 )
+from lakewright.storage.operations.lookup import lookup
 from lakewright.storage.operations.postpone import (
     PostponePlan,
     PostponeResult,
@@ -353,6 +354,17 @@ class Table:
         reader, plan = self.reader(where, columns, **when)
         for split in plan.splits:
             yield from reader.read(split)
+
+    def lookup(
+        self, keys: Rows, *, columns: Sequence[str] | None = None, **when: Unpack[When]
+    ) -> pa.Table:
+        """Rows of single keys, found without reading the table; see `operations.lookup`."""
+        snapshot = choose_snapshot(self.files, **when)
+        files = self.files
+        if snapshot is not None and is_historic(when):
+            files = files.at_schema(snapshot.schema_id)
+        wanted = pa.concat_tables(list(_tables(keys)))
+        return lookup(files, wanted, snapshot, columns=columns).rows
 
     def plan_incremental(
         self, start: Bound, end: Bound, *, mode: str = "auto", where: Predicate | None = None

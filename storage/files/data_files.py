@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,11 @@ from lakewright.storage.errors import CorruptionError, FileMissing, UnsupportedE
 from lakewright.storage.files.avro_files import AvroFileReader, AvroFileWriter
 from lakewright.storage.files.data_file import DataFileReader, DataFileWriter
 from lakewright.storage.files.orc_files import OrcFileReader, OrcFileWriter
-from lakewright.storage.files.parquet_files import ParquetFileReader, ParquetFileWriter
+from lakewright.storage.files.parquet_files import (
+    ColumnBounds,
+    ParquetFileReader,
+    ParquetFileWriter,
+)
 from lakewright.storage.spec.file_format import AVRO, COMPRESSIONS, ORC, PARQUET, FileEncoding
 from lakewright.storage.spec.options import TableOptions
 
@@ -76,18 +80,34 @@ def read_rows(
         UnsupportedError: it is of another format, or holds something that is not read.
     """
     with _opened(fs, path, streams=batch_rows is not None) as file:
-        if expected_rows is not None and file.row_count != expected_rows:
-            raise CorruptionError(
-                f"data file {path} holds {file.row_count} rows, its manifest says {expected_rows}",
-                path=path,
-            )
-        there = set(file.column_names)
-        missing = [name for name in columns if name not in there]
-        if missing:
-            raise CorruptionError(
-                f"data file {path} lacks column {missing[0]!r} that its schema has", path=path
-            )
+        _check_rows_and_columns(file, path, columns, expected_rows)
         yield from file.tables(columns, batch_rows)
+
+
+def read_pieces(
+    fs: FileSystem,
+    path: str,
+    columns: Sequence[str],
+    *,
+    expected_rows: int,
+    bounded: Sequence[str],
+    may_hold: Callable[[ColumnBounds], bool],
+) -> Iterator[tuple[int, pa.Table]]:
+    """Those pieces of a data file that may hold what is sought, each with its first row's number.
+
+    Pieces are the row groups of Parquet files; `may_hold` is asked for each, with what is known
+    of the columns `bounded`. Other formats know nothing of their pieces and are one.
+
+    Raises:
+        FileMissing, CorruptionError, UnsupportedError: as `read_rows`.
+    """
+    with _opened(fs, path, streams=False) as file:
+        _check_rows_and_columns(file, path, columns, expected_rows)
+        if isinstance(file, ParquetFileReader):
+            yield from file.row_groups(columns, bounded, may_hold)
+        elif may_hold({}):
+            for rows in file.tables(columns, None):
+                yield 0, rows
 
 
 def count_rows(fs: FileSystem, path: str) -> int:
@@ -100,6 +120,22 @@ def count_rows(fs: FileSystem, path: str) -> int:
     """
     with _opened(fs, path, streams=True) as file:
         return file.row_count
+
+
+def _check_rows_and_columns(
+    file: DataFileReader, path: str, columns: Sequence[str], expected_rows: int | None
+) -> None:
+    if expected_rows is not None and file.row_count != expected_rows:
+        raise CorruptionError(
+            f"data file {path} holds {file.row_count} rows, its manifest says {expected_rows}",
+            path=path,
+        )
+    there = set(file.column_names)
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise CorruptionError(
+            f"data file {path} lacks column {missing[0]!r} that its schema has", path=path
+        )
 
 
 @contextmanager

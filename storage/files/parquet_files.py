@@ -6,7 +6,7 @@ INT96, since that is what readers of the format expect (`ParquetSchemaConverter`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
@@ -17,6 +17,11 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.files.data_file import writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
+# Bounds of some columns, by their names.
+ColumnBounds = Mapping[str, tuple[Any, Any]]
+
+# NaN has no place among the bounds of floating numbers, and INT96 no order.
+_WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 # Rows per row group: small enough to prune within a file, large enough to compress.
 _ROW_GROUP_ROWS = 1 << 20
 # A column chunk that is read in pieces is read in pieces of this size.
@@ -96,3 +101,36 @@ class ParquetFileReader:
             return
         for batch in self._file.iter_batches(batch_size=batch_rows, columns=list(columns)):
             yield pa.Table.from_batches([batch])
+
+    def row_groups(
+        self,
+        columns: Sequence[str],
+        bounded: Sequence[str],
+        may_hold: Callable[[ColumnBounds], bool],
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The row groups that `may_hold` takes, each with the number of its first row.
+
+        It is asked for each, with the bounds of the columns `bounded` that are known.
+        """
+        metadata = self._file.metadata
+        leaves = {
+            metadata.schema.column(index).path: index for index in range(metadata.num_columns)
+        }
+        start = 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            found = {
+                name: _bounds(group.column(leaves[name])) for name in bounded if name in leaves
+            }
+            known = {name: bounds for name, bounds in found.items() if bounds is not None}
+            if may_hold(known):
+                yield start, self._file.read_row_group(number, columns=list(columns))
+            start += int(group.num_rows)
+
+
+def _bounds(column: Any) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column chunk, None where nobody wrote them down."""
+    if column.physical_type in _WITHOUT_BOUNDS or not column.is_stats_set:
+        return None
+    statistics = column.statistics
+    return (statistics.min, statistics.max) if statistics.has_min_max else None

@@ -130,7 +130,7 @@ class BucketChooser:
             BucketCountChanged: the option was changed since a partition was written.
         """
         schema, mode = self._files.schema, self._files.options.bucket_mode
-        partitions, codes = _partitions(self._files, rows)
+        partitions, codes = partitions_of(self._files, rows)
         if mode is BucketMode.FIXED:
             keys = schema.fields_of(self._files.options.bucket_keys)
             counts = np.array([self.total_buckets(each) for each in partitions])
@@ -183,7 +183,7 @@ class BucketChooser:
             )
 
 
-def _partitions(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:
+def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:
     """The partitions met in rows, and which of them each row belongs to."""
     fields = files.schema.partition_fields
     codes = np.zeros(rows.num_rows, dtype=np.int64)

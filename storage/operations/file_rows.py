@@ -80,7 +80,7 @@ class FileRows:
         placed: bool = False,
     ) -> Iterator[pa.Table]:
         path = self.files.data_file_path(split.partition, split.bucket, file)
-        written_with = self._schema(file.schema_id)
+        written_with = self.schema_of(file)
         names = {field.id: field.name for field in written_with.fields}
         if file.write_cols is not None:
             names = {key: name for key, name in names.items() if name in file.write_cols}
@@ -91,18 +91,25 @@ class FileRows:
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
-        start = 0
-        for rows in read_rows(
-            self.files.fs, path, wanted, expected_rows=file.row_count, batch_rows=batch_rows
-        ):
+        for start, rows in self.pieces(path, wanted, file, batch_rows):
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
             columns += [self._evolved(rows, field, names, path) for field in fields]
             read = pa.table(columns, schema=schema)
             if placed:
                 read = _placed(read, split.files.index(file), start)
-            start, first = start + rows.num_rows, start
-            yield _without(read, gone, first)
+            yield _without(read, gone, start)
+
+    def pieces(
+        self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Rows under the file's own column names, each piece with the number of its first row."""
+        start = 0
+        for rows in read_rows(
+            self.files.fs, path, columns, expected_rows=file.row_count, batch_rows=batch_rows
+        ):
+            yield start, rows
+            start += rows.num_rows
 
     def _deleted_positions(self, split: DataSplit, file: DataFileMeta) -> np.ndarray | None:
         for index_file, where in split.deletions:
@@ -127,10 +134,11 @@ class FileRows:
                 f"as {field.type}: {error}"
             ) from error
 
-    def _schema(self, schema_id: int) -> TableSchema:
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self.files.schemas.read(schema_id)
-        return self._schemas[schema_id]
+    def schema_of(self, file: DataFileMeta) -> TableSchema:
+        """The schema that a file was written with."""
+        if file.schema_id not in self._schemas:
+            self._schemas[file.schema_id] = self.files.schemas.read(file.schema_id)
+        return self._schemas[file.schema_id]
 
 
 def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
