@@ -55,7 +55,7 @@ def merge_order(
     """
     if len(keys[0]) == 0:
         return MergeOrder(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    words = _packed([word for key in keys for word in _words(key)])
+    words = _packed([word for key in keys for word in _key_words(key)])
     order = _sorted_by(words)
     repeats = _repeats(words, order)
     starts = np.flatnonzero(~repeats)
@@ -114,6 +114,11 @@ def _order_within_keys(
     taken = [column.take(pa.array(rows)) for column in sequences]
     words = [word for column in taken for word in _sequence_words(column, descending=descending)]
     order[shared] = rows[np.lexsort((numbers[rows], *reversed(_packed(words)), groups))]
+
+
+def _key_words(column: pa.ChunkedArray) -> list[_Word]:
+    # Only keys that are whole rows hold nulls.
+    return _words(column) if column.null_count == 0 else _sequence_words(column, descending=False)
 
 
 def _sequence_words(column: pa.ChunkedArray, *, descending: bool) -> list[_Word]:

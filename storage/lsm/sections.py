@@ -75,8 +75,8 @@ def _arranged(
 
 
 def _sortable(key: Key) -> tuple[Any, ...]:
-    # Keys hold no nulls, so their values compare among each other.
-    return tuple(order_key(value) for value in key)
+    # Nulls, which only keys that are whole rows hold, come first.
+    return tuple((value is not None, order_key(value)) for value in key)
 
 
 def first_overlap(

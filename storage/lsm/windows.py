@@ -71,7 +71,7 @@ class _RunCursor:
 
 
 def _comparable(scalar: Any) -> Any:
-    """A key's value as Python orders it; times as the numbers they are stored as."""
+    """A key's value as Python orders it, nulls first; times as the numbers they are stored as."""
     if pa.types.is_temporal(scalar.type):
-        return scalar.value
-    return order_key(scalar.as_py())
+        return (scalar.is_valid, scalar.value)
+    return (scalar.is_valid, order_key(scalar.as_py()))

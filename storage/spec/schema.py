@@ -28,6 +28,11 @@ SCHEMA_VERSION = 3
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
+# How often a row is there, in tables that count rows.
+COUNT = "_VALUE_COUNT"
+
+# The merge engine of tables without a primary key that count rows (FLIP-188, chapter LSM).
+VALUE_COUNT = "value-count"
 # Names that data files use for columns of their own, and the one in which rows that are written
 # say what they do to their key.
 RESERVED_NAMES = frozenset(
@@ -86,6 +91,17 @@ class TableSchema:
     def has_primary_key(self) -> bool:
         return bool(self.primary_keys)
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the table keeps each different row once, with how often it is there."""
+        engine = self.options.get("merge-engine", "").strip().lower()
+        return not self.primary_keys and engine == VALUE_COUNT
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether a bucket is a tree of rows sorted by key, and rows of equal keys are merged."""
+        return self.has_primary_key or self.counts_rows
+
     def field(self, name: str) -> DataField:
         """The field of that name.
 
@@ -105,9 +121,15 @@ class TableSchema:
         return self.fields_of(self.partition_keys)
 
     @property
+    def key_names(self) -> tuple[str, ...]:
+        """What orders the rows of a bucket: the trimmed primary key, or the whole row."""
+        if not self.counts_rows:
+            return self.trimmed_primary_keys
+        return tuple(name for name in self.field_names if name not in self.partition_keys)
+
+    @property
     def key_fields(self) -> tuple[DataField, ...]:
-        """Fields of the trimmed primary key."""
-        return self.fields_of(self.trimmed_primary_keys)
+        return self.fields_of(self.key_names)
 
 
 def new_schema(spec: SchemaSpec, *, time_millis: int) -> TableSchema:
