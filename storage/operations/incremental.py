@@ -67,7 +67,6 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _BATCH_ROWS = 1 << 18
 # Files that need not meet are read in tasks of about so many bytes.
 _TASK_BYTES = 128 * MIB
-_KIND_NAMES = pa.array([kind.short for kind in RowKind])
 
 
 class IncrementalMode(Enum):
@@ -612,7 +611,9 @@ def collect_changes(
 
 
 def _with_kinds(rows: pa.Table) -> pa.Table:
-    kinds = [_KIND_NAMES.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
+    # Made here, since making an array of text imports pandas, which most commands need not.
+    names = pa.array([kind.short for kind in RowKind])
+    kinds = [names.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
     return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
 
 

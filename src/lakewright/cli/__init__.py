@@ -54,6 +54,14 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.reading import run_read
 
                 return run_read(parsed)
+            case "inspect":
+                from lakewright.cli.inspecting import run_inspect
+
+                return run_inspect(parsed)
+            case "analyze":
+                from lakewright.cli.analyzing import run_analyze
+
+                return run_analyze(parsed)
             case "plan" | "run":
                 from lakewright.cli.upkeep import run_upkeep
 

@@ -39,6 +39,12 @@ EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…)
 Text stands in '…', other names than plain words in `…`; DATE '2024-01-31',
 TIMESTAMP '2024-01-31 13:45:00' (UTC where the column is a moment), X'ff'.
 """
+_SYSTEM_TABLES = """\
+snapshots, schemas, options, tags, branches, consumers   the table's history
+files, manifests, partitions, buckets, table_indexes     what a state consists of
+statistics, aggregation_fields                           what is known of its columns
+audit_log                                                its rows with what each does to its key
+"""
 _ROWS = """\
 table  aligned for people; long values are cut, nested ones are JSON
 json   one object a line, complete: decimals as text, dates, times and timestamps in ISO
@@ -77,6 +83,8 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_listings(commands)
     _add_read(commands)
+    _add_inspect(commands)
+    _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
     _add_upkeep(commands, "run", "do upkeep: compact, or expire snapshots")
     _add_workspace(commands)
@@ -159,8 +167,71 @@ def _add_read(commands: Commands) -> None:
         help="the table as it was at an ISO time, such as 2024-01-31T13:45:00 "
         "(UTC unless it says otherwise)",
     )
-    read.add_argument("--limit", metavar="N", type=_number(0), help="at most so many rows")
-    read.add_argument("--format", choices=("table", "json", "csv"), default="table")
+    _add_rows(read)
+
+
+def _add_inspect(commands: Commands) -> None:
+    inspect = _subcommand(
+        commands,
+        "inspect",
+        "print a system table: snapshots, files, partitions, audit_log and others",
+        "lakewright inspect nyc.flights snapshots --where \"commit_kind = 'COMPACT'\"\n"
+        "  lakewright inspect nyc.flights audit_log --between 3,7 --format json",
+        _SYSTEM_TABLES + "\n" + _ROWS + "\n" + _WHERE,
+    )
+    _add_table(inspect)
+    inspect.add_argument("system_table", metavar="NAME", help="a system table; see below")
+    _add_where(inspect)
+    state = inspect.add_mutually_exclusive_group()
+    _add_snapshot(state)
+    state.add_argument("--tag", metavar="TAG", help="as of the snapshot with this tag")
+    state.add_argument(
+        "--between",
+        metavar="A,B",
+        type=_bounds,
+        help="audit_log: what changed after A up to and with B, two snapshots or two tags",
+    )
+    state.add_argument(
+        "--between-times",
+        metavar="T1,T2",
+        type=_times,
+        help="the same between two ISO times (UTC unless they say otherwise)",
+    )
+    inspect.add_argument(
+        "--mode",
+        choices=("auto", "delta", "changelog", "diff"),
+        help="where changes come from: appended rows, changelog files, or the two states "
+        "compared (default: diff between tags, else changelog where the table writes one, "
+        "else delta)",
+    )
+    _add_rows(inspect)
+
+
+def _add_analyze(commands: Commands) -> None:
+    analyze = _subcommand(
+        commands,
+        "analyze",
+        "compute statistics of the rows and publish them: counts, bounds, distinct values",
+        "lakewright analyze nyc.flights --columns carrier,distance",
+    )
+    _add_table(analyze)
+    columns = analyze.add_mutually_exclusive_group()
+    columns.add_argument(
+        "--columns", metavar="A,B", type=_names, help="only these columns (default: all)"
+    )
+    columns.add_argument(
+        "--no-columns", action="store_true", help="only count the rows, describe no column"
+    )
+    analyze.add_argument(
+        "--dry-run", action="store_true", help="say what would be read; compute nothing"
+    )
+    analyze.add_argument(
+        "--engine",
+        choices=("local", "spark"),
+        default="local",
+        help="where rows are read: in this process, or on Spark",
+    )
+    _add_json(analyze)
 
 
 def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
@@ -278,6 +349,11 @@ def _add_where(parser: Parser) -> None:
     parser.add_argument("--where", metavar="EXPR", help="a filter; see below")
 
 
+def _add_rows(parser: Parser) -> None:
+    parser.add_argument("--limit", metavar="N", type=_number(0), help="at most so many rows")
+    parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
+
+
 def _add_snapshot(parser: _ActionsContainer) -> None:
     parser.add_argument(
         "--snapshot", metavar="N", type=_number(1), help="as of this snapshot (default: the latest)"
@@ -309,16 +385,30 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _moment_ms(text: str) -> int:
+def _bounds(text: str) -> tuple[str, str]:
+    first, comma, last = text.partition(",")
+    if not comma or not first.strip() or not last.strip() or "," in last:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form A,B")
+    return first.strip(), last.strip()
+
+
+def _times(text: str) -> tuple[dt.datetime, dt.datetime]:
+    first, last = _bounds(text)
+    return _moment(first), _moment(last)
+
+
+def _moment(text: str) -> dt.datetime:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=dt.UTC)
-    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
+
+
+def _moment_ms(text: str) -> int:
+    return (_moment(text) - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
 def _partition(text: str) -> dict[str, object]:
