@@ -48,7 +48,6 @@ from lakewright.storage.spec.tag import Tag
 # How a branch of a table is named where tables are: `database.table$branch_name`.
 BRANCH_MARK = "$branch_"
 _FIRST_SCHEMA_ID = 0
-_OPTIONS_THAT_READ_BRANCHES = ("scan.fallback-branch", "scan.primary-branch", "branch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +229,9 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     """What goes with a branch.
 
     Raises:
-        InvalidRequestError: it is main, an option of the table reads it, or it has consumers.
+        InvalidRequestError: it is main, or has consumers.
+        UnsupportedError: the table has an option that is not implemented, such as one that
+            reads this branch where main has no rows.
         BranchNotFound: there is none of that name; the message lists those there are.
         CorruptionError: something that must be read to be sure cannot be.
     """
@@ -242,12 +243,6 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
         )
     if name not in files.references.branches():
         _check_there(files, name)
-    for option in _OPTIONS_THAT_READ_BRANCHES:
-        if files.schema.options.get(option) == name:
-            raise InvalidRequestError(
-                f"branch {name} of {files.name} is in use: the table sets {option}={name}; unset "
-                "that first"
-            )
     consumers = on_branch(files, name).references.consumers()
     if consumers:
         raise InvalidRequestError(

@@ -266,7 +266,8 @@ class Reach:
             case RootKind.CHANGELOG if _has_producer(root):
                 return changelog
             case RootKind.CHANGELOG:
-                # Other writers keep the base list too, which nobody reads.
+                # Other writers keep the base list too, which nobody reads: it goes, and stays not.
+                state = state if self.present is not None else state[1:]
                 left = [
                     name
                     for name in state

@@ -178,7 +178,14 @@ def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog
 
 
 @pytest.mark.mission("FS10")
-@pytest.mark.parametrize("fault", [Fault.DIES_AFTER, Fault.FAILS_BEFORE, Fault.FAILS_AFTER])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.DIES_AFTER,
+        pytest.param(Fault.FAILS_BEFORE, marks=pytest.mark.deep),
+        pytest.param(Fault.FAILS_AFTER, marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.parametrize("target", ["snapshot", "expired tag"])
 def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, target: str) -> None:
     def make() -> Table:
