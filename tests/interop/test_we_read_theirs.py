@@ -195,18 +195,6 @@ def test_a_table_with_dynamic_buckets_is_refused(catalog: Catalog, java: JavaOra
         table.read()
 
 
-def test_an_orc_table_is_not_read_and_the_refusal_says_so(
-    unchecked_catalog: Catalog, java: JavaOracle
-) -> None:
-    catalog = unchecked_catalog
-    table = create_theirs(catalog, java, dict(EVENTS), options={"file.format": "orc"})
-    java.write(catalog.root, table.name, events(0, 2))
-    with pytest.raises(UnsupportedError, match="parquet"):
-        table.read()
-    with pytest.raises(UnsupportedError, match=r"file\.format=orc"):
-        table.write(rows(table, events(0, 1)))
-
-
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.mission("SE8", "SE10", "SE12", "SE13", "SE14", "SE24", "SE26", "SE27")
 def test_we_read_a_table_that_they_altered_between_writes(
