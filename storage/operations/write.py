@@ -31,6 +31,7 @@ from lakewright.storage.operations.bucket_writer import (
     PostponedWriter,
     WrittenFiles,
 )
+from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
 from lakewright.storage.spec.commit import (
@@ -170,11 +171,11 @@ class StagingWriter:
             InvalidRows: rows that the table's merge engine can make nothing of.
         """
         try:
-            return tuple(
-                message
-                for place, writer in self._writers.items()
-                if (message := self._message(place, writer.close())) is not None
+            written = map_concurrently(
+                self._files.env, lambda writer: writer.close(), list(self._writers.values())
             )
+            messages = map(self._message, self._writers, written)
+            return tuple(message for message in messages if message is not None)
         except BaseException:
             self.abandon()
             raise
