@@ -23,6 +23,7 @@ from lakewright.storage.spec.file_format import (
     check_holds,
     file_encoding,
 )
+from lakewright.storage.spec.merge_spec import is_merge_option, read_merge_spec
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
@@ -213,13 +214,11 @@ class TableOptions:
 # Options with one implemented value (or a few): anything else is refused for the use named.
 _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "type": (frozenset({"table"}), Use.READ),
-    "merge-engine": (frozenset({"deduplicate"}), Use.READ),
     "deletion-vectors.enabled": (frozenset({"true", "false"}), Use.READ),
     "deletion-vectors.bitmap64": (frozenset({"false"}), Use.WRITE),
     "deletion-vectors.modifiable": (frozenset({"true", "false"}), Use.READ),
     "row-tracking.enabled": (frozenset({"false"}), Use.READ),
     "data-evolution.enabled": (frozenset({"false"}), Use.READ),
-    "ignore-delete": (frozenset({"false"}), Use.READ),
     "query-auth.enabled": (frozenset({"false"}), Use.READ),
     "bucket-function.type": (frozenset({"default"}), Use.READ),
     "file.format": (frozenset(COMPRESSIONS), Use.WRITE),
@@ -408,6 +407,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
                 option=name,
             )
     options_read = read_options(schema, table=table)
+    read_merge_spec(schema, table=table)
     _check_bucket(schema, options_read, table, use)
     if use is Use.WRITE:
         _check_formats(schema, options_read, table)
@@ -636,6 +636,7 @@ def _lowered(options: Mapping[str, str]) -> dict[str, str]:
 def _is_known(name: str) -> bool:
     return (
         name in _IMPLEMENTED
+        or is_merge_option(name)
         or name in _WITHOUT_EFFECT
         or name.startswith(_PREFIXES_WITHOUT_EFFECT)
         or _COLUMN_STATS_MODE.fullmatch(name) is not None

@@ -156,11 +156,11 @@ def test_show_says_which_option_stands_in_the_way(
     assert "upkeep       not possible: shop.orders sets option local-merge-buffer-size=1 mb" in out
     assert "reading" not in out
 
-    rewrite_schema(table, options={**options, "merge-engine": "aggregation"})
+    rewrite_schema(table, options={**options, "merge-engine": "magic"})
     ended = lakewright(unchecked_catalog, "show", "shop.orders")
     assert ended.code == 0
     assert (
-        "reading      not possible: shop.orders sets option merge-engine=aggregation" in ended.out
+        "reading      not possible: shop.orders sets option merge-engine=magic" in ended.out
     )
 
 

@@ -32,16 +32,13 @@ def schema_with(keyed: bool = True, **given: str) -> TableSchema:
 # Options that make bytes or rows mean something else: neither read nor written.
 REFUSED_ALWAYS = {
     "type": "materialized-table",
-    "merge-engine": "partial-update",
+    "merge-engine": "of-a-later-version",
     "row-tracking.enabled": "true",
     "data-evolution.enabled": "true",
-    "ignore-delete": "true",
     "query-auth.enabled": "true",
     "bucket-function.type": "mod",
     "manifest.format": "orc",
     "index-file-in-data-file-dir": "true",
-    "sequence.field": "v",
-    "rowkind.field": "v",
     "data-file.external-paths": "file:///elsewhere",
     "data-file.path-directory": "data",
     "primary-key-columns-of-a-later-version": "x",
@@ -50,9 +47,6 @@ REFUSED_ALWAYS = {
 REFUSED_FOR_WRITING = {
     "file.format": "csv",
     "changelog-file.format": "json",
-    "changelog-producer": "lookup",
-    "tag.automatic-creation": "process-time",
-    "force-lookup": "true",
     "local-merge-buffer-size": "1 mb",
 }
 
