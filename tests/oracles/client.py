@@ -358,14 +358,19 @@ class JavaOracle(WritingOracle):
         *,
         merged_record_count: int,
         merged_record_size: int,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> int | None:
-        """Commit these statistics of the latest snapshot; the id of the snapshot that has them."""
+        """Commit these statistics of the latest snapshot; the id of the snapshot that has them.
+
+        Those of `columns` are given by the names that their file has, such as "distinctCount".
+        """
         latest = self._call(
             "analyze",
             warehouse,
             table,
             merged_record_count=merged_record_count,
             merged_record_size=merged_record_size,
+            columns=columns,
         )
         return None if latest is None else int(latest)
 
@@ -377,11 +382,13 @@ class JavaOracle(WritingOracle):
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than_ms: int | None = None,
+        changelog_retain_min: int | None = None,
     ) -> int:
         """Expire snapshots older than a wall-clock time (now, if absent); how many went.
 
         The time is kept to some milliseconds only, as Java takes an age and adds its own clock.
-        Left out, `retain_max` is unlimited and `retain_min` is 10, as in Paimon.
+        Left out, `retain_max` is unlimited and `retain_min` is 10, as in Paimon. With
+        `changelog_retain_min` changelogs outlive their snapshots.
         """
         return int(
             self._call(
@@ -391,8 +398,25 @@ class JavaOracle(WritingOracle):
                 retain_max=retain_max,
                 retain_min=retain_min,
                 older_than_ms=older_than_ms,
+                changelog_retain_min=changelog_retain_min,
             )
         )
+
+    def expire_changelogs(self, warehouse: str | Path, table: str, *, retain_min: int) -> int:
+        """Expire long-lived changelogs beyond a number of commits; how many went."""
+        return int(self._call("expire_changelogs", warehouse, table, retain_min=retain_min))
+
+    def create_timed_tag(
+        self, warehouse: str | Path, table: str, tag: str, *, time_retained_ms: int
+    ) -> None:
+        """Tag the latest snapshot for some time."""
+        self._call("create_tag", warehouse, table, tag=tag, time_retained_ms=time_retained_ms)
+
+    def maintain_tags(
+        self, warehouse: str | Path, table: str, *, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Make the automatic tags that are due, and delete those whose time is over."""
+        self._call("maintain_tags", warehouse, table, options=dict(options or {}))
 
     def remove_orphan_files(
         self, warehouse: str | Path, table: str, *, older_than: str

@@ -148,6 +148,8 @@ class JavaPaimon:
             "compact": self.compact,
             "snapshots": self.snapshots,
             "expire_snapshots": self.expire_snapshots,
+            "expire_changelogs": self.expire_changelogs,
+            "maintain_tags": self.maintain_tags,
             "create_tag": self.create_tag,
             "delete_tag": self.delete_tag,
             "rollback_to": self.rollback_to,
@@ -277,14 +279,27 @@ class JavaPaimon:
         return parsed
 
     def analyze(
-        self, warehouse: str, table: str, merged_record_count: int, merged_record_size: int
+        self,
+        warehouse: str,
+        table: str,
+        merged_record_count: int,
+        merged_record_size: int,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> int | None:
-        """Commit statistics of the latest snapshot; its columns are left out."""
+        """Commit statistics of the latest snapshot, those of columns as their file holds them."""
         target = self._table(warehouse, table)
         snapshot = target.snapshotManager().latestSnapshot()
-        statistics = self._paimon.stats.Statistics(
-            snapshot.id(), target.schema().id(), merged_record_count, merged_record_size
-        )
+        text = {
+            "snapshotId": snapshot.id(),
+            "schemaId": target.schema().id(),
+            "mergedRecordCount": merged_record_count,
+            "mergedRecordSize": merged_record_size,
+            "colStats": columns or {},
+        }
+        statistics = self._paimon.stats.Statistics.fromJson(json.dumps(text))
+        # There and back, so that what is published is what Java itself makes of the values.
+        statistics.deserializeFieldsFromString(target.schema())
+        statistics.serializeFieldsToString(target.schema())
         commit = target.store().newCommit("java-oracle")
         try:
             commit.commitStatistics(statistics, BATCH_IDENTIFIER)
@@ -375,9 +390,15 @@ class JavaPaimon:
         retain_max: int | None = None,
         retain_min: int | None = None,
         older_than_ms: int | None = None,
+        changelog_retain_min: int | None = None,
     ) -> int:
-        """Expire what the counts allow; `older_than_ms` is a wall-clock bound, now if absent."""
+        """Expire what the counts allow; `older_than_ms` is a wall-clock bound, now if absent.
+
+        A count of changelogs lets those outlive their snapshots.
+        """
         config = self._paimon.options.ExpireConfig.builder()
+        if changelog_retain_min is not None:
+            config.changelogRetainMin(changelog_retain_min)
         if retain_max is not None:
             config.snapshotRetainMax(retain_max)
         if retain_min is not None:
@@ -388,12 +409,33 @@ class JavaPaimon:
         expire = self._table(warehouse, table).newExpireSnapshots()
         return int(expire.config(config.build()).expire())
 
-    def create_tag(self, warehouse: str, table: str, tag: str, snapshot: int | None = None) -> None:
+    def expire_changelogs(self, warehouse: str, table: str, retain_min: int) -> int:
+        """Expire long-lived changelogs beyond a number of commits, however young."""
+        config = self._paimon.options.ExpireConfig.builder()
+        config.changelogRetainMin(retain_min).changelogRetainMax(retain_min)
+        config.changelogTimeRetain(self._java.time.Duration.ofMillis(-1))
+        expire = self._table(warehouse, table).newExpireChangelog()
+        return int(expire.config(config.build()).expire())
+
+    def create_tag(
+        self,
+        warehouse: str,
+        table: str,
+        tag: str,
+        snapshot: int | None = None,
+        time_retained_ms: int | None = None,
+    ) -> None:
         target = self._table(warehouse, table)
-        if snapshot is None:
-            target.createTag(tag)
-        else:
-            target.createTag(tag, snapshot)
+        arguments: list[Any] = [] if snapshot is None else [snapshot]
+        if time_retained_ms is not None:
+            arguments.append(self._java.time.Duration.ofMillis(time_retained_ms))
+        target.createTag(tag, *arguments)
+
+    def maintain_tags(
+        self, warehouse: str, table: str, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Make the automatic tags that are due, and delete those whose time is over."""
+        self._table(warehouse, table, options).store().newTagCreationManager().run()
 
     def delete_tag(self, warehouse: str, table: str, tag: str) -> None:
         self._table(warehouse, table).deleteTag(tag)
