@@ -20,14 +20,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from benchmarks.tpch import lineitem
-from benchmarks.workload import BUCKETS, CASES, ROW_KIND_COLUMN, Case, Load, Loads, Model
+from benchmarks.workload import BUCKETS, CASES, Case, Load, Loads, Model
 from lakewright.storage import Catalog, SchemaSpec, Table, columns_from_arrow
 
 DATABASE = "bench"
 RUNS = (1, 5, 20)
 COMPACTED_RUNS = 5
 SMALL_FILES = 5
-SOURCE_KIND_COLUMN = "row_kind"
 SMALL_FILE_BYTES = 100_000
 _SMALL_TRIAL_ROWS = 4_000
 _DONE = "dataset.json"
@@ -124,25 +123,22 @@ def _tables(
 
 
 def _write_source(catalog: Catalog, base: Load) -> None:
-    # Under another name, row kinds are a column like others.
-    rows = base.rows.rename_columns(
-        [SOURCE_KIND_COLUMN if name == ROW_KIND_COLUMN else name for name in base.rows.column_names]
-    )
-    spec = SchemaSpec(columns=columns_from_arrow(rows.schema), options={"bucket": "-1"})
-    catalog.create_table(f"{DATABASE}.source", spec).write(rows)
+    spec = SchemaSpec(columns=columns_from_arrow(base.rows.schema), options={"bucket": "-1"})
+    catalog.create_table(f"{DATABASE}.source", spec).write(base.rows)
 
 
 def _create(
     catalog: Catalog, case: Case, load: Load, name: str, *, buckets: int = BUCKETS
 ) -> Table:
-    schema = load.rows.drop_columns(
-        [ROW_KIND_COLUMN] if ROW_KIND_COLUMN in load.rows.column_names else []
-    ).schema
     # Nobody compacts while writing: what is measured is the write.
     options = {"bucket": str(buckets), "write-only": "true", **case.options}
     return catalog.create_table(
         f"{DATABASE}.{name}",
-        SchemaSpec(columns=columns_from_arrow(schema), primary_keys=case.keys, options=options),
+        SchemaSpec(
+            columns=columns_from_arrow(load.rows.schema),
+            primary_keys=case.keys,
+            options=options,
+        ),
     )
 
 

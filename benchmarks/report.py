@@ -46,6 +46,11 @@ class Cell:
         return statistics.median(found) if found else None
 
     @property
+    def cpu_micros_per_row(self) -> float:
+        """The same in CPU time, of which no work that is worth measuring takes none."""
+        return max(self.cpu_seconds, 0.01) / self.good[0].input_rows * 1e6
+
+    @property
     def cpu_seconds(self) -> float:
         return statistics.median(each.cpu_seconds for each in self.good)
 
@@ -338,7 +343,7 @@ def _growth_in_runs(figures: Figures) -> str:
 
 
 def _measurements(figures: Figures, case: str, rows: int) -> str:
-    head = ["work", "who", "seconds", "for a row, ours is 1", "first", "CPU s", "peak MiB (before)"]
+    head = ["work", "who", "seconds", "ratio", "first", "CPU s", "CPU ratio", "peak MiB (before)"]
     lines = []
     notes: list[str] = []
     for name, operation in OPERATIONS.items():
@@ -365,18 +370,20 @@ def _cell_columns(cell: Cell, ours: Cell | None, rows: int, notes: list[str]) ->
         note = f"{title}: {trouble.note}"
         if note not in notes:
             notes.append(note)
-        return [title, f"{trouble.status.value} {notes.index(note) + 1})", *[_NOTHING] * 4]
+        return [title, f"{trouble.status.value} {notes.index(note) + 1})", *[_NOTHING] * 5]
     data_rows = cell.good[0].data_rows
     size = "" if data_rows == rows else f" at {_count(data_rows)} rows"
-    ratio = _NOTHING
+    ratio, cpu_ratio = _NOTHING, _NOTHING
     if ours is not None and not ours.trouble:
         ratio = f"{cell.micros_per_row / ours.micros_per_row:.2f}"
+        cpu_ratio = f"{cell.cpu_micros_per_row / ours.cpu_micros_per_row:.2f}"
     return [
         title,
         f"{shown_seconds(cell.seconds)}{size}",
         ratio,
         _NOTHING if cell.first_seconds is None else f"{cell.first_seconds:.2f}",
         f"{cell.cpu_seconds:.2f}",
+        cpu_ratio,
         f"{cell.peak_bytes / _MIB:,.0f} ({cell.before_bytes / _MIB:,.0f})",
     ]
 

@@ -19,7 +19,6 @@ class Status(Enum):
     OK = "ok"
     CAPPED = "capped"
     FAILED = "failed"
-    NOT_OFFERED = "not offered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from benchmarks.processes import ROOT, Capped, ContestantProcess, Failed, comman
 from benchmarks.results import Result, ResultFile, Status, finished
 from benchmarks.suite import (
     CONTESTANTS,
-    NOT_OFFERED,
     OPERATIONS,
     Contestant,
     Measurement,
@@ -88,9 +87,6 @@ class Runner:
         data_rows = measurement.rows
         if contestant.is_slow:
             data_rows = min(data_rows, self.settings.peer_rows)
-        reason = NOT_OFFERED.get((measurement.case, measurement.operation, contestant.name))
-        if reason is not None:
-            self._given_up[cell] = (Status.NOT_OFFERED, reason)
         if cell in self._given_up:
             status, note = self._given_up[cell]
             result = Result(

@@ -148,12 +148,6 @@ OPERATIONS = {
         ),
     )
 }
-# Row kinds come in a column beside the table's, which this client does not take.
-NOT_OFFERED = {
-    ("composite", "upsert", "pypaimon"): "takes no row kinds beside the table's columns",
-    ("composite", "upsert", "pypaimon-native"): "takes no row kinds beside the table's columns",
-    ("composite", "upsert", "rust"): "takes no row kinds beside the table's columns",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,9 +239,11 @@ def _composite(keys: np.ndarray, generator: np.random.Generator, number: int) ->
                 mask=generator.random(count) < 0.1,
             ),
             "day": _days(generator, count),
-            ROW_KIND_COLUMN: pc.if_else(pa.array(deletes), "-D", "+I"),
         }
     )
+    if deletes.any():
+        kinds = pc.if_else(pa.array(deletes), "-D", "+I")
+        rows = rows.append_column(ROW_KIND_COLUMN, kinds)
     return Load(rows, keys, versions, deletes, np.where(no_amount, 0.0, amounts))
 
 

@@ -23,7 +23,6 @@ import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
-import org.apache.paimon.types.RowKind;
 
 /**
  * Reads, writes and compacts with Java Paimon, a thread for each bucket.
@@ -91,15 +90,9 @@ public class JavaClient {
         return new double[] {count, sum};
     }
 
-    /**
-     * Rows of `source` in memory, by the bucket of `target` they belong to.
-     *
-     * A column of `source` beyond those of `target` holds the row kind.
-     */
+    /** Rows of `source` in memory, by the bucket of `target` they belong to. */
     public Map load(FileStoreTable source, FileStoreTable target) throws Exception {
         InternalRowSerializer serializer = new InternalRowSerializer(target.rowType());
-        int width = target.rowType().getFieldCount();
-        boolean hasKinds = source.rowType().getFieldCount() > width;
         BatchTableWrite write = target.newBatchWriteBuilder().newWrite();
         Map buckets = new TreeMap();
         ReadBuilder builder = source.newReadBuilder();
@@ -111,10 +104,6 @@ public class JavaClient {
                 InternalRow row = (InternalRow) batch.next();
                 while (row != null) {
                     BinaryRow copy = serializer.toBinaryRow(row).copy();
-                    if (hasKinds) {
-                        String kind = row.getString(width).toString();
-                        copy.setRowKind(RowKind.fromShortString(kind));
-                    }
                     Integer bucket = Integer.valueOf(write.getBucket(copy));
                     List rows = (List) buckets.get(bucket);
                     if (rows == null) {
