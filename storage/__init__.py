@@ -9,9 +9,10 @@ table.read(columns=["id"])
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.compact import CompactionPlan, CompactionResult
+from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.engine import Engine, LocalEngine
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
+from lakewright.storage.operations.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
@@ -34,6 +35,7 @@ __all__ = [
     "PartitionStats",
     "SchemaSpec",
     "Snapshot",
+    "SortCompactionPlan",
     "StagedWrite",
     "StorageError",
     "Table",

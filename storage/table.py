@@ -32,12 +32,8 @@ from lakewright.storage.operations.branches import (
     run_fast_forward,
 )
 from lakewright.storage.operations.commit import commit_write, find_committed
-from lakewright.storage.operations.compact import (
-    CompactionPlan,
-    CompactionResult,
-    plan_compact,
-    run_compact,
-)
+from lakewright.storage.operations.compact import plan_compact, run_compact
+from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.consumers import (
     Consumer,
@@ -94,6 +90,12 @@ from lakewright.storage.operations.scan import (
     ScanPlan,
     live_entries,
     plan_scan,
+)
+from lakewright.storage.operations.sort_compact import (
+    SortCompactionPlan,
+    plan_sort_compact,
+    run_sort_compact,
+    sort_order,
 )
 from lakewright.storage.operations.sweep import abort_staged
 from lakewright.storage.operations.system_tables import (
@@ -441,6 +443,29 @@ class Table:
         result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
         self._tag_what_is_due()
         return result
+
+    def plan_sort_compact(
+        self,
+        by: Sequence[str],
+        *,
+        order: str = "order",
+        partitions: Sequence[Mapping[str, object]] | None = None,
+    ) -> SortCompactionPlan:
+        """Rows of an append table, to be sorted by columns: one after the other, or by a curve.
+
+        `order` is order, zorder or hilbert; see `operations.sort_compact`.
+
+        Raises:
+            InvalidRequestError: the table or a column cannot be sorted.
+        """
+        return plan_sort_compact(self.files, by=by, order=sort_order(order), partitions=partitions)
+
+    def run_sort_compact(
+        self, plan: SortCompactionPlan, engine: Engine | None = None
+    ) -> CompactionResult:
+        """Carry a sort compaction plan out, in this process unless an engine is given."""
+        self._check_plan(plan.table)
+        return run_sort_compact(self.files, plan, engine or LocalEngine())
 
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None

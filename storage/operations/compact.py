@@ -13,13 +13,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import (
     pack_neighbours,
@@ -35,129 +31,24 @@ from lakewright.storage.lsm.universal_compaction import (
     pick_full,
     pick_unit,
 )
-from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.compact_append import AppendTask, rewrite_append
-from lakewright.storage.operations.compact_levels import LevelsTask, rewrite_levels, steps_of
+from lakewright.storage.operations.compact_levels import rewrite_levels, steps_of
 from lakewright.storage.operations.compact_outputs import deletions_of
+from lakewright.storage.operations.compact_run import BucketWork, carry_out, deletion_indexes
+from lakewright.storage.operations.compaction_plan import (
+    CompactionPlan,
+    CompactionResult,
+    CompactionTask,
+    SkippedBucket,
+)
 from lakewright.storage.operations.engine import Engine
-from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
-from lakewright.storage.operations.sweep import delete_unpublished, sweep
+from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
-from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
+from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
-from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode, Use, check_supported
-from lakewright.storage.spec.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionTask:
-    """One bucket's work: these files become new ones at `output_level`.
-
-    `upgrades` are those of them that keep their bytes and only change their level;
-    `file_by_file` says that each of the others is written anew by itself.
-    """
-
-    partition: dict[str, object]
-    bucket: int
-    files: tuple[str, ...]
-    file_sizes: tuple[int, ...]
-    rows: int
-    output_level: int
-    reason: str
-    upgrades: tuple[str, ...] = ()
-    file_by_file: bool = False
-
-    @property
-    def bytes(self) -> int:
-        return sum(self.file_sizes)
-
-    @property
-    def rewritten_bytes(self) -> int:
-        """Bytes of the files that are read and written again."""
-        sized = zip(self.files, self.file_sizes, strict=True)
-        return sum(size for name, size in sized if name not in self.upgrades)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkippedBucket:
-    """A bucket that is left as it is."""
-
-    partition: dict[str, object]
-    bucket: int
-    files: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
-    """What a compaction would do, as of one snapshot."""
-
-    table: str
-    snapshot_id: int | None
-    tasks: tuple[CompactionTask, ...]
-    skipped: tuple[SkippedBucket, ...]
-
-    @property
-    def files_before(self) -> int:
-        return sum(len(task.files) for task in self.tasks)
-
-    @property
-    def bytes_before(self) -> int:
-        return sum(task.bytes for task in self.tasks)
-
-    @property
-    def rows(self) -> int:
-        return sum(task.rows for task in self.tasks)
-
-    def to_json(self) -> str:
-        """The plan as JSON; partition values as text."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> CompactionPlan:
-        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
-        data: dict[str, Any] = json.loads(text)
-        tasks = [
-            CompactionTask(
-                **{
-                    **task,
-                    "files": tuple(task["files"]),
-                    "file_sizes": tuple(task["file_sizes"]),
-                    "upgrades": tuple(task.get("upgrades", ())),
-                }
-            )
-            for task in data["tasks"]
-        ]
-        return cls(
-            table=data["table"],
-            snapshot_id=data["snapshot_id"],
-            tasks=tuple(tasks),
-            skipped=tuple(SkippedBucket(**each) for each in data["skipped"]),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
-    """What a compaction did; `dropped_tasks` are buckets that others changed meanwhile.
-
-    `files_upgraded` of the files, before and after alike, only changed their level.
-    """
-
-    snapshot: Snapshot | None
-    files_before: int
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows_before: int
-    rows_after: int
-    file_sizes_before: tuple[int, ...]
-    file_sizes_after: tuple[int, ...]
-    files_upgraded: int
-    dropped_tasks: int
-    duration_ms: int
-
 
 # --- planning ---------------------------------------------------------------------------------
 
@@ -183,11 +74,36 @@ def plan_compact(
         InvalidRequestError: a partition names no partition column.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
     if min_file_num is not None and min_file_num < 2:
         raise InvalidRequestError(f"min_file_num is {min_file_num}; compaction needs at least 2")
+
+    def pick(
+        metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]
+    ) -> tuple[list[CompactionUnit], str]:
+        if files.schema.has_primary_key:
+            return _pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
+        return _pick_append(files, metas, indexes, full=full, least=min_file_num)
+
+    return plan_buckets(files, pick, partitions=partitions, buckets=buckets)
+
+
+# From a bucket's files and its deletion vectors to what is to be done with them, and why.
+PickUnits = Callable[
+    [Sequence[DataFileMeta], Sequence[IndexFileMeta]], tuple[list[CompactionUnit], str]
+]
+
+
+def plan_buckets(
+    files: TableFiles,
+    pick: PickUnits,
+    *,
+    partitions: Sequence[Mapping[str, object]] | None,
+    buckets: Sequence[int] | None = None,
+) -> CompactionPlan:
+    """A plan of what `pick` finds in each bucket asked for."""
+    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
     snapshot = files.snapshots.latest()
-    deletions = _deletion_indexes(files, snapshot)
+    deletions = deletion_indexes(files, snapshot)
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
     for (partition, bucket), group in grouped_by_bucket(live_entries(files, snapshot)).items():
@@ -197,30 +113,13 @@ def plan_compact(
         if bucket < 0 or (buckets is not None and bucket not in buckets):
             continue
         metas = [entry.file for entry in group]
-        indexes = deletions.get((partition, bucket), ())
-        if files.schema.has_primary_key:
-            chosen, reason = _pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
-        else:
-            chosen, reason = _pick_append(files, metas, indexes, full=full, least=min_file_num)
         spec = files.partition_spec(partition)
-        if not chosen:
+        units, reason = pick(metas, deletions.get((partition, bucket), ()))
+        if not units:
             skipped.append(
                 SkippedBucket(partition=spec, bucket=bucket, files=len(metas), reason=reason)
             )
-        tasks += [
-            CompactionTask(
-                partition=spec,
-                bucket=bucket,
-                files=tuple(file.file_name for file in unit.files),
-                file_sizes=tuple(file.file_size for file in unit.files),
-                rows=sum(file.row_count for file in unit.files),
-                output_level=unit.output_level,
-                reason=unit.reason,
-                upgrades=_upgrades(files, unit, metas),
-                file_by_file=unit.file_by_file,
-            )
-            for unit in chosen
-        ]
+        tasks += [_task(files, spec, bucket, unit, metas) for unit in units]
     return CompactionPlan(
         table=files.name,
         snapshot_id=None if snapshot is None else snapshot.id,
@@ -229,20 +128,29 @@ def plan_compact(
     )
 
 
+def _task(
+    files: TableFiles,
+    spec: dict[str, object],
+    bucket: int,
+    unit: CompactionUnit,
+    metas: Sequence[DataFileMeta],
+) -> CompactionTask:
+    return CompactionTask(
+        partition=spec,
+        bucket=bucket,
+        files=tuple(file.file_name for file in unit.files),
+        file_sizes=tuple(file.file_size for file in unit.files),
+        rows=sum(file.row_count for file in unit.files),
+        output_level=unit.output_level,
+        reason=unit.reason,
+        upgrades=_upgrades(files, unit, metas),
+        file_by_file=unit.file_by_file,
+    )
+
+
 def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
     values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
     return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
-
-
-def _deletion_indexes(
-    files: TableFiles, snapshot: Snapshot | None
-) -> dict[tuple[bytes, int], tuple[IndexFileMeta, ...]]:
-    found: dict[tuple[bytes, int], tuple[IndexFileMeta, ...]] = {}
-    for entry in index_entries(files, snapshot):
-        if entry.file.index_type == DELETION_VECTORS_INDEX:
-            place = (entry.partition, entry.bucket)
-            found[place] = (*found.get(place, ()), entry.file)
-    return found
 
 
 # --- append buckets ---------------------------------------------------------------------------
@@ -399,121 +307,11 @@ def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> Comp
         StalePlan: none of the planned files is as it was; plan again.
         CorruptionError: rows written differ in number from rows merged; nothing is committed.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
-    started = files.env.now_ms()
-    snapshot = files.snapshots.latest()
-    work = _live_work(files, plan, snapshot)
-    if plan.tasks and not work:
-        raise StalePlan(
-            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and none of its "
-            f"{plan.files_before} files is live at snapshot {snapshot.id if snapshot else 'none'}; "
-            "plan again",
-            table=files.name,
-        )
-    dropped = len(plan.tasks) - len(work)
-    if not work or snapshot is None:
-        return _result(files, (), None, dropped, started)
-    run_id = files.env.new_id()
-    try:
-        messages = engine.map(partial(rewrite_bucket, files, run_id), work)
-        result, lost = commit_compaction(files, messages, user=run_id, base_snapshot_id=snapshot.id)
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException:
-        sweep(files, run_id, since_snapshot_id=snapshot.id)
-        raise
-    delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
-    published = [message for message in messages if message not in lost]
-    return _result(files, published, result.snapshot, dropped + len(lost), started)
+    return carry_out(files, plan, engine, rewrite_bucket)
 
 
-def _result(
-    files: TableFiles,
-    published: Sequence[CommitMessage],
-    snapshot: Snapshot | None,
-    dropped: int,
-    started_ms: int,
-) -> CompactionResult:
-    before = [file for message in published for file in message.compact_before]
-    after = [file for message in published for file in message.compact_after]
-    sizes_before = tuple(file.file_size for file in before)
-    sizes_after = tuple(file.file_size for file in after)
-    upgraded = {file.file_name for file in before} & {file.file_name for file in after}
-    return CompactionResult(
-        snapshot=snapshot,
-        files_before=len(before),
-        files_after=len(after),
-        bytes_before=sum(sizes_before),
-        bytes_after=sum(sizes_after),
-        rows_before=sum(file.row_count for file in before),
-        rows_after=sum(file.row_count for file in after),
-        file_sizes_before=sizes_before,
-        file_sizes_after=sizes_after,
-        files_upgraded=len(upgraded),
-        dropped_tasks=dropped,
-        duration_ms=files.env.now_ms() - started_ms,
-    )
-
-
-def _live_work(
-    files: TableFiles, plan: CompactionPlan, snapshot: Snapshot | None
-) -> list[AppendTask | LevelsTask]:
-    """What is left to do of a plan, with all that tasks need to know of their buckets."""
-    live = grouped_by_bucket(live_entries(files, snapshot))
-    indexes = _deletion_indexes(files, snapshot)
-    work: list[AppendTask | LevelsTask] = []
-    for task in plan.tasks:
-        values = dict(partition_spec_values(files, task.partition))
-        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
-        place = (partition, task.bucket)
-        held = {entry.file.file_name: entry for entry in live.get(place, ())}
-        if held.keys() >= set(task.files):
-            entries = [held.pop(name) for name in task.files]
-            found = _with_bucket(files, task, entries, list(held.values()), indexes.get(place, ()))
-            work += [] if found is None else [found]
-    return work
-
-
-def _with_bucket(
-    files: TableFiles,
-    task: CompactionTask,
-    entries: Sequence[ManifestEntry],
-    others: Sequence[ManifestEntry],
-    indexes: tuple[IndexFileMeta, ...],
-) -> AppendTask | LevelsTask | None:
-    first = entries[0]
-    metas = tuple(entry.file for entry in entries)
-    rest = [entry.file for entry in others]
-    if not files.schema.has_primary_key:
-        return AppendTask(
-            partition=first.partition,
-            bucket=first.bucket,
-            total_buckets=first.total_buckets,
-            files=metas,
-            others=frozenset(file.file_name for file in rest),
-            indexes=indexes,
-        )
-    if not task.file_by_file and any(0 < file.level <= task.output_level for file in rest):
-        # Somebody put files where the merged ones would go, or above them.
-        return None
-    return LevelsTask(
-        partition=first.partition,
-        bucket=first.bucket,
-        total_buckets=first.total_buckets,
-        unit=CompactionUnit(
-            files=metas,
-            output_level=task.output_level,
-            reason=task.reason,
-            file_by_file=task.file_by_file,
-        ),
-        levels=levels_of([*metas, *rest], files.options.num_levels),
-        indexes=indexes,
-    )
-
-
-def rewrite_bucket(files: TableFiles, run_id: str, task: AppendTask | LevelsTask) -> CommitMessage:
-    """Write the files of one task anew, under names that begin with the run's id."""
-    write_id = f"{run_id}-{files.env.new_id()[:8]}"
-    if isinstance(task, AppendTask):
-        return rewrite_append(files, write_id, task)
-    return rewrite_levels(files, write_id, task)
+def rewrite_bucket(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+    """Write the files of one bucket anew."""
+    if isinstance(work, AppendTask):
+        return rewrite_append(files, write_id, work)
+    return rewrite_levels(files, write_id, work)

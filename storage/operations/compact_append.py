@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
@@ -24,7 +27,7 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 
 # Rows are handed on in pieces of this many.
-_BATCH_ROWS = 1 << 18
+BATCH_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,21 @@ def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> Commit
     Raises:
         CorruptionError: rows written differ in number from rows read.
     """
+    source, split = FileRows(files, files.schema.fields), split_of(task)
+    batches = (
+        rows for file in task.files for rows in source.rows(split, file, batch_rows=BATCH_ROWS)
+    )
+    return write_append(files, write_id, task, batches)
+
+
+def write_append(
+    files: TableFiles, write_id: str, task: AppendTask, batches: Iterable[pa.Table]
+) -> CommitMessage:
+    """Write the rows of a task's files, which come in some order, in their place.
+
+    Raises:
+        CorruptionError: rows written differ in number from those that the files hold.
+    """
     target = BucketTarget(
         partition=task.partition,
         bucket=task.bucket,
@@ -56,21 +74,12 @@ def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> Commit
         source=FileSource.COMPACT,
     )
     writer = RollingWriter(files, target, write_id=write_id)
-    deletions = deletions_of(task.indexes, {file.file_name for file in task.files})
-    split = DataSplit(
-        partition=task.partition,
-        bucket=task.bucket,
-        files=task.files,
-        merge=False,
-        deletions=deletions,
-    )
-    source = FileRows(files, files.schema.fields)
+    deletions = split_of(task).deletions
     deleted = sum(len(files.indexes.read_deletion_vector(*each)) for each in deletions)
     due = sum(file.row_count for file in task.files) - deleted
     try:
-        for file in task.files:
-            for rows in source.rows(split, file, batch_rows=_BATCH_ROWS):
-                writer.write(rows)
+        for rows in batches:
+            writer.write(rows)
         written = writer.close()
         check_written(files, target, written, due)
     except BaseException:
@@ -87,4 +96,15 @@ def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> Commit
         compact_after=written,
         new_indexes=new_indexes,
         removed_indexes=removed_indexes,
+    )
+
+
+def split_of(task: AppendTask) -> DataSplit:
+    """A task's files, with the rows that were deleted from them."""
+    return DataSplit(
+        partition=task.partition,
+        bucket=task.bucket,
+        files=task.files,
+        merge=False,
+        deletions=deletions_of(task.indexes, {file.file_name for file in task.files}),
     )

@@ -42,6 +42,7 @@ from lakewright.storage.operations.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
+from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import key_windows, merged_windows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
@@ -212,7 +213,7 @@ class _Rewriting:
     def _merge_telling(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
         """Merge everything there is, and tell how the top level changes."""
         top = np.array([file.level == self.output_level for file in metas])
-        for groups in key_windows(self.source, self._split(metas)):
+        for groups in ahead(self.files.env, key_windows(self.source, self._split(metas))):
             after = self.function.merge(groups)
             counts = np.diff(groups.starts, append=groups.rows.num_rows)
             old = np.full(groups.key_count, -1, dtype=np.int64)
@@ -267,7 +268,7 @@ class _Rewriting:
         split = self._split((*metas, *older))
         levels = np.array([file.level for file in split.files], dtype=np.int64)
         merged = np.arange(len(split.files)) < len(metas)
-        for groups in key_windows(source, split):
+        for groups in ahead(self.files.env, key_windows(source, split)):
             found = look_up(groups, levels, merged)
             if found.groups.key_count:
                 self._mark(found, split.files)

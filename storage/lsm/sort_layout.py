@@ -1,0 +1,267 @@
+"""Sort layouts: the order in which rows of an append table lie, so that filters skip files.
+
+A layout is found by looking at a sample of the rows. It gives each row words: unsigned
+integers that order rows as the layout wants them, the first word counting most, and
+that mean the same in every batch. Words may be coarser than the order itself; sorting
+what has equal words is then left to `sorted_rows`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Bytes of a text that its words hold, behind what all texts of the column begin with.
+_TEXT_WORDS = 4
+_WORD_BYTES = 8
+_SIGN = np.uint64(1 << 63)
+
+
+class SortOrder(Enum):
+    """How several columns make one order; the value is what users write.
+
+    ORDER: by the first column, then the next. ZORDER, HILBERT: along a curve, so that rows
+    near each other in every column lie near each other.
+    """
+
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+
+class SortLayout(ABC):
+    """Where rows go; see the module."""
+
+    @abstractmethod
+    def words(self, rows: pa.Table) -> np.ndarray:
+        """A line of words for each row: whose is less goes first, who have the same may mix."""
+
+    @abstractmethod
+    def sorted_rows(self, rows: pa.Table) -> pa.Table:
+        """Rows in the order of the layout; rows alike stay in the order they came."""
+
+
+def sort_layout(order: SortOrder, by: Sequence[str], sample: pa.Table) -> SortLayout:
+    """The layout of a table by some columns; `sample` holds the least and the greatest of each."""
+    columns = [_column(name, sample.column(name)) for name in by]
+    if order is SortOrder.ORDER or len(by) == 1:
+        return _Lexical(tuple(columns))
+    bits = 64 // len(by)
+    sampled = [column.one_word(sample.column(column.name)) for column in columns]
+    ranks = tuple(_distinct(words, bits) for words in sampled)
+    return _Curve(tuple(columns), ranks, bits, hilbert=order is SortOrder.HILBERT)
+
+
+def split_points(words: np.ndarray, parts: int) -> np.ndarray:
+    """Words at which sampled rows are split into about equal parts; fewer where many are alike."""
+    ordered = words[np.lexsort(words.T[::-1])]
+    at = np.arange(1, parts) * len(ordered) // parts
+    return np.unique(ordered[at], axis=0) if len(ordered) else ordered
+
+
+def part_of(words: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The part of each row: how many split points are not above its words."""
+    part = np.zeros(len(words), dtype=np.int64)
+    for point in points:
+        reached = np.ones(len(words), dtype=bool)
+        # From the last word to the first, each overruling those after it.
+        for column in reversed(range(words.shape[1])):
+            values, bound = words[:, column], point[column]
+            reached = (values > bound) | ((values == bound) & reached)
+        part += reached
+    return part
+
+
+# --- one column ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """How values of a column become words, nulls first."""
+
+    name: str
+    exact: bool
+    prefix_bytes: int = 0
+    word_count: int = 1
+
+    def words(self, column: pa.ChunkedArray) -> list[np.ndarray]:
+        """Whether there is a value, then the value; 0 for null."""
+        valid = column.is_valid().to_numpy().astype(np.uint64)
+        values = self._text_words(column) if self.word_count > 1 else [_number_word(column)]
+        return [valid, *(value * valid for value in values)]
+
+    def one_word(self, column: pa.ChunkedArray) -> np.ndarray:
+        """A single word, in which null is 0 and nothing else."""
+        valid, value, *_ = self.words(column)
+        word: np.ndarray = np.maximum(value, valid)
+        return word
+
+    def comparable(self, column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+        """Something that Arrow sorts as the layout wants the column sorted."""
+        if not self.exact:
+            return column
+        # Arrow takes NaN for a kind of null.
+        valid, value = self.words(column)
+        return pa.array(value, mask=valid == 0)
+
+    def _text_words(self, column: pa.ChunkedArray) -> list[np.ndarray]:
+        array = pa.concat_arrays(
+            column.cast(pa.large_binary()).chunks or [pa.array([], pa.large_binary())]
+        )
+        offsets = np.frombuffer(array.buffers()[1], dtype=np.int64)
+        offsets = offsets[array.offset : array.offset + len(array) + 1]
+        data = np.frombuffer(array.buffers()[2] or b"", dtype=np.uint8)
+        starts = offsets[:-1] + self.prefix_bytes
+        left = offsets[1:] - starts
+        words = []
+        for first in range(0, self.word_count * _WORD_BYTES, _WORD_BYTES):
+            word = np.zeros(len(array), dtype=np.uint64)
+            for index in range(first, first + _WORD_BYTES):
+                word <<= np.uint64(8)
+                inside = left > index
+                word[inside] |= data[starts[inside] + index].astype(np.uint64)
+            words.append(word)
+        return words
+
+
+def _column(name: str, sample: pa.ChunkedArray) -> _Column:
+    if not _is_text(sample.type):
+        return _Column(name, exact=not pa.types.is_decimal(sample.type))
+    bounds = pc.min_max(sample.cast(pa.large_binary())).as_py()
+    low, high = bounds["min"] or b"", bounds["max"] or b""
+    prefix = 0
+    while prefix < min(len(low), len(high)) and low[prefix] == high[prefix]:
+        prefix += 1
+    # Texts that differ only behind their words, or by zero bytes at their end, look alike.
+    return _Column(name, exact=False, prefix_bytes=prefix, word_count=_TEXT_WORDS)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    more = (pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return any(test(kind) for test in (*texts, *more))
+
+
+def _number_word(column: pa.ChunkedArray) -> np.ndarray:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        values = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+        raw = np.where(np.isnan(values), np.nan, values).view(np.int64)
+        signed = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
+    elif pa.types.is_decimal(kind):
+        # The nearest double keeps the order, and makes neighbours alike.
+        values = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+        raw = values.view(np.int64)
+        signed = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
+    elif pa.types.is_boolean(kind):
+        signed = column.cast(pa.int64()).fill_null(0).to_numpy()
+    elif pa.types.is_temporal(kind):
+        width = pa.int64() if kind.bit_width == 64 else pa.int32()
+        signed = column.cast(width).cast(pa.int64()).fill_null(0).to_numpy()
+    else:
+        signed = column.cast(pa.int64()).fill_null(0).to_numpy()
+    unsigned: np.ndarray = signed.astype(np.int64).view(np.uint64) ^ _SIGN
+    return unsigned
+
+
+# --- by one column after the other --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Lexical(SortLayout):
+    columns: tuple[_Column, ...]
+
+    def words(self, rows: pa.Table) -> np.ndarray:
+        words: list[np.ndarray] = []
+        for column in self.columns:
+            words += column.words(rows.column(column.name))
+            # Behind words that may be equal where values differ, no other column may decide.
+            if not column.exact:
+                break
+        return np.column_stack(words)
+
+    def sorted_rows(self, rows: pa.Table) -> pa.Table:
+        place = pa.array(np.arange(rows.num_rows))
+        named = {
+            str(index): each.comparable(rows.column(each.name))
+            for index, each in enumerate(self.columns)
+        }
+        keys = [(name, "ascending", "at_start") for name in (*named, "place")]
+        order = pc.sort_indices(pa.table({**named, "place": place}), sort_keys=keys)
+        return rows.combine_chunks().take(order)
+
+
+# --- along a curve ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve(SortLayout):
+    """Each column's rank among sampled values, so that columns of any spread weigh alike."""
+
+    columns: tuple[_Column, ...]
+    sampled: tuple[np.ndarray, ...]
+    bits: int
+    hilbert: bool
+
+    def words(self, rows: pa.Table) -> np.ndarray:
+        ranks = []
+        for column, sampled in zip(self.columns, self.sampled, strict=True):
+            values = column.one_word(rows.column(column.name))
+            rank = np.searchsorted(sampled, values, side="right").astype(np.uint64)
+            # Ranks fill their bits, whatever the number of values that were sampled.
+            spread = max(0, self.bits - len(sampled).bit_length())
+            ranks.append(rank << np.uint64(spread))
+        axes = hilbert_axes(ranks, self.bits) if self.hilbert else ranks
+        return interleaved(axes, self.bits)[:, np.newaxis]
+
+    def sorted_rows(self, rows: pa.Table) -> pa.Table:
+        order = np.argsort(self.words(rows)[:, 0], kind="stable")
+        return rows.combine_chunks().take(pa.array(order))
+
+
+def _distinct(words: np.ndarray, bits: int) -> np.ndarray:
+    """Sampled values, at most as many as ranks of so many bits tell apart."""
+    values = np.unique(words)
+    most = (1 << min(bits, 30)) - 1
+    if len(values) > most:
+        values = values[np.linspace(0, len(values) - 1, most).astype(np.int64)]
+    return values
+
+
+def interleaved(ranks: Sequence[np.ndarray], bits: int) -> np.ndarray:
+    """The bits of all ranks in turn, the highest of each first."""
+    curve = np.zeros(len(ranks[0]), dtype=np.uint64)
+    for bit in reversed(range(bits)):
+        for rank in ranks:
+            curve = (curve << np.uint64(1)) | ((rank >> np.uint64(bit)) & np.uint64(1))
+    return curve
+
+
+def hilbert_axes(ranks: Sequence[np.ndarray], bits: int) -> list[np.ndarray]:
+    """Ranks turned so that interleaving their bits numbers points along the Hilbert curve.
+
+    Source: J. Skilling, Programming the Hilbert curve, AIP Conference Proceedings 707, 2004.
+    """
+    axes = [rank.copy() for rank in ranks]
+    for bit in reversed(range(1, bits)):
+        top = np.uint64(1 << bit)
+        below = top - np.uint64(1)
+        for index in range(len(axes)):
+            is_set = (axes[index] & top) != 0
+            # Where the bit is set the first axis is turned around, elsewhere both are exchanged.
+            exchanged = np.where(is_set, np.uint64(0), (axes[0] ^ axes[index]) & below)
+            axes[0] ^= np.where(is_set, below, exchanged)
+            axes[index] ^= exchanged
+    for index in range(1, len(axes)):
+        axes[index] ^= axes[index - 1]
+    turned = np.zeros(len(axes[0]), dtype=np.uint64)
+    for bit in reversed(range(1, bits)):
+        is_set = (axes[-1] & np.uint64(1 << bit)) != 0
+        turned ^= np.where(is_set, np.uint64((1 << bit) - 1), np.uint64(0))
+    return [axis ^ turned for axis in axes]

@@ -1,0 +1,178 @@
+"""Carrying a compaction plan out: the same for every way of writing files anew.
+
+1. Re-check the plan against the latest snapshot; what others changed is left out.
+2. Map the rest over an engine.
+3. Commit as COMPACT; what lost a race is left out, its files deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.levels import levels_of
+from lakewright.storage.lsm.universal_compaction import CompactionUnit
+from lakewright.storage.operations.commit import commit_compaction
+from lakewright.storage.operations.compact_append import AppendTask
+from lakewright.storage.operations.compact_levels import LevelsTask
+from lakewright.storage.operations.compaction_plan import (
+    CompactionPlan,
+    CompactionResult,
+    CompactionTask,
+)
+from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
+from lakewright.storage.operations.sweep import delete_unpublished, sweep
+from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.options import Use, check_supported
+from lakewright.storage.spec.snapshot import Snapshot
+
+BucketWork: TypeAlias = AppendTask | LevelsTask
+# From a table, the name that new files begin with and a bucket's work to what is committed of it.
+Rewrite: TypeAlias = Callable[[TableFiles, str, BucketWork], CommitMessage]
+
+
+def carry_out(
+    files: TableFiles, plan: CompactionPlan, engine: Engine, rewrite: Rewrite
+) -> CompactionResult:
+    """Do what a plan says; `rewrite` does one bucket and is sent to wherever the engine works.
+
+    Raises:
+        StalePlan: none of the planned files is as it was; plan again.
+        CorruptionError: rows written differ in number from rows merged; nothing is committed.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    started = files.env.now_ms()
+    snapshot = files.snapshots.latest()
+    work = _live_work(files, plan, snapshot)
+    if plan.tasks and not work:
+        raise StalePlan(
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and none of its "
+            f"{plan.files_before} files is live at snapshot {snapshot.id if snapshot else 'none'}; "
+            "plan again",
+            table=files.name,
+        )
+    dropped = len(plan.tasks) - len(work)
+    if not work or snapshot is None:
+        return _result(files, (), None, dropped, started)
+    run_id = files.env.new_id()
+    try:
+        messages = engine.map(partial(_rewrite_bucket, files, run_id, rewrite), work)
+        result, lost = commit_compaction(files, messages, user=run_id, base_snapshot_id=snapshot.id)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        sweep(files, run_id, since_snapshot_id=snapshot.id)
+        raise
+    delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
+    published = [message for message in messages if message not in lost]
+    return _result(files, published, result.snapshot, dropped + len(lost), started)
+
+
+def _rewrite_bucket(
+    files: TableFiles, run_id: str, rewrite: Rewrite, work: BucketWork
+) -> CommitMessage:
+    """New files begin with the run's id, so that a failed run's are found."""
+    return rewrite(files, f"{run_id}-{files.env.new_id()[:8]}", work)
+
+
+def deletion_indexes(
+    files: TableFiles, snapshot: Snapshot | None
+) -> dict[tuple[bytes, int], tuple[IndexFileMeta, ...]]:
+    """Index files with deletion vectors, by partition and bucket."""
+    found: dict[tuple[bytes, int], tuple[IndexFileMeta, ...]] = {}
+    for entry in index_entries(files, snapshot):
+        if entry.file.index_type == DELETION_VECTORS_INDEX:
+            place = (entry.partition, entry.bucket)
+            found[place] = (*found.get(place, ()), entry.file)
+    return found
+
+
+def _result(
+    files: TableFiles,
+    published: Sequence[CommitMessage],
+    snapshot: Snapshot | None,
+    dropped: int,
+    started_ms: int,
+) -> CompactionResult:
+    before = [file for message in published for file in message.compact_before]
+    after = [file for message in published for file in message.compact_after]
+    sizes_before = tuple(file.file_size for file in before)
+    sizes_after = tuple(file.file_size for file in after)
+    upgraded = {file.file_name for file in before} & {file.file_name for file in after}
+    return CompactionResult(
+        snapshot=snapshot,
+        files_before=len(before),
+        files_after=len(after),
+        bytes_before=sum(sizes_before),
+        bytes_after=sum(sizes_after),
+        rows_before=sum(file.row_count for file in before),
+        rows_after=sum(file.row_count for file in after),
+        file_sizes_before=sizes_before,
+        file_sizes_after=sizes_after,
+        files_upgraded=len(upgraded),
+        dropped_tasks=dropped,
+        duration_ms=files.env.now_ms() - started_ms,
+    )
+
+
+def _live_work(
+    files: TableFiles, plan: CompactionPlan, snapshot: Snapshot | None
+) -> list[BucketWork]:
+    """What is left to do of a plan, with all that tasks need to know of their buckets."""
+    live = grouped_by_bucket(live_entries(files, snapshot))
+    indexes = deletion_indexes(files, snapshot)
+    work: list[BucketWork] = []
+    for task in plan.tasks:
+        values = dict(partition_spec_values(files, task.partition))
+        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        place = (partition, task.bucket)
+        held = {entry.file.file_name: entry for entry in live.get(place, ())}
+        if held.keys() >= set(task.files):
+            entries = [held.pop(name) for name in task.files]
+            found = _with_bucket(files, task, entries, list(held.values()), indexes.get(place, ()))
+            work += [] if found is None else [found]
+    return work
+
+
+def _with_bucket(
+    files: TableFiles,
+    task: CompactionTask,
+    entries: Sequence[ManifestEntry],
+    others: Sequence[ManifestEntry],
+    indexes: tuple[IndexFileMeta, ...],
+) -> BucketWork | None:
+    first = entries[0]
+    metas = tuple(entry.file for entry in entries)
+    rest = [entry.file for entry in others]
+    if not files.schema.has_primary_key:
+        return AppendTask(
+            partition=first.partition,
+            bucket=first.bucket,
+            total_buckets=first.total_buckets,
+            files=metas,
+            others=frozenset(file.file_name for file in rest),
+            indexes=indexes,
+        )
+    if not task.file_by_file and any(0 < file.level <= task.output_level for file in rest):
+        # Somebody put files where the merged ones would go, or above them.
+        return None
+    return LevelsTask(
+        partition=first.partition,
+        bucket=first.bucket,
+        total_buckets=first.total_buckets,
+        unit=CompactionUnit(
+            files=metas,
+            output_level=task.output_level,
+            reason=task.reason,
+            file_by_file=task.file_by_file,
+        ),
+        levels=levels_of([*metas, *rest], files.options.num_levels),
+        indexes=indexes,
+    )

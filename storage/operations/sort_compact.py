@@ -1,0 +1,230 @@
+"""Sort compaction: the rows of an append table's partitions in an order that filters can use.
+
+1. Plan from metadata: the live files of each partition, and the columns to sort by.
+2. Re-check the plan against the latest snapshot; partitions whose files went are left out.
+3. Look at a sample of the rows and find the layout. What fits in memory is sorted at
+   once, more is sorted part by part, each part a range of the order.
+4. Prove that the new files hold the rows of the old ones.
+5. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
+   lie in other files and stay.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sort_layout import (
+    SortLayout,
+    SortOrder,
+    part_of,
+    sort_layout,
+    split_points,
+)
+from lakewright.storage.lsm.universal_compaction import CompactionUnit
+from lakewright.storage.operations.compact import plan_buckets
+from lakewright.storage.operations.compact_append import (
+    BATCH_ROWS,
+    AppendTask,
+    split_of,
+    write_append,
+)
+from lakewright.storage.operations.compact_run import BucketWork, carry_out
+from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.options import BucketMode, Use, check_supported
+
+# What one part should take in memory; sorting it takes about as much again.
+_PART_BYTES = 256 * 1024 * 1024
+# Compressed columns unfold to about this many times their size.
+_UNFOLDING = 4
+_SAMPLED_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortCompactionPlan:
+    """Which files are sorted, and how."""
+
+    order: SortOrder
+    by: tuple[str, ...]
+    files: CompactionPlan
+
+    @property
+    def table(self) -> str:
+        return self.files.table
+
+    def to_json(self) -> str:
+        """The plan as JSON; partition values as text."""
+        files = json.loads(self.files.to_json())
+        return json.dumps({"order": self.order.value, "by": list(self.by), "files": files})
+
+    @classmethod
+    def from_json(cls, text: str) -> SortCompactionPlan:
+        """The inverse of `to_json`."""
+        data: dict[str, Any] = json.loads(text)
+        return cls(
+            order=SortOrder(data["order"]),
+            by=tuple(data["by"]),
+            files=CompactionPlan.from_json(json.dumps(data["files"])),
+        )
+
+
+def sort_order(name: str) -> SortOrder:
+    """The order a caller names.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    try:
+        return SortOrder(name)
+    except ValueError:
+        names = ", ".join(each.value for each in SortOrder)
+        raise InvalidRequestError(f"sort order {name!r} is none of {names}") from None
+
+
+def plan_sort_compact(
+    files: TableFiles,
+    *,
+    by: Sequence[str],
+    order: SortOrder = SortOrder.ORDER,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+) -> SortCompactionPlan:
+    """Everything the partitions hold, to be sorted.
+
+    A partition may be named by some of its columns; None means all of them.
+
+    Raises:
+        UnsupportedError: the table has an option that is not implemented.
+        InvalidRequestError: the table's rows have an order already, that of a key or of a
+            bucket, or they cannot be sorted by a column.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    _check_sortable(files, by)
+
+    def pick(
+        metas: Sequence[DataFileMeta], _: Sequence[IndexFileMeta]
+    ) -> tuple[list[CompactionUnit], str]:
+        reason = f"sorted by {', '.join(by)}, {order.value}"
+        ordered = sorted(metas, key=lambda file: (file.creation_time or 0, file.file_name))
+        return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
+
+    plan = plan_buckets(files, pick, partitions=partitions)
+    return SortCompactionPlan(order=order, by=tuple(by), files=plan)
+
+
+def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
+    if files.schema.has_primary_key or files.options.bucket_mode is not BucketMode.UNAWARE:
+        kept = "of its key" if files.schema.has_primary_key else "in which they came to a bucket"
+        raise InvalidRequestError(
+            f"rows of {files.name} lie in the order {kept}, which readers count on; only append "
+            "tables with bucket=-1 can be sorted"
+        )
+    if not by or len(set(by)) < len(by):
+        raise InvalidRequestError(
+            f"sorting {files.name} needs one column or more, each once; {list(by)} was given"
+        )
+    for name in by:
+        if name not in files.schema.field_names:
+            raise InvalidRequestError(
+                f"{name!r} is no column of {files.name}; there are "
+                f"{', '.join(files.schema.field_names)}"
+            )
+        data_type = files.schema.field(name).type
+        if not isinstance(data_type, AtomicType):
+            raise InvalidRequestError(
+                f"{files.name} cannot be sorted by {name}, which is {data_type}; take columns of "
+                "primitive types"
+            )
+
+
+def run_sort_compact(
+    files: TableFiles, plan: SortCompactionPlan, engine: Engine, *, part_bytes: int = _PART_BYTES
+) -> CompactionResult:
+    """Carry a plan out; a task holds about twice `part_bytes` in memory.
+
+    Raises:
+        StalePlan: none of the planned files is as it was; plan again.
+        CorruptionError: rows written differ in number from rows read; nothing is committed.
+    """
+    _check_sortable(files, plan.by)
+    rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes)
+    return carry_out(files, plan.files, engine, rewrite)
+
+
+def _rewrite_sorted(
+    order: SortOrder,
+    by: Sequence[str],
+    part_bytes: int,
+    files: TableFiles,
+    write_id: str,
+    work: BucketWork,
+) -> CommitMessage:
+    assert isinstance(work, AppendTask)
+    layout, sample = _look(files, order, by, work)
+    size = sum(file.file_size for file in work.files) * _UNFOLDING
+    points = split_points(layout.words(sample), -(-size // part_bytes))
+    return write_append(files, write_id, work, _sorted_parts(files, work, layout, points))
+
+
+def _look(
+    files: TableFiles, order: SortOrder, by: Sequence[str], work: AppendTask
+) -> tuple[SortLayout, pa.Table]:
+    """The layout, and a sample of the rows; of each column the least and greatest are in it."""
+    source = FileRows(files, files.schema.fields_of(by))
+    split = split_of(work)
+    every = max(1, sum(file.row_count for file in work.files) // _SAMPLED_ROWS)
+    sampled: list[pa.Table] = []
+    seen = 0
+    for file in work.files:
+        for rows in source.rows(split, file, batch_rows=BATCH_ROWS):
+            # The first of every so many rows, counted over all files.
+            places = np.arange(-seen % every, rows.num_rows, every)
+            sampled += [rows.take(pa.array(places)), *_extremes(rows, by)]
+            seen += rows.num_rows
+    sample = pa.concat_tables(sampled).select(list(by))
+    return sort_layout(order, by, sample), sample
+
+
+def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
+    """For each column a row that holds its least value, and one that holds its greatest."""
+    for name in by:
+        values = rows.column(name).combine_chunks()
+        bounds = pc.min_max(values)
+        for bound in (bounds["min"], bounds["max"]):
+            if bound.is_valid:
+                yield rows.slice(pc.index(values, bound).as_py(), 1)
+
+
+def _sorted_parts(
+    files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray
+) -> Iterator[pa.Table]:
+    """Rows of one part after the other; each file is read once a part that it has rows in."""
+    source, split = FileRows(files, files.schema.fields), split_of(work)
+    holds: dict[str, set[int]] = {}
+    for part in range(len(points) + 1):
+        pieces = []
+        for file in work.files:
+            if part not in holds.get(file.file_name, {part}):
+                continue
+            found = holds.setdefault(file.file_name, set()) if part == 0 else None
+            for rows in source.rows(split, file, batch_rows=BATCH_ROWS):
+                parts = part_of(layout.words(rows), points)
+                if found is not None:
+                    found.update(np.unique(parts).tolist())
+                pieces.append(rows.filter(pa.array(parts == part)))
+        if pieces:
+            yield layout.sorted_rows(pa.concat_tables(pieces))
