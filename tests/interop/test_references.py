@@ -1,0 +1,418 @@
+"""Tags, branches, rollbacks, consumers and long-lived changelogs: made by one, used by another."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.interop.test_they_read_ours import as_read_by, as_texts
+from tests.oracles.client import JavaOracle, Oracle, WritingOracle
+from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.environment import FixedEnv
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_only_reachable_files,
+    assert_readable_history,
+    assert_sound,
+)
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {"options": {"bucket": "-1"}},
+    "keyed": {"keys": ["id"], "options": {"bucket": "1"}},
+    "with changelog": {
+        "keys": ["id"],
+        "options": {"bucket": "1", "changelog-producer": "input"},
+    },
+}
+kinds = pytest.mark.parametrize("kind", list(KINDS))
+
+
+def history(catalog: Catalog, kind: str = "keyed", versions: str = "abc") -> Table:
+    """Snapshots 1, 3, 5, … replace all rows; 2, 4, 6, … compact them."""
+    table = new_table(catalog, **KINDS[kind])
+    for version in versions:
+        step(table, version)
+    return table
+
+
+def step(table: Table, version: str) -> None:
+    """Two snapshots, after which every row is of a version."""
+    mode = "append" if table.schema.has_primary_key else "overwrite"
+    table.write(rows(table, events(0, 3, v=version)), mode=mode)
+    table.write(rows(table, events(3, 6, v=version)))
+    compact(table, full=True)
+
+
+def on_branch(client: Oracle, catalog: Catalog, branch: str, **read: Any) -> list[str]:
+    return as_texts(client.read(catalog.root, f"db.t$branch_{branch}", **read))
+
+
+def last_of(table: Table) -> int:
+    latest = table.latest_snapshot()
+    assert latest is not None
+    return latest.id
+
+
+# --- tags --------------------------------------------------------------------------------------
+
+
+@kinds
+@pytest.mark.mission("FS19", "LG11")
+def test_they_read_our_tag_after_its_snapshot_expired(
+    catalog: Catalog,
+    java: JavaOracle,
+    released_pypaimon: WritingOracle,
+    pypaimon: WritingOracle,
+    rust: Oracle,
+    kind: str,
+) -> None:
+    table = history(catalog, kind)
+    tagged = content(table, snapshot_id=3)
+    table.create_tag("ours", snapshot_id=3)
+    table.create_tag("timed", snapshot_id=3, time_retained_ms=3 * DAY + 1500)
+    expire(table)
+    for client in (java, released_pypaimon):
+        assert as_read_by(client, catalog, table, tag="ours") == tagged, client.name
+        assert as_read_by(client, catalog, table, tag="timed") == tagged, client.name
+    listed = {row["tag_name"]: row for row in java.read(catalog.root, "db.t$tags")}
+    assert listed["ours"]["snapshot_id"] == listed["timed"]["snapshot_id"] == 3
+    assert listed["timed"]["time_retained"] == "PT72H1.5S"
+    assert listed["timed"]["create_time"].startswith("2024-01-01")
+    # And back again.
+    java.delete_tag(catalog.root, "db.t", "ours")
+    assert content(table, tag="timed") == tagged
+    java.delete_tag(catalog.root, "db.t", "timed")
+    assert table.tags() == ()
+    assert_only_reachable_files(table)
+
+
+@kinds
+@pytest.mark.mission("FS19", "LG11")
+def test_their_tags_are_ours(
+    catalog: Catalog,
+    env: FixedEnv,
+    java: JavaOracle,
+    pypaimon: WritingOracle,
+    kind: str,
+) -> None:
+    table = history(catalog, kind)
+    tagged = content(table)
+    java.create_timed_tag(catalog.root, "db.t", "java timed", time_retained_ms=2 * HOUR)
+    java.create_tag(catalog.root, "db.t", "java", snapshot=2)
+    pypaimon.create_tag(catalog.root, "db.t", "python", snapshot=3)
+    step(table, "later")
+    expire(table)
+    assert [tag.name for tag in table.tags()] == ["java", "python", "java timed"]
+    timed = table.tags()[2]
+    assert timed.time_retained_ms == 2 * HOUR
+    assert timed.create_time is not None
+    # Java stamps the wall clock of its machine, which runs beside the test's.
+    assert timed.create_time.year > 2024
+    assert content(table, tag="java timed") == tagged
+    assert content(table, tag="python") == as_read_by(java, catalog, table, tag="python")
+    assert table.plan_expire_tags().tags == ()
+    env.clock.advance(
+        (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 3 * HOUR
+    )
+    table.run_expire_tags(table.plan_expire_tags())
+    assert [tag.name for tag in table.tags()] == ["java", "python"]
+    table.run_delete_tags(table.plan_delete_tags("java", "python"))
+    assert_only_reachable_files(table)
+
+
+@kinds
+@pytest.mark.mission("FS19")
+def test_java_expires_snapshots_with_our_tags_there(
+    catalog: Catalog, java: JavaOracle, kind: str
+) -> None:
+    table = history(catalog, kind, "abcd")
+    expected = {}
+    for snapshot_id in (2, 3, 6):
+        expected[f"t{snapshot_id}"] = content(table, snapshot_id=snapshot_id)
+        table.create_tag(f"t{snapshot_id}", snapshot_id=snapshot_id)
+    java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
+    assert len(table.snapshots()) == 1
+    for name, rows_then in expected.items():
+        assert content(table, tag=name) == rows_then, name
+        assert as_read_by(java, catalog, table, tag=name) == rows_then, name
+    assert_nothing_missing(table)
+    table.run_delete_tags(table.plan_delete_tags("t2", "t6"))
+    assert as_read_by(java, catalog, table, tag="t3") == expected["t3"]
+    java.delete_tag(catalog.root, "db.t", "t3")
+    assert_sound(table)
+
+
+def test_java_lets_go_what_we_tagged_for_a_time(catalog: Catalog, java: JavaOracle) -> None:
+    """By its own clock, years after the one of this test."""
+    table = history(catalog)
+    table.create_tag("over", snapshot_id=2, time_retained_ms=HOUR)
+    table.create_tag("not yet", snapshot_id=2, time_retained_ms=40_000 * DAY)
+    expire(table)
+    java.maintain_tags(catalog.root, "db.t")
+    assert [tag.name for tag in table.tags()] == ["not yet"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"tag.creation-period": "hourly"},
+        {"tag.creation-period": "hourly", "tag.creation-delay": "10 min"},
+        {"tag.creation-period": "two-hours"},
+        {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes"},
+        {"tag.creation-period": "hourly", "tag.automatic-completion": "true"},
+        {"tag.creation-period": "hourly", "tag.num-retained-max": "2"},
+    ],
+    ids=str,
+)
+@pytest.mark.mission("FS19")
+def test_java_makes_the_automatic_tags_that_we_make(
+    catalog: Catalog, env: FixedEnv, java: JavaOracle, options: dict[str, str]
+) -> None:
+    named = {"sink.process-time-zone": "UTC", **options}
+    chosen = {"tag.automatic-creation": "process-time", **named}
+    ours = new_table(catalog, options=chosen)
+    theirs = new_table(catalog, name="db.theirs", options=named)
+    for hours in (0, 0.5, 0.6, 1.2, 3, 3, 20, 0.2, 30):
+        env.clock.advance(hours * HOUR)
+        for table in (ours, theirs):
+            table.write(rows(table, events(0, 1)))
+    assert theirs.tags() == ()
+    java.maintain_tags(catalog.root, "db.theirs", options=chosen)
+    assert ours.tags()
+    ours_then = [(tag.name, tag.snapshot.id) for tag in ours.tags()]
+    assert ours_then == [(tag.name, tag.snapshot.id) for tag in theirs.tags()]
+
+
+# --- branches ----------------------------------------------------------------------------------
+
+
+@kinds
+@pytest.mark.mission("FS19", "LG11")
+def test_they_read_and_write_on_a_branch_of_ours(
+    catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str
+) -> None:
+    table = history(catalog, kind)
+    table.create_tag("start", snapshot_id=3)
+    branch = table.create_branch("b", tag="start")
+    before = content(branch)
+    assert on_branch(java, catalog, "b") == on_branch(pypaimon, catalog, "b") == before
+    java.write(catalog.root, "db.t$branch_b", events(10, 12, v="java"))
+    assert content(branch) == on_branch(java, catalog, "b") == on_branch(pypaimon, catalog, "b")
+    assert len(content(branch)) == len(before) + 2
+    step(branch, "x")
+    assert on_branch(java, catalog, "b") == on_branch(pypaimon, catalog, "b") == content(branch)
+    java.compact(catalog.root, "db.t$branch_b")
+    assert on_branch(java, catalog, "b") == content(branch)
+    # Main never heard of it, and its expiry leaves the branch alone.
+    expire(table)
+    assert as_read_by(java, catalog, table) == content(table)
+    assert on_branch(java, catalog, "b") == content(branch)
+    expire(branch)
+    assert on_branch(java, catalog, "b") == content(branch)
+    assert_only_reachable_files(table)
+
+
+def test_a_branch_of_ours_is_deleted_by_java(unchecked_catalog: Catalog, java: JavaOracle) -> None:
+    """Which leaves the files behind that only the branch had."""
+    table = history(unchecked_catalog)
+    table.create_branch("b", snapshot_id=3)
+    java.delete_branch(unchecked_catalog.root, "db.t", "b")
+    assert table.branches() == ()
+    assert_nothing_missing(table)
+    assert content(table.create_branch("b", snapshot_id=3)) == content(table, snapshot_id=3)
+
+
+@kinds
+@pytest.mark.parametrize("maker", ["java", "pypaimon"])
+@pytest.mark.mission("FS19", "LG11")
+def test_we_read_and_write_on_a_branch_of_theirs(
+    catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str, maker: str
+) -> None:
+    client: WritingOracle = java if maker == "java" else pypaimon
+    table = history(catalog, kind)
+    then = content(table, snapshot_id=3)
+    client.create_tag(catalog.root, "db.t", "start", snapshot=3)
+    client.create_branch(catalog.root, "db.t", "b", tag="start")
+    client.create_branch(catalog.root, "db.t", "empty")
+    assert [branch.name for branch in table.branches()] == ["b", "empty"]
+    branch = catalog.table("db.t$branch_b")
+    assert content(branch) == then
+    assert content(table.at_branch("empty")) == []
+    step(branch, "x")
+    assert on_branch(client, catalog, "b") == content(branch)
+    # The tag it began at goes, main moves on and expires: the branch is whole.
+    table.run_delete_tags(table.plan_delete_tags("start"))
+    step(table, "later")
+    expire(table)
+    assert on_branch(client, catalog, "b") == content(branch)
+    assert content(branch, tag="start") == then
+    assert_only_reachable_files(table)
+    table.run_delete_branch(table.plan_delete_branch("b"))
+    assert_only_reachable_files(table)
+    assert as_read_by(client, catalog, table) == content(table)
+
+
+@pytest.mark.parametrize("forwards", ["we", "java"])
+@pytest.mark.mission("FS19")
+def test_main_becomes_the_branch_by_either(
+    unchecked_catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, forwards: str
+) -> None:
+    """Java leaves the files behind that only the old main had."""
+    catalog = unchecked_catalog
+    table = history(catalog)
+    table.create_tag("start", snapshot_id=3)
+    branch = table.create_branch("b", tag="start")
+    step(branch, "x")
+    step(table, "lost")
+    if forwards == "we":
+        table.run_fast_forward(table.plan_fast_forward("b"))
+        assert_sound(table)
+    else:
+        java.fast_forward(catalog.root, "db.t", "b")
+    assert content(table) == content(branch)
+    for client in (java, pypaimon):
+        assert as_read_by(client, catalog, table) == content(branch), client.name
+    assert_readable_history(table)
+    java.write(catalog.root, "db.t", events(0, 3, v="java"))
+    step(table, "ours")
+    assert as_read_by(java, catalog, table) == content(table)
+    expire(table)
+    assert as_read_by(java, catalog, table) == content(table)
+    assert on_branch(java, catalog, "b") == content(branch)
+
+
+# --- rollback ----------------------------------------------------------------------------------
+
+
+@kinds
+@pytest.mark.parametrize("target", [3, "t"])
+@pytest.mark.parametrize("who", ["we", "java"])
+@pytest.mark.mission("FS19")
+def test_a_rollback_of_one_is_seen_by_all(
+    catalog: Catalog,
+    java: JavaOracle,
+    pypaimon: WritingOracle,
+    kind: str,
+    target: int | str,
+    who: str,
+) -> None:
+    table = history(catalog, kind)
+    then = content(table, snapshot_id=3)
+    table.create_tag("t", snapshot_id=3)
+    if isinstance(target, str):
+        expire(table)
+    if who == "java":
+        java.rollback_to(catalog.root, "db.t", target)
+    elif isinstance(target, str):
+        table.run_rollback(table.plan_rollback(tag=target))
+    else:
+        table.run_rollback(table.plan_rollback(snapshot_id=target))
+    assert last_of(table) == 3
+    assert content(table) == then
+    for client in (java, pypaimon):
+        assert as_read_by(client, catalog, table) == then, client.name
+    java.write(catalog.root, "db.t", events(8, 9, v="java"))
+    assert last_of(table) == 4
+    step(table, "ours")
+    for client in (java, pypaimon):
+        assert as_read_by(client, catalog, table) == content(table), client.name
+    java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
+    assert as_read_by(java, catalog, table) == content(table)
+    assert as_read_by(java, catalog, table, tag="t") == content(table, tag="t") == then
+    if who == "we":
+        table.run_delete_tags(table.plan_delete_tags("t"))
+        assert_sound(table)
+
+
+# --- consumers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.mission("FS19")
+def test_a_consumer_of_ours_holds_java_back(catalog: Catalog, java: JavaOracle) -> None:
+    table = history(catalog)
+    table.set_consumer("me", 3)
+    found = java.read(catalog.root, "db.t$consumers")
+    assert [(row["consumer_id"], row["next_snapshot_id"]) for row in found] == [("me", 3)]
+    java.expire_snapshots(catalog.root, "db.t", retain_max=9, retain_min=1)
+    assert table.snapshots()[0].id == 3
+    table.delete_consumer("me")
+    java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
+    assert len(table.snapshots()) == 1
+
+
+# --- long-lived changelogs ---------------------------------------------------------------------
+
+LONG_LIVED = {"changelog.num-retained.min": "100", "changelog.num-retained.max": "200"}
+
+
+def with_changelogs(catalog: Catalog) -> Table:
+    """Two snapshots of new rows and one compaction, three times."""
+    options = {"bucket": "1", "changelog-producer": "input", **LONG_LIVED}
+    table = new_table(catalog, keys=["id"], options=options)
+    for version in "abc":
+        step(table, version)
+    return table
+
+
+@pytest.mark.mission("FS19")
+def test_changelogs_that_outlive_our_snapshots_are_read_and_expired_by_java(
+    catalog: Catalog, java: JavaOracle
+) -> None:
+    table = with_changelogs(catalog)
+    last = last_of(table)
+    before = java.changes(catalog.root, "db.t", 1, last)
+    assert before
+    expire(table)
+    assert java.changes(catalog.root, "db.t", 1, last) == before
+    assert as_read_by(java, catalog, table) == content(table)
+    java.expire_changelogs(catalog.root, "db.t", retain_min=4)
+    kept = [each.id for each in table.files.references.changelogs()]
+    assert kept
+    assert kept[0] > 1
+    later = [each for each in before if each.snapshot >= kept[0]]
+    assert java.changes(catalog.root, "db.t", kept[0], last) == later
+    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    assert_sound(table)
+
+
+@pytest.mark.mission("FS19")
+def test_changelogs_that_java_keeps_are_expired_by_us(catalog: Catalog, java: JavaOracle) -> None:
+    table = with_changelogs(catalog)
+    last = last_of(table)
+    before = java.changes(catalog.root, "db.t", 1, last)
+    java.expire_snapshots(
+        catalog.root, "db.t", retain_max=1, retain_min=1, changelog_retain_min=100
+    )
+    assert [each.id for each in table.files.references.changelogs()] == list(range(1, last))
+    assert java.changes(catalog.root, "db.t", 1, last) == before
+    assert_only_reachable_files(table)
+    step(table, "d")
+    expire(table)
+    assert java.changes(catalog.root, "db.t", 1, last) == before
+    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    assert_sound(table)
+    assert as_read_by(java, catalog, table) == content(table)
+
+
+def test_java_finds_no_orphans_among_what_our_references_keep(
+    catalog: Catalog, java: JavaOracle
+) -> None:
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    table.create_tag("start", snapshot_id=3)
+    branch = table.create_branch("b", tag="start")
+    step(branch, "x")
+    expire(table)
+    then = content(table, tag="t"), content(branch)
+    removed = java.remove_orphan_files(catalog.root, "db.t", older_than="2100-01-01 00:00:00")
+    assert removed == []
+    assert (content(table, tag="t"), content(branch)) == then
+    assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
+    assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
