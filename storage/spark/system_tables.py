@@ -47,7 +47,9 @@ def system_table_dataframe(
     schema = table.system_table_schema(name)
     if name != AUDIT_LOG:
         rows = table.system_table(name, where, **when)
-        return spark.createDataFrame(for_spark(rows), to_spark_schema(schema.fields))
+        # Spark makes no DataFrame of an Arrow table without rows.
+        local = for_spark(rows) if rows.num_rows else []
+        return spark.createDataFrame(local, to_spark_schema(schema.fields))
     snapshot = choose_snapshot(table.files, **when)
     files = table.files
     if snapshot is not None and is_historic(when):
