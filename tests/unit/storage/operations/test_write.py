@@ -274,6 +274,151 @@ def test_data_files_are_parquet_as_every_reader_wants_it(catalog: Catalog) -> No
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
+# --- merge engines -------------------------------------------------------------------------------
+
+
+def merging(
+    catalog: Catalog, columns: dict[str, str], *, name: str = "db.t", **options: str
+) -> Table:
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    return new_table(catalog, columns, name=name, keys=["id"], options={"bucket": "1", **named})
+
+
+@pytest.mark.mission("FS2", "FS6")
+def test_rows_of_one_flush_are_merged_by_the_tables_engine(catalog: Catalog) -> None:
+    columns = {"id": "INT", "a": "INT", "b": "STRING"}
+    given = [{"id": 1, "a": 1}, {"id": 1, "b": "x"}, {"id": 2, "a": 5}, {"id": 1, "a": 3}]
+    expected = {
+        "deduplicate": {"id": 1, "a": 3, "b": None},
+        "partial-update": {"id": 1, "a": 3, "b": "x"},
+        "aggregation": {"id": 1, "a": 4, "b": "x"},
+    }
+    for engine, row in expected.items():
+        more = {"fields.a.aggregate-function": "sum"} if engine == "aggregation" else {}
+        options = {"bucket": "1", "merge-engine": engine, **more}
+        table = new_table(catalog, columns, name=f"db.{engine}", keys=["id"], options=options)
+        table.write(rows(table, given))
+        (entry,) = table.data_files()
+        # The file holds one row of each key already.
+        assert entry.file.row_count == 2
+        assert table.read().sort_by("id").to_pylist() == [row, {"id": 2, "a": 5, "b": None}]
+
+
+def test_of_a_flush_the_row_with_the_highest_sequence_counts(catalog: Catalog) -> None:
+    columns = {"id": "INT", "at": "INT", "v": "STRING"}
+    table = merging(catalog, columns, sequence__field="at")
+    given = [(1, 5, "five"), (1, 3, "three"), (1, None, "none"), (1, 5, "five again")]
+    table.write(rows(table, [{"id": i, "at": at, "v": v} for i, at, v in given]))
+    assert values_of(table, "v") == ["five again"]
+    table.write(rows(table, [{"id": 1, "at": 4, "v": "late"}]))
+    assert values_of(table, "v") == ["five again"]
+    other = merging(
+        catalog,
+        columns,
+        name="db.descending",
+        sequence__field="at",
+        sequence__field__sort_order="descending",
+    )
+    other.write(rows(other, [{"id": i, "at": at, "v": v} for i, at, v in given]))
+    assert values_of(other, "v") == ["three"]
+
+
+def test_row_kinds_come_from_a_column_where_the_table_says_so(catalog: Catalog) -> None:
+    table = merging(catalog, {"id": "INT", "op": "STRING", "v": "STRING"}, rowkind__field="op")
+    kinds = ["+I", "+I", "-D", "+U"]
+    given = [{"id": i, "op": op, "v": op} for i, op in zip([1, 2, 1, 3], kinds, strict=True)]
+    table.write(rows(table, given))
+    assert table.read().sort_by("id").to_pylist() == [
+        {"id": 2, "op": "+I", "v": "+I"},
+        {"id": 3, "op": "+U", "v": "+U"},
+    ]
+    for bad, words in (
+        (["+I", "delete", None], r"column op holds 'delete' in row 1, and 2 of 3 rows hold no row"),
+        (["+I", None, "+I"], r"column op holds None in row 1, and 1 of 3 rows"),
+    ):
+        with pytest.raises(InvalidRows, match=words):
+            table.write(rows(table, [{"id": n, "op": op} for n, op in enumerate(bad)]))
+    with pytest.raises(InvalidRows, match="takes row kinds from its column op"):
+        table.write(rows(table, [{"id": 1, "op": "+I"}], ["+I"]))
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize(
+    ("option", "left"),
+    [("ignore-delete", ["v0", "v1", "v2"]), ("ignore-update-before", ["v1", "v2"])],
+)
+def test_rows_that_the_table_ignores_are_left_out(
+    catalog: Catalog, option: str, left: list[str]
+) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1", option: "true"})
+    table.write(rows(table, events(0, 3)))
+    result = table.write(rows(table, events(0, 2), ["-D", "-U"]))
+    assert values_of(table, "v") == left
+    if option == "ignore-delete":
+        # Nothing was left to write, and no number was used up.
+        assert result.snapshot is None
+        table.write(rows(table, events(5, 6)))
+        assert max(each.file.max_sequence_number for each in table.data_files()) == 3
+
+
+REFUSED_DELETIONS: dict[str, tuple[dict[str, str], str]] = {
+    "first-row": ({}, "a first row is never taken back; set ignore-delete=true"),
+    "partial-update": ({}, "a partial update cannot be taken back; set ignore-delete=true"),
+    "aggregation": (
+        {"fields.v.aggregate-function": "max"},
+        "column v aggregates by max, which cannot be taken back",
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", list(REFUSED_DELETIONS))
+@pytest.mark.parametrize("kind", ["-D", "-U"])
+def test_deletions_that_an_engine_can_make_nothing_of_are_refused_before_they_are_written(
+    catalog: Catalog, engine: str, kind: str
+) -> None:
+    more, words = REFUSED_DELETIONS[engine]
+    columns = {"id": "INT", "v": "INT"}
+    options = {"bucket": "1", "merge-engine": engine, **more}
+    table = new_table(catalog, columns, keys=["id"], options=options)
+    new = rows(table, [{"id": 1, "v": 1}, {"id": 2, "v": 2}], ["+I", kind])
+    with pytest.raises(
+        InvalidRows, match=f"merge-engine={engine}, and 1 of 2 rows are {kind}: {words}"
+    ):
+        table.write(new)
+    assert table.latest_snapshot() is None
+    ignoring = new_table(
+        catalog, columns, name="db.i", keys=["id"], options={**options, "ignore-delete": "true"}
+    )
+    ignoring.write(new)
+    assert [entry.file.row_count for entry in ignoring.data_files()] == [1]
+
+
+def test_deletions_that_an_engine_can_take_back_are_written(catalog: Catalog) -> None:
+    table = merging(
+        catalog,
+        {"id": "INT", "n": "INT"},
+        merge_engine="aggregation",
+        fields__n__aggregate_function="sum",
+    )
+    table.write(rows(table, [{"id": 1, "n": 10}, {"id": 1, "n": 3}], ["+I", "-U"]))
+    table.write(rows(table, [{"id": 1, "n": 2}], ["-D"]))
+    assert values_of(table, "n") == [5]
+
+
+@pytest.mark.parametrize("table_keys", [["id"], []])
+def test_many_kinds_are_told_apart_and_the_first_that_is_none_is_named(
+    catalog: Catalog, table_keys: list[str]
+) -> None:
+    options = {"bucket": "1"} if table_keys else {}
+    table = new_table(catalog, keys=table_keys, options=options)
+    kinds = ["+I"] * 5 + ["gone", "+I", "lost"]
+    with pytest.raises(
+        InvalidRows, match="_rowkind holds 'gone' in row 5, and 2 of 8 rows hold no row kind"
+    ):
+        table.write(rows(table, events(0, 8), kinds))
+    assert_only_reachable_files(table)
+
+
 # --- rows that do not fit -----------------------------------------------------------------------
 
 COLUMNS = {
