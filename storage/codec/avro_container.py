@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import json
 import lzma
+import sys
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +18,26 @@ import pyarrow as pa
 
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 SYNC_BYTES = 16
 _MAGIC = b"Obj\x01"
 _RAW_DEFLATE = -15
 _CHECKSUM_BYTES = 4
+_ZSTD_LEVEL = zstd.CompressionParameter.compression_level
+_ZSTD_CHECKSUM = zstd.CompressionParameter.checksum_flag
+_DECOMPRESSION_ERRORS = (
+    ValueError,
+    OSError,
+    EOFError,
+    zlib.error,
+    lzma.LZMAError,
+    zstd.ZstdError,
+    pa.ArrowException,
+)
 # Names of compressions in table options, and the codec that files say.
 _CODECS = {
     "zstd": "zstandard",
@@ -121,7 +138,7 @@ def read_block(source: IO[bytes], head: BlockHead, header: Header, *, path: str)
     check_sync(source, header, path=path)
     try:
         return _decompress(packed, header.codec)
-    except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+    except _DECOMPRESSION_ERRORS as error:
         raise CorruptionError(
             f"data file {path} has a block that cannot be decompressed: {error}", path=path
         ) from error
@@ -189,10 +206,10 @@ def _counted(data: bytes) -> bytes:
 def _compress(data: bytes, codec: str, level: int) -> bytes:
     match codec:
         case "zstandard":
-            packed: bytes = pa.Codec("zstd", level).compress(pa.py_buffer(data), asbytes=True)
-            return packed
+            # Damage inside of a block would be other values otherwise, without an error.
+            return zstd.compress(data, options={_ZSTD_LEVEL: level, _ZSTD_CHECKSUM: 1})
         case "snappy":
-            packed = pa.Codec("snappy").compress(pa.py_buffer(data), asbytes=True)
+            packed: bytes = pa.Codec("snappy").compress(pa.py_buffer(data), asbytes=True)
             return packed + zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big")
         case "deflate":
             deflate = zlib.compressobj(wbits=_RAW_DEFLATE)
@@ -208,13 +225,10 @@ def _compress(data: bytes, codec: str, level: int) -> bytes:
 def _decompress(packed: bytes, codec: str) -> bytes:
     match codec:
         case "zstandard":
-            # Frames need not say how long they become, so they are read as a stream.
-            with pa.input_stream(pa.BufferReader(packed), compression="zstd") as stream:
-                data: bytes = stream.read()
-                return data
+            return zstd.decompress(packed)
         case "snappy":
             body, checksum = packed[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
-            data = pa.Codec("snappy").decompress(body, _snappy_size(body), asbytes=True)
+            data: bytes = pa.Codec("snappy").decompress(body, _snappy_size(body), asbytes=True)
             if zlib.crc32(data) != int.from_bytes(checksum, "big"):
                 raise ValueError("its checksum is another")
             return data

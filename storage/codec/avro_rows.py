@@ -19,6 +19,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 
@@ -278,13 +279,18 @@ class RowDecoder:
             UnsupportedError: it holds something that has no place in a table.
         """
         self._path = path
-        fields = {field["name"]: field["type"] for field in _record_fields(written, path)}
-        self.column_names = tuple(fields)
-        self._types = {name: fields[name] for name in (columns or fields)}
-        self._raw = {name: _raw_type(kind, path) for name, kind in self._types.items()}
-        # Decoded as one array of records, a block is one call. Logical types are left off, since
-        # Python's own dates and decimals are slower than columns of numbers, and narrower.
-        self._written = fastavro.parse_schema({"type": "array", "items": _plain(written)})
+        try:
+            fields = {field["name"]: field["type"] for field in _record_fields(written, path)}
+            self.column_names = tuple(fields)
+            self._types = {name: fields[name] for name in (columns or fields)}
+            self._raw = {name: _raw_type(kind, path) for name, kind in self._types.items()}
+            # Decoded as one array of records, a block is one call. Logical types are left off,
+            # since Python's dates and decimals are slower than columns of numbers, and narrower.
+            self._written = fastavro.parse_schema({"type": "array", "items": _plain(written)})
+        except (LookupError, TypeError, ValueError, SchemaParseException, UnknownType) as error:
+            raise CorruptionError(
+                f"data file {path} has an Avro schema that is none: {error!r}", path=path
+            ) from error
 
     def decode(self, data: bytes, count: int) -> pa.Table:
         """The `count` rows of a block.

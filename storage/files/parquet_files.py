@@ -52,6 +52,8 @@ class ParquetFileWriter:
             compression_level=level if encoding.compression == "zstd" else None,
             data_page_size=tuning.parquet_page_bytes,
             use_dictionary=tuning.parquet_dictionary,
+            # Damage inside of a page would be other values otherwise, without an error.
+            write_page_checksum=True,
             store_decimal_as_integer=True,
             use_deprecated_int96_timestamps=self._needs_int96,
         )
@@ -91,7 +93,11 @@ class ParquetFileReader:
 
     def __init__(self, source: Any, *, streams: bool) -> None:
         # Unbuffered, reading some rows of a column takes the whole of its row group into memory.
-        self._file = pq.ParquetFile(source, buffer_size=_READ_BUFFER_BYTES if streams else 0)
+        self._file = pq.ParquetFile(
+            source,
+            buffer_size=_READ_BUFFER_BYTES if streams else 0,
+            page_checksum_verification=True,
+        )
         self.row_count = int(self._file.metadata.num_rows)
         self.column_names: Sequence[str] = self._file.schema_arrow.names
 
