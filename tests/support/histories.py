@@ -16,6 +16,8 @@ from typing import Any
 Row = dict[str, Any]
 Kinds = tuple[str, ...]
 PARTITION = "p"
+# The producers whose changelogs come of compactions.
+COMPACTING_PRODUCERS = frozenset({"full-compaction", "lookup"})
 # Canonical values of each type that columns are made of; null comes on top where it may.
 VALUES: dict[str, tuple[Any, ...]] = {
     "BOOLEAN": (True, False),
@@ -51,7 +53,7 @@ KEYS: tuple[dict[str, tuple[Any, ...]], ...] = (
     {"TIMESTAMP(6)": ("1969-12-31T23:59:59.000000", "2024-01-02T03:04:05.678901")},
     {"TINYINT": (-1, 0, 1, 2), "BOOLEAN": (True, False)},
 )
-PARTITIONS: dict[str, tuple[Any, ...]] = {"STRING": ("x", "y/z"), "INT": (1, -2)}
+PARTITIONS: dict[str, tuple[Any, ...]] = {"STRING": ("x", "y=z"), "INT": (1, -2)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,8 @@ class Setting:
     they were written: if not, only full compactions keep two tables alike. Where
     `merges_retractions` is false, a retraction never meets another one before the row that it
     retracts: Java 0.9 writes files then that it cannot read. Arrays in `bags` have no order.
+    `pools` has the values of a column where those of its type will not do. `others` are the
+    clients besides Java that read such tables right.
     """
 
     name: str
@@ -80,6 +84,8 @@ class Setting:
     dynamic_buckets: bool = False
     deletion_vectors: bool = False
     rescales: bool = True
+    pools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    others: tuple[str, ...] = ("pypaimon", "rust")
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class Compact:
 class Rescale:
     """Other bucket counts: the option changes and every row is written anew.
 
-    Where rows show from the next compaction on, one comes before and one after it.
+    Where compactions show rows or tell changes, one comes before and one after it.
     """
 
     buckets: int
@@ -163,6 +169,12 @@ class History:
         """Whether the steps alone say which rows are read."""
         shows_at_once = self.setting.lags and self.options["write-only"] != "true"
         return self.setting.ordered and not shows_at_once
+
+    @property
+    def compacts_around_rescales(self) -> bool:
+        """Whether a rescale would lose what only compactions show or tell."""
+        producer = self.options.get("changelog-producer")
+        return self.setting.lags or producer in COMPACTING_PRODUCERS
 
     def __str__(self) -> str:
         about = f"key {dict(self.keys)}, partition {self.partition_type}"
@@ -321,7 +333,8 @@ class _Author:
             elif self._random.random() < 0.25:
                 row[name] = None
             else:
-                row[name] = self._random.choice(VALUES[column_type])
+                pool = self._setting.pools.get(name, VALUES[column_type])
+                row[name] = self._random.choice(pool)
         return row
 
     def _sequence(self, key: tuple[Any, ...], kind: str, *, first: bool) -> int | None:

@@ -71,7 +71,9 @@ class Ours:
             case Compact(full):
                 compact(target, full=full)
             case Rescale(buckets):
-                self._rescale(target, buckets)
+                if history.compacts_around_rescales:
+                    compact(target, full=True)
+                target.run_rescale(target.plan_rescale(buckets))
             case Expire(keep):
                 expire(target, keep=keep)
 
@@ -80,7 +82,12 @@ class Ours:
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
         """What snapshots say that changed."""
-        raise NotImplementedError(table, first, last)
+        opened = self._catalog.table(table)
+        found = []
+        for snapshot in range(first, last + 1):
+            rows = canonical_rows(opened.read_incremental(snapshot - 1, snapshot))
+            found += [Change(snapshot, row.pop(ROW_KIND_COLUMN), row) for row in rows]
+        return found
 
     def latest_snapshot(self, table: str) -> int:
         latest = self._catalog.table(table).latest_snapshot()
@@ -95,9 +102,6 @@ class Ours:
             rest = written.drop_columns([PARTITION])
             table.write(rest, mode="overwrite", partition=spec, dynamic=False)
 
-    def _rescale(self, table: Table, buckets: int) -> None:
-        raise NotImplementedError(buckets)
-
 
 class Java:
     """Java Paimon."""
@@ -106,7 +110,7 @@ class Java:
 
     def __init__(self, oracle: JavaOracle, warehouse: str) -> None:
         self.oracle = oracle
-        self._warehouse = warehouse
+        self.warehouse = warehouse
 
     def create(self, table: str, history: History) -> None:
         fields = {
@@ -114,7 +118,7 @@ class Java:
             for name, text in history.columns.items()
         }
         self.oracle.create(
-            self._warehouse,
+            self.warehouse,
             table,
             fields,
             partition_keys=history.partition_keys,
@@ -123,7 +127,7 @@ class Java:
         )
 
     def do(self, table: str, history: History, step: Step) -> None:
-        java, warehouse = self.oracle, self._warehouse
+        java, warehouse = self.oracle, self.warehouse
         match step:
             case Write(rows, kinds):
                 java.write(warehouse, table, rows, kinds=kinds)  # type: ignore[arg-type]
@@ -132,22 +136,22 @@ class Java:
             case Compact(full):
                 java.compact(warehouse, table, full=full)
             case Rescale(buckets):
-                if history.setting.lags:
+                if history.compacts_around_rescales:
                     java.compact(warehouse, table)
                 rows = tuple(self.read(table))
                 java.alter(warehouse, table, {"set_option": "bucket", "value": str(buckets)})
                 java.write(warehouse, table, rows, overwrite="table")
-                if history.setting.lags:
+                if history.compacts_around_rescales:
                     java.compact(warehouse, table)
             case Expire(keep):
                 java.expire_snapshots(warehouse, table, retain_max=keep, retain_min=1)
 
     def read(self, table: str) -> list[Row]:
-        return self.oracle.read(self._warehouse, table)
+        return self.oracle.read(self.warehouse, table)
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
         """What a streaming reader of Java gets of these snapshots."""
-        return self.oracle.changes(self._warehouse, table, first, last)
+        return self.oracle.changes(self.warehouse, table, first, last)
 
 
 def _arrow(table: Table, rows: Sequence[Row]) -> pa.Table:

@@ -25,8 +25,6 @@ from tests.support.histories import (
     Write,
 )
 
-BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-
 Entry = tuple[str, Row]
 Merge = Callable[["MergeModel", list[Entry]], Row | None]
 
@@ -133,12 +131,11 @@ def partial_update(model: MergeModel, entries: list[Entry]) -> Row | None:
             if name not in grouped and value is not None and kind in ("+I", "+U"):
                 result[name] = value
         for sequence, members in groups.items():
-            update_group(model.history.columns, options, result, kind, row, sequence, members)
+            update_group(options, result, kind, row, sequence, members)
     return result
 
 
 def update_group(
-    columns: Mapping[str, str],
     options: Mapping[str, str],
     result: Row,
     kind: str,
@@ -151,7 +148,6 @@ def update_group(
         return
     newer = sequence_key(row, sequence, False) >= sequence_key(result, sequence, False)
     for name in members:
-        column_type = columns[name]
         function = options.get(f"fields.{name}.aggregate-function")
         if function is not None:
             apply = RETRACTIONS if kind in ("-U", "-D") else FUNCTIONS
@@ -159,7 +155,7 @@ def update_group(
             pair = (result[name], row[name]) if newer else (row[name], result[name])
             if kind in ("-U", "-D"):
                 pair = (result[name], row[name])
-            result[name] = fitting(apply[function](*pair), column_type)
+            result[name] = apply[function](*pair)
         elif newer:
             result[name] = None if kind in ("-U", "-D") else row[name]
     if newer:
@@ -178,7 +174,6 @@ def sequence_groups(options: Mapping[str, str]) -> dict[tuple[str, ...], tuple[s
 
 def aggregation(model: MergeModel, entries: list[Entry]) -> Row | None:
     options, keys = model.history.options, model.history.primary_keys
-    columns = model.history.columns
     removes = options.get("aggregation.remove-record-on-delete") == "true"
     result: Row | None = None
     for kind, row in entries:
@@ -198,7 +193,6 @@ def aggregation(model: MergeModel, entries: list[Entry]) -> Row | None:
             if retracts:
                 if options.get(f"fields.{name}.ignore-retract") != "true":
                     result[name] = RETRACTIONS[function](result[name], value)
-                    result[name] = fitting(result[name], columns[name])
             elif function == "first_value":
                 result[name] = value if fresh else result[name]
             elif options.get(f"fields.{name}.distinct") == "true":
@@ -206,7 +200,7 @@ def aggregation(model: MergeModel, entries: list[Entry]) -> Row | None:
             elif nested_key := options.get(f"fields.{name}.nested-key"):
                 result[name] = keyed(result[name], value, nested_key)
             else:
-                result[name] = fitting(FUNCTIONS[function](result[name], value), columns[name])
+                result[name] = FUNCTIONS[function](result[name], value)
     return result
 
 
@@ -256,14 +250,6 @@ def _subtract(old: Any, new: Any) -> Any:
     if new is None:
         return old
     return _plain(-_number(new) if old is None else _number(old) - _number(new), new)
-
-
-def fitting(value: Any, column_type: str) -> Any:
-    """Integers beyond their type wrap around, as those of Java do."""
-    if column_type not in BITS or value is None:
-        return value
-    bits = BITS[column_type]
-    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
 def _merged_maps(old: Any, new: Any) -> Any:

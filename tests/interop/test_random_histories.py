@@ -1,0 +1,167 @@
+"""Random histories give the same rows in our hands, in those of Java Paimon, and in both."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog
+from tests.oracles.client import JavaOracle, Oracle, WritingOracle
+from tests.support.carrying_out import HistoryDiffers, Proof
+from tests.support.histories import History, Setting, draw, shrink
+from tests.support.history_actors import Java, Ours
+from tests.support.history_settings import SETTINGS
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_readable_history,
+    assert_sound,
+    assert_true_hints,
+)
+
+QUICK_SEEDS = range(1)
+DEEP_SEEDS = range(1, 40)
+_NUMBERS = itertools.count()
+
+Build = Callable[[History], Proof]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Catalog:
+    """A warehouse with the clock that Java goes by."""
+    return Catalog.open(str(tmp_path / "warehouse"))
+
+
+@pytest.fixture
+def others(pypaimon: WritingOracle, rust: Oracle) -> list[Oracle]:
+    """Clients that only read."""
+    return [pypaimon, rust]
+
+
+@pytest.fixture
+def parallel(shared: Catalog, java: JavaOracle) -> Build:
+    """A history on two tables: one is changed by us only, one by Java only."""
+
+    def build(history: History) -> Proof:
+        ours, theirs = Ours(shared), Java(java, shared.root)
+        number = next(_NUMBERS)
+        tables = {f"db.ours{number}": [ours], f"db.java{number}": [theirs]}
+        return _proof(history, tables, ours, theirs)
+
+    return build
+
+
+@pytest.fixture
+def mixed(shared: Catalog, java: JavaOracle, others: list[Oracle]) -> Build:
+    """A history on one table that we and Java change by turns, at random; more clients read it."""
+
+    def build(history: History) -> Proof:
+        ours, theirs = Ours(shared), Java(java, shared.root)
+        tables = {f"db.mixed{next(_NUMBERS)}": [ours, theirs]}
+        able = [each for each in others if each.name in history.setting.others]
+        return _proof(history, tables, ours, theirs, able)
+
+    return build
+
+
+def _proof(
+    history: History,
+    tables: dict[str, list[Ours | Java]],
+    ours: Ours,
+    java: Java,
+    others: Sequence[Oracle] = (),
+) -> Proof:
+    follows = "changelog-producer" in history.options
+    reading = {each.name: partial(each.read, java.warehouse) for each in others}
+    return Proof(
+        history,
+        tables,
+        readers={"us": ours.read, "Java": java.read, **reading},
+        followers={"us": ours.changes, "Java": java.changes} if follows else {},
+        latest_snapshot=ours.latest_snapshot,
+    )
+
+
+def check(build: Build, history: History, shared: Catalog) -> None:
+    """Carry the history out; if that fails, say so with a history as short as can be found."""
+
+    def differs(candidate: History) -> str | None:
+        try:
+            build(candidate).carry_out()
+        except HistoryDiffers as error:
+            return str(error)
+        return None
+
+    if differs(history) is not None:
+        smallest = shrink(history, lambda candidate: differs(candidate) is not None)
+        pytest.fail(differs(smallest) or f"only sometimes:\n{smallest}", pytrace=False)
+    for name in shared.list_tables("db"):
+        table = shared.table(f"db.{name}")
+        if name.startswith("ours"):
+            assert_sound(table)
+        else:
+            # Overwriting, Java leaves the changelog behind that it does not commit.
+            assert_nothing_missing(table)
+            assert_readable_history(table)
+            assert_true_hints(table)
+
+
+def cases(seeds: range) -> list[object]:
+    """Every setting with every seed."""
+    return [
+        pytest.param(setting, seed, id=f"{setting.name}-{seed}")
+        for setting in SETTINGS
+        for seed in seeds
+    ]
+
+
+def drawn_for_two_tables(setting: Setting, seed: int) -> History:
+    """Java's writers must not compact where that shows."""
+    minor = setting.ordered and seed % 2 == 0
+    write_only = True if _compaction_shows(setting) else None
+    return draw(setting, seed, write_only=write_only, minor=minor)
+
+
+def drawn_for_one_table(setting: Setting, seed: int) -> History:
+    minor = setting.merges_retractions
+    write_only = True if "changelog-producer" in setting.options or not minor else None
+    return draw(setting, 1000 + seed, write_only=write_only, minor=minor)
+
+
+def _compaction_shows(setting: Setting) -> bool:
+    return setting.lags or not setting.ordered or "changelog-producer" in setting.options
+
+
+@pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
+@pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS))
+def test_the_same_history_gives_the_same_rows_in_our_hands_and_in_those_of_java(
+    shared: Catalog, parallel: Build, setting: Setting, seed: int
+) -> None:
+    check(parallel, drawn_for_two_tables(setting, seed), shared)
+
+
+@pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
+@pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS))
+def test_we_and_java_change_one_table_by_turns_and_read_it_alike(
+    shared: Catalog, mixed: Build, setting: Setting, seed: int
+) -> None:
+    check(mixed, drawn_for_one_table(setting, seed), shared)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("setting", "seed"), cases(DEEP_SEEDS))
+def test_many_histories_give_the_same_rows_in_our_hands_and_in_those_of_java(
+    shared: Catalog, parallel: Build, setting: Setting, seed: int
+) -> None:
+    check(parallel, drawn_for_two_tables(setting, seed), shared)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("setting", "seed"), cases(DEEP_SEEDS))
+def test_we_and_java_change_many_tables_by_turns_and_read_them_alike(
+    shared: Catalog, mixed: Build, setting: Setting, seed: int
+) -> None:
+    check(mixed, drawn_for_one_table(setting, seed), shared)
