@@ -91,15 +91,18 @@ class ChangeSource(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSplit:
-    """Files whose changes one reader takes; `before` is there for differences only."""
+    """Files whose changes one reader takes; `before` is there for differences only.
+
+    There is a split for each bucket: one, unless the partition was rescaled in between.
+    """
 
     source: ChangeSource
-    files: DataSplit
-    before: DataSplit | None = None
+    after: tuple[DataSplit, ...]
+    before: tuple[DataSplit, ...] = ()
 
     @property
     def metas(self) -> tuple[DataFileMeta, ...]:
-        return self.files.files + (() if self.before is None else self.before.files)
+        return tuple(file for split in (*self.before, *self.after) for file in split.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +146,15 @@ def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
         raise InvalidRequestError(f"incremental mode {mode!r} is none of {known}") from None
 
 
+def _check_tells_changes(files: TableFiles) -> None:
+    check_supported(files.schema, Use.READ, table=files.name)
+    if files.schema.counts_rows:
+        raise UnsupportedError(
+            f"{files.name} counts rows, whose changes are not told; read it as of two snapshots",
+            table=files.name,
+        )
+
+
 def plan_incremental(
     files: TableFiles,
     start: Bound,
@@ -161,7 +173,7 @@ def plan_incremental(
         SnapshotNotFound: one of the snapshots was never there, or is expired.
         TagNotFound: a text is neither a tag nor a number.
     """
-    check_supported(files.schema, Use.READ, table=files.name)
+    _check_tells_changes(files)
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
         return _between_times(files, _millis(start), _millis(end), mode, predicate)
     if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
@@ -180,10 +192,12 @@ def plan_audit_log(
     files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> ChangePlan:
     """The rows of one state, and the deletions that its files still hold."""
-    check_supported(files.schema, Use.READ, table=files.name)
+    _check_tells_changes(files)
     plan = plan_scan(files, snapshot, predicate)
     splits = [
-        ChangeSplit(source=ChangeSource.STATE if split.merge else ChangeSource.WRITTEN, files=split)
+        ChangeSplit(
+            source=ChangeSource.STATE if split.merge else ChangeSource.WRITTEN, after=(split,)
+        )
         for split in plan.splits
     ]
     return ChangePlan(
@@ -392,7 +406,7 @@ def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
 
 def _written_split(partition: bytes, bucket: int, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
     split = DataSplit(partition=partition, bucket=bucket, files=tuple(chosen), merge=False)
-    return ChangeSplit(source=ChangeSource.WRITTEN, files=split)
+    return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,))
 
 
 # --- states that differ -----------------------------------------------------------------------
@@ -440,11 +454,18 @@ def _difference(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
     old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
-    _check_bucket_counts(files, old, new, before, after)
+    rescaled = _rescaled_partitions(old, new)
+    places = sorted(old.buckets.keys() | new.buckets.keys())
     splits = [
         split
-        for place in sorted(old.buckets.keys() | new.buckets.keys())
+        for place in places
+        if place[0] not in rescaled
         for split in _difference_splits(files, place, old, new)
+    ]
+    # Keys have moved between the buckets of these, so they are compared as a whole.
+    splits += [
+        _whole_partition([place for place in places if place[0] == partition], old, new)
+        for partition in sorted(rescaled)
     ]
     return ChangePlan(
         table=files.name,
@@ -454,23 +475,24 @@ def _difference(
     )
 
 
-def _check_bucket_counts(
-    files: TableFiles, old: _State, new: _State, before: Snapshot | None, after: Snapshot
-) -> None:
+def _rescaled_partitions(old: _State, new: _State) -> set[bytes]:
+    """Partitions whose files are of more than one bucket count."""
     counts: dict[bytes, set[int]] = {}
     for state in (old, new):
         for (partition, _), entries in state.buckets.items():
-            known = counts.setdefault(partition, set())
-            known |= {entry.total_buckets for entry in entries if entry.total_buckets > 0}
-    for partition, found in counts.items():
-        if len(found) > 1:
-            raise UnsupportedError(
-                f"partition {files.partition_spec(partition)} of {files.name} was rescaled "
-                f"between snapshot {before.id if before else 'none'} and {after.id}, from or to "
-                f"{' and '.join(map(str, sorted(found)))} buckets; a difference across that is "
-                "not implemented, read with mode delta",
-                table=files.name,
-            )
+            counts.setdefault(partition, set()).update(each.total_buckets for each in entries)
+    return {partition for partition, found in counts.items() if len(found) > 1}
+
+
+def _whole_partition(places: Sequence[_Place], old: _State, new: _State) -> ChangeSplit:
+    def splits(state: _State) -> tuple[DataSplit, ...]:
+        return tuple(
+            state.split(place, [each.file.file_name for each in state.buckets[place]])
+            for place in places
+            if place in state.buckets
+        )
+
+    return ChangeSplit(source=ChangeSource.DIFFERENCE, after=splits(new), before=splits(old))
 
 
 def _difference_splits(
@@ -500,8 +522,8 @@ def _difference_split(place: _Place, old: _State, new: _State, names: Iterable[s
     names = list(names)
     return ChangeSplit(
         source=ChangeSource.DIFFERENCE,
-        files=new.split(place, names),
-        before=old.split(place, names),
+        after=(new.split(place, names),),
+        before=(old.split(place, names),),
     )
 
 
@@ -547,39 +569,47 @@ class ChangeReader:
         match split.source:
             case ChangeSource.WRITTEN:
                 source = self._rows(self._needed())
-                for file in split.files.files:
-                    for rows in source.key_value_rows(split.files, file, batch_rows=_BATCH_ROWS):
+                for part, file in _files_of(split.after):
+                    for rows in source.key_value_rows(part, file, batch_rows=_BATCH_ROWS):
                         yield _with_kinds(rows)
             case ChangeSource.STATE:
-                needed = set(self.files.merge_spec.with_needed(self._needed()))
-                for rows in merged_windows(self._rows(needed), split.files):
-                    yield _with_kinds(rows)
+                source = self._rows(self.files.merge_spec.with_needed(self._needed()))
+                for part in split.after:
+                    for rows in merged_windows(source, part):
+                        yield _with_kinds(rows)
             case ChangeSource.DIFFERENCE:
                 yield from self._differences(split)
 
     def _differences(self, split: ChangeSplit) -> Iterator[pa.Table]:
-        assert split.before is not None
         names = self.files.schema.field_names
         source = self._rows(names)
         keys = row_order(self.files).keys
-        states = [merged_windows(source, each) for each in (split.before, split.files)]
-        for old, new in key_windows(states, keys):
-            pieces = [each for each in (old, new) if each is not None]
-            before = pieces[0].slice(0, 0) if old is None else old
-            after = pieces[0].slice(0, 0) if new is None else new
-            yield _with_kinds(difference_by_key(before, after, keys, names))
+        states = [merged_windows(source, part) for part in (*split.before, *split.after)]
+        for pieces in key_windows(states, keys):
+            # A key is in one bucket of a state at most, so those of a state are laid end to end.
+            there = [each for each in pieces if each is not None]
+            nothing = there[0].slice(0, 0)
+            count = len(split.before)
+            before = [each for each in pieces[:count] if each is not None]
+            after = [each for each in pieces[count:] if each is not None]
+            found = difference_by_key(
+                pa.concat_tables([nothing, *before]),
+                pa.concat_tables([nothing, *after]),
+                keys,
+                names,
+            )
+            yield _with_kinds(found)
 
     def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
-        whole = split.before is not None and bool(split.before.files)
+        whole = any(part.files for part in split.before)
         source = self._rows(self.files.schema.field_names if whole else self._needed())
         if not whole:
-            for file in split.files.files:
-                for rows in source.rows(split.files, file, batch_rows=_BATCH_ROWS):
+            for part, file in _files_of(split.after):
+                for rows in source.rows(part, file, batch_rows=_BATCH_ROWS):
                     yield _all_of_kind(rows, RowKind.INSERT)
             return
-        assert split.before is not None
         removed, added = difference_by_row(
-            _all_rows(source, split.before), _all_rows(source, split.files)
+            _all_rows(source, split.before), _all_rows(source, split.after)
         )
         yield _all_of_kind(removed, RowKind.DELETE)
         yield _all_of_kind(added, RowKind.INSERT)
@@ -622,10 +652,12 @@ def _all_of_kind(rows: pa.Table, kind: RowKind) -> pa.Table:
     return rows.append_column(ROW_KIND_COLUMN, kinds)
 
 
-def _all_rows(source: FileRows, split: DataSplit) -> pa.Table:
+def _files_of(parts: Iterable[DataSplit]) -> Iterator[tuple[DataSplit, DataFileMeta]]:
+    return ((part, file) for part in parts for file in part.files)
+
+
+def _all_rows(source: FileRows, parts: Iterable[DataSplit]) -> pa.Table:
     """Rows of append files in memory; a table without rows has the columns too."""
-    parts = [rows for file in split.files for rows in source.rows(split, file)]
-    if parts:
-        return pa.concat_tables(parts)
     fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
-    return pa.schema(fields).empty_table()
+    read = [rows for part, file in _files_of(parts) for rows in source.rows(part, file)]
+    return pa.concat_tables([pa.schema(fields).empty_table(), *read])
