@@ -13,7 +13,15 @@ from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
 from lakewright.storage.spark import read_dataframe
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
-from tests.support.builders import compact, comparable, content, events, new_table, rows
+from tests.support.builders import (
+    compact,
+    comparable,
+    content,
+    events,
+    new_table,
+    rows,
+    with_options,
+)
 from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
 
 
@@ -42,6 +50,22 @@ def filled(catalog: Catalog, kind: str) -> Table:
 def test_all_rows_are_there(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
     assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.mission("FS3", "FS17")
+def test_files_of_every_format_are_read_together(
+    catalog: Catalog, any_spark: SparkSession, keyed: bool
+) -> None:
+    options = {"bucket": "1"} if keyed else {}
+    table = new_table(catalog, keys=["id"] if keyed else [], options=options)
+    for first, format_name in enumerate(["parquet", "orc", "avro"]):
+        changed = with_options(table, file__format=format_name)
+        changed.write(rows(table, events(5 * first, 5 * first + 7, v=format_name)))
+    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+    where = parse_where("v LIKE 'orc%' AND id > 6", table.schema)
+    frame = read_dataframe(any_spark, table, where, ["id"])
+    assert frame_content(frame, table, ["id"]) == content(table, where=where, columns=["id"])
 
 
 FILTERS = [
