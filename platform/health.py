@@ -92,7 +92,7 @@ def read_health(table: Table) -> TableHealth:
         table.name,
         () if snapshot is None else table.partitions(snapshot_id=snapshot_id),
         partition_columns(table),
-        keyed=table.schema.has_primary_key,
+        keyed=table.schema.is_keyed,
         snapshot_id=snapshot_id,
     )
 

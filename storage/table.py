@@ -254,7 +254,7 @@ class Table:
                 partition=message.partition,
                 bucket=message.bucket,
                 files=message.new_files,
-                merge=self.schema.has_primary_key,
+                merge=self.schema.is_keyed,
             )
             for message in staged.messages
         ]
@@ -512,6 +512,10 @@ class Table:
         """Carry an expiry plan out."""
         self._check_plan(plan.table)
         return run_expire_snapshots(self.files, plan)
+
+    def changelogs(self) -> tuple[Snapshot, ...]:
+        """Snapshots whose changes outlived them, oldest first."""
+        return tuple(self.files.references.changelogs())
 
     def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
         """Which long-lived changelogs may go; see `operations.expire_changelogs`."""

@@ -18,7 +18,7 @@ from lakewright.storage.files.parquet_files import (
     ParquetFileReader,
     ParquetFileWriter,
 )
-from lakewright.storage.spec.file_format import AVRO, COMPRESSIONS, ORC, PARQUET, FileEncoding
+from lakewright.storage.spec.file_format import AVRO, COMPRESSIONS, COUNTED, ORC, PARQUET, FileEncoding
 from lakewright.storage.spec.options import TableOptions
 
 
@@ -51,6 +51,8 @@ def format_of_path(path: str) -> str:
         UnsupportedError: it is of none that is implemented.
     """
     suffix = path.rsplit("/", 1)[-1].rpartition(".")[2].lower()
+    if suffix == COUNTED:
+        return PARQUET
     if suffix not in COMPRESSIONS:
         raise UnsupportedError(
             f"data file {path} is of a format that is not implemented; implemented are "

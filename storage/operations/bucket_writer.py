@@ -30,7 +30,7 @@ from lakewright.storage.spec.file_format import FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.partition import escape_path
-from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # Rows are gathered up to this size before they become a row group.
 _BUFFER_BYTES = 64 * 1024 * 1024
@@ -66,7 +66,7 @@ class RollingWriter:
         self._numbers = count()
         self._folder = files.bucket_dir(target.partition, target.bucket)
         self._schema = file_schema(files)
-        self._keyed = files.schema.has_primary_key
+        self._keyed = files.schema.is_keyed
         self._current: _OpenFile | None = None
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
@@ -147,7 +147,7 @@ class _OpenFile:
     def __init__(self, files: TableFiles, path: str, encoding: FileEncoding) -> None:
         self._files = files
         self._options = files.options
-        self._keyed = files.schema.has_primary_key
+        self._keyed = files.schema.is_keyed
         self._stored = stored_schema(files)
         self.writer = open_data_file_writer(files.fs, path, self._stored, files.options, encoding)
         modes = self._options.column_stats_modes
@@ -230,7 +230,7 @@ class BucketWriter:
         self, files: TableFiles, target: BucketTarget, *, write_id: str, tells_changes: bool = True
     ) -> None:
         self._files = files
-        self._keyed = files.schema.has_primary_key
+        self._keyed = files.schema.is_keyed
         self._rolling = RollingWriter(files, target, write_id=write_id)
         self._changelog: RollingWriter | None = None
         keeps_input = files.options.changelog_producer is ChangelogProducer.INPUT
@@ -349,7 +349,7 @@ class PostponedWriter:
 def file_schema(files: TableFiles) -> pa.Schema:
     """Columns of the table's data files, in order."""
     own = to_arrow_schema(files.schema.fields)
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         return own
     keys = []
     for field in files.schema.key_fields:
@@ -364,6 +364,8 @@ def file_schema(files: TableFiles) -> pa.Schema:
         _system_field(SEQUENCE_NUMBER, pa.int64(), _SEQUENCE_FIELD_ID),
         _system_field(VALUE_KIND, pa.int8(), _KIND_FIELD_ID),
     ]
+    if files.schema.counts_rows:
+        system.append(pa.field(COUNT, pa.int64(), nullable=False))
     return pa.schema([*keys, *system, *own])
 
 
@@ -383,7 +385,12 @@ def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:
 
 def key_value_table(files: TableFiles, rows: pa.Table, sequence: pa.Array) -> pa.Table:
     """Rows of a primary-key table as its data files hold them."""
-    columns: list[object] = [rows.column(name) for name in files.schema.trimmed_primary_keys]
-    columns += [sequence, rows.column(VALUE_KIND)]
+    columns: list[object] = [rows.column(name) for name in files.schema.key_names]
+    if files.schema.counts_rows:
+        # Taking a row back is counting it once less, so no row says that its key is gone.
+        counts = np.where(retracting(rows), -1, 1)
+        columns += [sequence, pa.array(np.zeros(rows.num_rows, dtype=np.int8)), pa.array(counts)]
+    else:
+        columns += [sequence, rows.column(VALUE_KIND)]
     columns += [rows.column(name) for name in files.schema.field_names]
     return pa.table(columns, schema=file_schema(files))

@@ -616,7 +616,7 @@ def _check_conflicts(
             table=files.name,
         )
     _check_bucket_counts(files, merged.values())
-    if files.schema.has_primary_key:
+    if files.schema.is_keyed:
         _check_key_ranges(files, merged.values())
 
 

@@ -80,7 +80,7 @@ def plan_compact(
     def pick(
         metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta]
     ) -> tuple[list[CompactionUnit], str]:
-        if files.schema.has_primary_key:
+        if files.schema.is_keyed:
             return _pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
         return _pick_append(files, metas, indexes, full=full, least=min_file_num)
 
@@ -287,7 +287,7 @@ def _stale_at_top(
 def _upgrades(
     files: TableFiles, unit: CompactionUnit, metas: Sequence[DataFileMeta]
 ) -> tuple[str, ...]:
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         return ()
     steps = steps_of(files, unit, levels_of(metas, files.options.num_levels))
     return tuple(step.file.file_name for step in steps if isinstance(step, Upgrade))

@@ -151,7 +151,7 @@ def _with_bucket(
     first = entries[0]
     metas = tuple(entry.file for entry in entries)
     rest = [entry.file for entry in others]
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         return AppendTask(
             partition=first.partition,
             bucket=first.bucket,

@@ -24,9 +24,15 @@ from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakewright.storage.spec.schema import (
+    COUNT,
+    KEY_PREFIX,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    TableSchema,
+)
 
-_SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
+_SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 
 
 class FileRows:
@@ -54,14 +60,16 @@ class FileRows:
     ) -> Iterator[pa.Table]:
         """Key, sequence number and kind of every row, then the columns asked for.
 
-        `system` may leave out the sequence number, or the kind. With `placed` two more
-        columns say where a row lies: `_ORIGIN`, the number of its file in the split, and
-        `_POSITION`, its number in the file.
+        Tables that count rows have the count besides. `system` may leave out the sequence
+        number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`,
+        the number of its file in the split, and `_POSITION`, its number in the file.
         """
         keys = self.files.schema.key_fields
         own = {field.id for field in self.fields}
         fields = (*self.fields, *(key for key in keys if key.id not in own))
         names = [field.name for field in self.fields]
+        if self.files.schema.counts_rows:
+            system = (*system, COUNT)
         places = (ORIGIN, POSITION) if placed else ()
         stored = {name: _SYSTEM_COLUMNS[name] for name in system}
         for rows in self._read(split, file, fields, stored, batch_rows, placed=placed):

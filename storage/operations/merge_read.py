@@ -22,6 +22,7 @@ from lakewright.storage.lsm.merge import (
     without_deletions,
 )
 from lakewright.storage.lsm.merge_engines import MergeFunction, SelectingMerge, merge_function
+from lakewright.storage.lsm.merge_engines.counting import repeated
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
@@ -44,7 +45,7 @@ def row_order(files: TableFiles) -> RowOrder:
     """The columns that order a table's rows in a merge."""
     spec = files.merge_spec
     return RowOrder(
-        tuple(f"{KEY_PREFIX}{name}" for name in files.schema.trimmed_primary_keys),
+        tuple(f"{KEY_PREFIX}{name}" for name in files.schema.key_names),
         spec.sequence_fields,
         spec.sequence_descending,
     )
@@ -90,7 +91,8 @@ def merged_rows(
     for rows in ahead(files.env, _windows(source, split, window_bytes, system=system)):
         # Within one file keys are unique, so nothing is merged, only left out.
         alone = len(split.files) == 1
-        yield without_deletions(rows) if alone else merge_unordered(rows, order, function)
+        merged = without_deletions(rows) if alone else merge_unordered(rows, order, function)
+        yield repeated(merged) if files.schema.counts_rows else merged
 
 
 def _combines_older_rows(files: TableFiles, function: MergeFunction) -> bool:

@@ -499,7 +499,7 @@ def _move_rows(files: TableFiles, job: tuple[str, _Share]) -> _Moved:
     run_id, share = job
     moving = _Moving(files, share, write_id=f"{run_id}-{files.env.new_id()[:8]}")
     try:
-        if files.schema.has_primary_key:
+        if files.schema.is_keyed:
             return moving.move_keyed()
         return moving.move_appended()
     except BaseException:

@@ -36,14 +36,14 @@ def with_row_kinds(files: TableFiles, rows: pa.Table, given: pa.ChunkedArray | N
     spec = files.merge_spec
     kinds = _kinds(spec, rows, given)
     if kinds is None:
-        if files.schema.has_primary_key:
+        if files.schema.is_keyed:
             inserts = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
             return rows.append_column(VALUE_KIND, inserts)
         return rows
     ignored = np.isin(kinds, [int(kind) for kind in spec.dropped_kinds])
     if ignored.any():
         rows, kinds = rows.filter(pa.array(~ignored)), kinds[~ignored]
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         _check_inserts(files.name, kinds)
         return rows
     _check_accepted(spec, kinds)

@@ -263,7 +263,7 @@ def _bucket_splits(
             partition=partition, bucket=bucket, files=chosen, merge=merge, deletions=gone
         )
 
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
         kept = tuple(file for file in metas if pruner.takes_values(file))
         return [split(kept, merge=False)] if kept else []
@@ -276,7 +276,8 @@ def _bucket_splits(
         kept = tuple(file for file in metas if pruner.takes_values(file))
         return [split(kept, merge=False)] if kept else []
     for section in sections_of(metas, key_decoder(files.schema)):
-        if section.needs_merge:
+        # A row that is counted may be there several times, or not at all.
+        if section.needs_merge or files.schema.counts_rows:
             splits.append(split(section.files, merge=True))
         elif pruner.takes_values(section.files[0]):
             raw.append(section.files[0])
@@ -289,7 +290,7 @@ class _FilePruner:
     def __init__(self, files: TableFiles, predicate: Predicate | None) -> None:
         self._files = files
         self._predicate = predicate
-        self._on_keys = only_on(predicate, frozenset(files.schema.trimmed_primary_keys))
+        self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
         self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
         self._buckets: dict[int, frozenset[int] | None] = {}
 
@@ -311,7 +312,8 @@ class _FilePruner:
         if file.key_stats.null_counts:
             bounds = stats_bounds(file.key_stats, fields, file.row_count)
         # A range of keys bounds their first column, and says nothing of the others alone.
-        bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
+        if low[0] is not None:
+            bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
         return may_match(self._on_keys, bounds)
 
     def takes_values(self, file: DataFileMeta) -> bool:

@@ -87,7 +87,7 @@ def _bucket(files: TableFiles, bucket: int, group: list[ManifestEntry]) -> Bucke
         file_count=len(metas),
         small_file_count=sum(is_small(file, target) for file in metas),
         level0_count=sum(file.level == 0 for file in metas),
-        sorted_run_count=sorted_run_count(metas) if files.schema.has_primary_key else len(metas),
+        sorted_run_count=sorted_run_count(metas) if files.schema.is_keyed else len(metas),
         size_bytes=sum(file.file_size for file in metas),
         row_count=sum(file.row_count for file in metas),
     )

@@ -60,7 +60,7 @@ def read_staged_dataframe(
             partition=message.partition,
             bucket=message.bucket,
             files=message.new_files,
-            merge=table.schema.has_primary_key,
+            merge=table.schema.is_keyed,
         )
         for message in staged.messages
     ]

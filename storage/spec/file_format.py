@@ -32,6 +32,10 @@ COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
+# The suffix of files that hold counted rows: Parquet, but not for readers that know no counts.
+COUNTED = "value-count"
+
+
 class FileEncoding(NamedTuple):
     """How the bytes of a new file are made, and the suffix by which readers know it."""
 

@@ -25,7 +25,7 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
 )
 from lakewright.storage.spec.rows import RowKind
-from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
 NO_LIMIT = 2**31 - 1
 
@@ -37,6 +37,7 @@ class MergeEngine(Enum):
     PARTIAL_UPDATE = "partial-update"
     AGGREGATION = "aggregation"
     FIRST_ROW = "first-row"
+    VALUE_COUNT = VALUE_COUNT
 
 
 class AggregateFunction(Enum):
@@ -217,9 +218,22 @@ def read_merge_spec(schema: TableSchema, *, table: str = "the table") -> MergeSp
         InvalidOption: a value cannot be, names no column, or contradicts another.
         UnsupportedError: a merge engine or aggregate function that is not implemented.
     """
+    if schema.counts_rows:
+        _check_counted(schema, table)
+        return MergeSpec(engine=MergeEngine.VALUE_COUNT, table=table)
     if not schema.has_primary_key:
         return MergeSpec(table=table)
     return _Reader(schema, table).spec()
+
+
+def _check_counted(schema: TableSchema, table: str) -> None:
+    """Whole rows are the keys of such a table, so every column must be of a type that keys have."""
+    nested = [each for each in schema.fields if not isinstance(each.type, AtomicType)]
+    if nested:
+        raise InvalidOption(
+            f"{table}: merge-engine={VALUE_COUNT} compares whole rows, and column "
+            f"{nested[0].name} of type {nested[0].type} cannot be compared; leave the column out"
+        )
 
 
 class _Reader:
@@ -267,6 +281,10 @@ class _Reader:
         if text.lower() not in names:
             self._unsupported("merge-engine", text, f"implemented: {', '.join(names)}")
         engine = MergeEngine(text.lower())
+        if engine is MergeEngine.VALUE_COUNT:
+            self._invalid(
+                "merge-engine", text, "is for tables without a primary key; use deduplicate"
+            )
         if engine is MergeEngine.FIRST_ROW:
             self._check_first_row()
         return engine

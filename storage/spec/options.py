@@ -16,6 +16,7 @@ from enum import Enum
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
+    COUNTED,
     ORC,
     PARQUET,
     FileEncoding,
@@ -24,7 +25,7 @@ from lakewright.storage.spec.file_format import (
     file_encoding,
 )
 from lakewright.storage.spec.merge_spec import is_merge_option, read_merge_spec
-from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
 KIB = 1024
@@ -150,6 +151,7 @@ class TableOptions:
     file_suffix_has_compression: bool
     format_tuning: FormatTuning
     data_file_thin_mode: bool
+    counts_rows: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
     commit_max_retries: int
@@ -206,9 +208,10 @@ class TableOptions:
         if changelog:
             format_name = self.changelog_file_format or format_name
             compression = self.changelog_file_compression or compression
-        return file_encoding(
+        encoding = file_encoding(
             format_name, compression, suffix_has_compression=self.file_suffix_has_compression
         )
+        return encoding._replace(suffix=f".{COUNTED}") if self.counts_rows else encoding
 
 
 # Options with one implemented value (or a few): anything else is refused for the use named.
@@ -408,6 +411,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
             )
     options_read = read_options(schema, table=table)
     read_merge_spec(schema, table=table)
+    _check_counted(schema, read_options(schema, table=table), table)
     _check_bucket(schema, options_read, table, use)
     if use is Use.WRITE:
         _check_formats(schema, options_read, table)
@@ -425,12 +429,12 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     keys = reader.text("bucket-key", "")
     bucket_keys = tuple(key.strip() for key in keys.split(",") if key.strip())
     if not bucket_keys and (bucket > 0 or (bucket == -2 and schema.has_primary_key)):
-        bucket_keys = schema.trimmed_primary_keys
+        bucket_keys = schema.key_names
     for key in bucket_keys:
         if key not in schema.field_names:
             raise InvalidOption(f"{table}: bucket-key names {key!r}, which is no column")
     trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
-    default_target = 128 * MIB if schema.has_primary_key else 256 * MIB
+    default_target = 128 * MIB if schema.is_keyed else 256 * MIB
     retained_min = reader.integer("snapshot.num-retained.min", 10, minimum=1)
     retained_max = reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1)
     time_retained_ms = reader.duration_ms("snapshot.time-retained", 3_600_000)
@@ -501,7 +505,9 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         ),
         file_suffix_has_compression=reader.boolean("file.suffix.include.compression", False),
         format_tuning=_format_tuning(reader),
-        data_file_thin_mode=reader.boolean("data-file.thin-mode", False),
+        counts_rows=schema.counts_rows,
+        # Where whole rows are keys, copies of them would double the files.
+        data_file_thin_mode=reader.boolean("data-file.thin-mode", schema.counts_rows),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
@@ -645,7 +651,7 @@ def _is_known(name: str) -> bool:
 
 def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
     """What files of any level will be written as can be, with the table's columns in it."""
-    levels = range(options.num_levels) if schema.has_primary_key else range(1)
+    levels = range(options.num_levels) if schema.is_keyed else range(1)
     try:
         encodings = [options.file_encoding(level) for level in levels]
         encodings += [options.file_encoding(0, changelog=True)]
@@ -653,6 +659,35 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         raise type(error)(f"{table}: {error.message}", table=table) from error
     for format_name in sorted({encoding.format for encoding in encodings}):
         check_holds(format_name, schema.fields, table=table)
+
+
+def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> None:
+    """Options that make no sense for rows that are only counted."""
+    if not schema.counts_rows:
+        return
+    if options.bucket < 1:
+        raise InvalidOption(
+            f"{table}: merge-engine={VALUE_COUNT} needs buckets in which equal rows meet; set "
+            "bucket to a positive number"
+        )
+    formats = {options.file_encoding(level).format for level in range(options.num_levels)}
+    for name, meant in {
+        "file.format": formats != {PARQUET},
+        "deletion-vectors.enabled": options.deletion_vectors_enabled,
+        "changelog-producer": options.changelog_producer is not ChangelogProducer.NONE,
+        "data-file.thin-mode": not options.data_file_thin_mode,
+    }.items():
+        if meant:
+            raise InvalidOption(
+                f"{table}: {name}={schema.options.get(name)} does not go with "
+                f"merge-engine={VALUE_COUNT}; leave it out"
+            )
+    for name in schema.options:
+        if is_merge_option(name) and name != "merge-engine":
+            raise InvalidOption(
+                f"{table}: {name} says how rows of a key are merged, and with "
+                f"merge-engine={VALUE_COUNT} they are counted; leave it out"
+            )
 
 
 def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
@@ -671,8 +706,8 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
         )
     if options.bucket == -1 and options.bucket_keys:
         raise InvalidOption(f"{table}: a bucket-key needs a fixed number of buckets; set bucket")
-    if schema.has_primary_key:
-        outside = [key for key in options.bucket_keys if key not in schema.trimmed_primary_keys]
+    if schema.is_keyed:
+        outside = [key for key in options.bucket_keys if key not in schema.key_names]
         if outside:
             raise InvalidOption(
                 f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "

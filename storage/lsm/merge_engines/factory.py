@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lakewright.storage.lsm.merge_engines.aggregation import Aggregation
 from lakewright.storage.lsm.merge_engines.contract import MergeFunction
+from lakewright.storage.lsm.merge_engines.counting import CountRows
 from lakewright.storage.lsm.merge_engines.partial_update import PartialUpdate
 from lakewright.storage.lsm.merge_engines.selecting import Deduplicate, FirstRow
 from lakewright.storage.spec.data_types import DataField
@@ -25,6 +26,8 @@ def merge_function(
             return Deduplicate(spec.ignore_delete)
         case MergeEngine.FIRST_ROW:
             return FirstRow(spec)
+        case MergeEngine.VALUE_COUNT:
+            return CountRows()
         case MergeEngine.AGGREGATION:
             return Aggregation(spec)
         case MergeEngine.PARTIAL_UPDATE:
