@@ -387,14 +387,17 @@ def _rows_of(changes: Changes, key: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Nested:
-    """A nested row, by which element each of its members comes from; -1 where it is null."""
+    """A nested row: the element it began as, and which element each member comes from.
 
-    key: int
+    A member that is null has -1; a nested row that is null has no members.
+    """
+
+    element: int
     members: tuple[int, ...]
 
     def overlaid(self, newer: _Nested) -> _Nested:
         pairs = zip(self.members, newer.members, strict=True)
-        return _Nested(self.key, tuple(old if new < 0 else new for old, new in pairs))
+        return _Nested(self.element, tuple(old if new < 0 else new for old, new in pairs))
 
 
 def _merge_members(
@@ -408,9 +411,11 @@ def _merge_members(
     rows = [row.members for value in merged for row in value or ()]
     members = []
     for index, child in enumerate(children):
-        sources = np.array([row[index] for row in rows], dtype=np.int64)
+        sources = np.array([row[index] if row else -1 for row in rows], dtype=np.int64)
         members.append(child.take(pa.array(sources, mask=sources < 0)))
-    struct = pa.StructArray.from_arrays(members, fields=list(flattened.entries.type))
+    nulls = pa.array([not row for row in rows], pa.bool_())
+    fields = list(flattened.entries.type)
+    struct = pa.StructArray.from_arrays(members, fields=fields, mask=nulls)
     lengths = np.array([len(value or ()) for value in merged], dtype=np.int64)
     present = np.array([value is not None for value in merged], dtype=bool)
     return _listed(array, lengths, present, struct)
@@ -421,36 +426,38 @@ def _merge_members_of(
 ) -> list[_Nested] | None:
     value: list[_Nested] | None = None
     for row, op in _rows_of(changes, key):
-        elements = flattened.of(row)
-        given = None if elements is None else _as_nested(flattened, valid, elements)
+        given = _as_nested(flattened, valid, flattened.of(row))
         match op:
             case Op.ADD:
-                value = _updated(value, given)
+                value = _updated(flattened, value, given)
             case Op.ADD_BEFORE:
-                value = _updated(given, value)
+                value = _updated(flattened, given, value)
             case Op.SET:
                 value = given
     return value
 
 
 def _as_nested(
-    flattened: _Flattened, valid: Sequence[list[bool]], elements: Iterable[int]
-) -> list[_Nested]:
-    return [
-        _Nested(
-            flattened.nested_keys[element],
-            tuple(element if known[element] else -1 for known in valid),
-        )
-        for element in elements
-        if not flattened.is_null[element] and flattened.has_key(element)
-    ]
+    flattened: _Flattened, valid: Sequence[list[bool]], elements: Elements
+) -> list[_Nested] | None:
+    if elements is None:
+        return None
+    rows = []
+    for element in elements:
+        members = tuple(element if known[element] else -1 for known in valid)
+        rows.append(_Nested(element, () if flattened.is_null[element] else members))
+    return rows
 
 
-def _updated(there: list[_Nested] | None, given: list[_Nested] | None) -> list[_Nested] | None:
+def _updated(
+    flattened: _Flattened, there: list[_Nested] | None, given: list[_Nested] | None
+) -> list[_Nested] | None:
     if given is None:
         return there
     rows: dict[int, _Nested] = {}
     for row in [*(there or ()), *given]:
-        known = rows.get(row.key)
-        rows[row.key] = row if known is None else known.overlaid(row)
+        if row.members and flattened.has_key(row.element):
+            code = flattened.nested_keys[row.element]
+            known = rows.get(code)
+            rows[code] = row if known is None else known.overlaid(row)
     return list(rows.values())
