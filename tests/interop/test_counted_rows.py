@@ -26,5 +26,6 @@ def test_other_clients_refuse_counted_rows_by_name(
     table.write(pa.table({"word": ["a", "a", "b"]}))
     assert table.read().num_rows == 3
     oracle: Oracle = request.getfixturevalue(client)
-    with pytest.raises(OracleError, match=r"value-count"):
+    # Java does not even open a table with buckets and no key to hash.
+    with pytest.raises(OracleError, match=r"value-count|bucket-key"):
         oracle.read(tmp_path, "db.words")
