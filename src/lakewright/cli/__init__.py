@@ -66,6 +66,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.upkeep import run_upkeep
 
                 return run_upkeep(parsed)
+            case "tag" | "branch" | "rollback" | "consumer" | "changelog":
+                from lakewright.cli.references import run_references
+
+                return run_references(parsed)
             case "demo":
                 from lakewright.demo import run_demo
 

@@ -23,7 +23,7 @@ exit codes:
   0    done
   1    unexpected: please report it
   2    the request is wrong: an option, a name, a filter, a plan that is none
-  3    no such warehouse, database, table or snapshot
+  3    no such warehouse, database, table, snapshot, tag, branch or consumer
   4    the table or store needs a feature that is not implemented; nothing was touched
   5    someone else's commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: have a person look
@@ -87,6 +87,11 @@ def build_parser() -> Parser:
     _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
     _add_upkeep(commands, "run", "do upkeep: compact, or expire snapshots")
+    _add_tag(commands)
+    _add_branch(commands)
+    _add_rollback(commands)
+    _add_consumer(commands)
+    _add_changelog(commands)
     _add_workspace(commands)
     return parser
 
@@ -167,6 +172,7 @@ def _add_read(commands: Commands) -> None:
         help="the table as it was at an ISO time, such as 2024-01-31T13:45:00 "
         "(UTC unless it says otherwise)",
     )
+    when.add_argument("--tag", metavar="TAG", help="the table as this tag holds it")
     _add_rows(read)
 
 
@@ -270,6 +276,29 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         type=_number(2),
         help="worth it from so many small files, or sorted runs (default: the table's option)",
     )
+    sort = _subcommand(
+        verbs,
+        "sort-compact",
+        f"{command} a sorting: an append table's rows in an order that lets filters skip files",
+        f"lakewright {command} sort-compact nyc.flights --by carrier,distance --order zorder",
+    )
+    _add_table(sort)
+    sort.add_argument(
+        "--by", metavar="COLUMN,…", type=_names, help="the columns; needed unless --plan is given"
+    )
+    sort.add_argument(
+        "--order",
+        choices=("order", "zorder", "hilbert"),
+        help="one column after the other (order, the default), or along a curve on which rows "
+        "near each other in every column lie together",
+    )
+    sort.add_argument(
+        "--partition",
+        metavar="K=V,…",
+        action="append",
+        type=_partition,
+        help="only partitions with these values, as for compact; may be repeated",
+    )
     expire = _subcommand(
         verbs,
         "expire-snapshots",
@@ -292,7 +321,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
     expire.add_argument(
         "--max-deletes", metavar="N", type=_number(1), help="let at most so many snapshots go"
     )
-    for each in (compact, expire):
+    for each in (compact, sort, expire):
         _add_json(each)
         if command == "run":
             each.add_argument(
@@ -303,13 +332,193 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
                 metavar="FILE",
                 help=f"do what `plan {each.prog.split()[-1]} --json` wrote, - for standard input",
             )
-    if command == "run":
-        compact.add_argument(
+    for each in (compact, sort) if command == "run" else ():
+        each.add_argument(
             "--engine",
             choices=("local", "spark"),
             default="local",
             help="where files are rewritten: in this process, or on Spark",
         )
+
+
+def _add_tag(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "tag",
+        "name states of a table, which then outlive expiry",
+        "lakewright tag create nyc.flights before-the-import",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(verbs, "list", "list a table's tags", "lakewright tag list nyc.flights")
+    create = _subcommand(
+        verbs,
+        "create",
+        "name a snapshot",
+        "lakewright tag create nyc.flights q4 --snapshot 12 --retain 90d",
+    )
+    rename = _subcommand(
+        verbs, "rename", "give a tag another name", "lakewright tag rename nyc.flights q4 q4-2013"
+    )
+    deletion = _subcommand(
+        verbs,
+        "delete",
+        "delete tags, and the files that only they keep",
+        "lakewright tag delete nyc.flights q3 q4 --dry-run",
+    )
+    expire = _subcommand(
+        verbs,
+        "expire",
+        "delete tags past their time, and automatic ones beyond their number",
+        "lakewright tag expire nyc.flights --dry-run",
+    )
+    for each in (listed, create, rename, deletion, expire):
+        _add_table(each)
+    for each in (create, rename):
+        each.add_argument("name", metavar="TAG")
+    create.add_argument(
+        "--snapshot", metavar="N", type=_number(1), help="this snapshot (default: the latest)"
+    )
+    create.add_argument(
+        "--retain",
+        metavar="AGE",
+        type=_age,
+        help="let the tag expire after such a time, as 12h or 90d (default: the table's option)",
+    )
+    create.add_argument(
+        "--replace", action="store_true", help="let a tag that exists stand for another snapshot"
+    )
+    rename.add_argument("new_name", metavar="NEW")
+    deletion.add_argument("names", metavar="TAG", nargs="+")
+    expire.add_argument(
+        "--older-than", metavar="AGE", type=_age, help="older ones too, whatever they say"
+    )
+    _add_json(listed)
+    for each in (deletion, expire):
+        _add_dry_run(each)
+
+
+def _add_branch(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "branch",
+        "keep second histories of a table, which share its files",
+        "lakewright branch create nyc.flights trial --tag q4",
+        "The table of a branch is 'DB.TABLE$branch_NAME', for every subcommand.",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs, "list", "list a table's branches", "lakewright branch list nyc.flights"
+    )
+    create = _subcommand(
+        verbs,
+        "create",
+        "begin a branch: empty, or where a tag or snapshot is",
+        "lakewright branch create nyc.flights trial --tag q4",
+    )
+    deletion = _subcommand(
+        verbs,
+        "delete",
+        "delete a branch, and the files that only it keeps",
+        "lakewright branch delete nyc.flights trial --dry-run",
+    )
+    forward = _subcommand(
+        verbs,
+        "fast-forward",
+        "let the table become what a branch is; its own snapshots since then go",
+        "lakewright branch fast-forward nyc.flights trial --dry-run",
+    )
+    for each in (listed, create, deletion, forward):
+        _add_table(each)
+    for each in (create, deletion, forward):
+        each.add_argument("name", metavar="BRANCH")
+    start = create.add_mutually_exclusive_group()
+    start.add_argument("--tag", metavar="TAG", help="begin at this tag")
+    start.add_argument("--snapshot", metavar="N", type=_number(1), help="begin at this snapshot")
+    _add_json(listed)
+    for each in (deletion, forward):
+        _add_dry_run(each)
+
+
+def _add_rollback(commands: Commands) -> None:
+    rollback = _subcommand(
+        commands,
+        "rollback",
+        "let a table become what it was; later snapshots and tags go, and their files",
+        "lakewright rollback nyc.flights --tag before-the-import --dry-run",
+    )
+    _add_table(rollback)
+    target = rollback.add_mutually_exclusive_group(required=True)
+    target.add_argument("--snapshot", metavar="N", type=_number(1), help="to this snapshot")
+    target.add_argument("--tag", metavar="TAG", help="to this tag")
+    target.add_argument(
+        "--as-of",
+        metavar="TIME",
+        type=_moment_ms,
+        help="to the last snapshot that is not after an ISO time (UTC unless it says otherwise)",
+    )
+    _add_dry_run(rollback)
+
+
+def _add_consumer(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "consumer",
+        "see and set how far readers of changes have come, which holds expiry back",
+        "lakewright consumer list nyc.flights",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs, "list", "list a table's consumers", "lakewright consumer list nyc.flights"
+    )
+    set_to = _subcommand(
+        verbs,
+        "set",
+        "let a consumer read on from a snapshot",
+        "lakewright consumer set nyc.flights dashboards 12",
+    )
+    deletion = _subcommand(
+        verbs, "delete", "forget a consumer", "lakewright consumer delete nyc.flights dashboards"
+    )
+    for each in (listed, set_to, deletion):
+        _add_table(each)
+    for each in (set_to, deletion):
+        each.add_argument("name", metavar="CONSUMER")
+    set_to.add_argument("next", metavar="N", type=_number(1), help="the next snapshot to read")
+    _add_json(listed)
+
+
+def _add_changelog(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "changelog",
+        "see and expire changes that outlived their snapshots",
+        "lakewright changelog expire nyc.flights --dry-run",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs,
+        "list",
+        "list a table's long-lived changelogs",
+        "lakewright changelog list nyc.flights",
+    )
+    expire = _subcommand(
+        verbs,
+        "expire",
+        "delete changelogs beyond the number and the age that the table's options retain",
+        "lakewright changelog expire nyc.flights --dry-run",
+    )
+    for each in (listed, expire):
+        _add_table(each)
+    expire.add_argument("--all", action="store_true", help="every one, whatever the options say")
+    _add_json(listed)
+    _add_dry_run(expire)
+
+
+def _add_dry_run(parser: Parser) -> None:
+    _add_json(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be done; write nothing"
+    )
 
 
 def _add_workspace(commands: Commands) -> None:

@@ -6,15 +6,20 @@ import argparse
 
 from lakewright.cli.row_printing import print_rows
 from lakewright.cli.warehouse import filter_of, open_table
-from lakewright.storage.operations.time_travel import choose_snapshot
+from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.table import Table
 
 
 def run_read(parsed: argparse.Namespace) -> int:
     """Print the rows asked for."""
     table = open_table(parsed)
-    snapshot = choose_snapshot(table.files, snapshot_id=parsed.snapshot, as_of_ms=parsed.as_of)
-    historic = parsed.snapshot is not None or parsed.as_of is not None
+    when: When = {
+        "snapshot_id": parsed.snapshot,
+        "as_of_ms": parsed.as_of,
+        "tag": parsed.tag,
+    }
+    snapshot = choose_snapshot(table.files, **when)
+    historic = is_historic(when)
     if snapshot is not None and historic:
         # An earlier state has its own columns, which the filter and the choice of columns mean.
         table = Table(table.files.at_schema(snapshot.schema_id))

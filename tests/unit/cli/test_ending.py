@@ -130,10 +130,10 @@ def test_an_option_that_is_not_implemented_ends_with_4(
     table = written_table(unchecked_catalog)
     schema = Path(table.files.paths.schema(0))
     text = schema.read_text("utf-8")
-    schema.write_text(text.replace('"options": {', '"options": {"merge-engine": "first-row", '))
+    schema.write_text(text.replace('"options": {', '"options": {"query-auth.enabled": "true", '))
     ended = lakewright(unchecked_catalog, "read", "db.t")
     assert ended.code == 4
-    assert "merge-engine=first-row" in ended.err
+    assert "query-auth.enabled=true" in ended.err
 
 
 def test_damaged_files_end_with_6(unchecked_catalog: Catalog, lakewright: Lakewright) -> None:
@@ -179,6 +179,10 @@ def test_an_interruption_ends_with_130(
     [
         *("ls", "show", "read", "snapshots", "files", "partitions", "plan", "run", "demo", "up"),
         *("plan compact", "plan expire-snapshots", "run compact", "run expire-snapshots"),
+        *("tag list", "tag create", "tag rename", "tag delete", "tag expire", "rollback"),
+        *("branch list", "branch create", "branch delete", "branch fast-forward"),
+        *("consumer list", "consumer set", "consumer delete", "tag", "branch", "consumer"),
+        *("changelog list", "changelog expire", "changelog"),
     ],
 )
 def test_help_of_every_subcommand_has_an_example_that_parses(
