@@ -18,7 +18,7 @@ Source: Paimon `IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanne
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -54,7 +54,7 @@ from lakewright.storage.operations.scan import (
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
-from lakewright.storage.spec.options import MIB, Use, check_supported
+from lakewright.storage.spec.options import MIB, BucketMode, Use, check_supported
 from lakewright.storage.spec.predicate import Predicate, columns_of, matches, only_on
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
@@ -429,9 +429,8 @@ class _State:
         entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
         return cls(grouped_by_bucket(entries), deletions_by_bucket(index_entries(files, snapshot)))
 
-    def split(self, place: _Place, wanted: Iterable[str]) -> DataSplit:
+    def split(self, place: _Place, names: Collection[str]) -> DataSplit:
         """Those files of a bucket whose names are wanted, with what is deleted from them."""
-        names = set(wanted)
         metas = tuple(
             entry.file for entry in self.buckets.get(place, ()) if entry.file.file_name in names
         )
@@ -454,19 +453,15 @@ def _difference(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
     old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
-    rescaled = _rescaled_partitions(old, new)
     places = sorted(old.buckets.keys() | new.buckets.keys())
-    splits = [
-        split
-        for place in places
-        if place[0] not in rescaled
-        for split in _difference_splits(files, place, old, new)
-    ]
-    # Keys have moved between the buckets of these, so they are compared as a whole.
-    splits += [
-        _whole_partition([place for place in places if place[0] == partition], old, new)
-        for partition in sorted(rescaled)
-    ]
+    moving = _partitions_with_moving_keys(files, old, new)
+    splits: list[ChangeSplit] = []
+    for partition, group in groupby(places, lambda place: place[0]):
+        if partition in moving:
+            splits += _partition_splits(files, list(group), old, new)
+        else:
+            for place in group:
+                splits += _bucket_splits(files, place, old, new)
     return ChangePlan(
         table=files.name,
         mode=IncrementalMode.DIFF,
@@ -475,37 +470,41 @@ def _difference(
     )
 
 
-def _rescaled_partitions(old: _State, new: _State) -> set[bytes]:
-    """Partitions whose files are of more than one bucket count."""
+def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) -> set[bytes]:
+    """Partitions where a key may be in another bucket than before.
+
+    Those are the rescaled ones, and all of dynamic buckets, which an overwrite deals out anew.
+    """
     counts: dict[bytes, set[int]] = {}
     for state in (old, new):
         for (partition, _), entries in state.buckets.items():
             counts.setdefault(partition, set()).update(each.total_buckets for each in entries)
-    return {partition for partition, found in counts.items() if len(found) > 1}
+    dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
+    return {partition for partition, found in counts.items() if dynamic or len(found) > 1}
 
 
-def _whole_partition(places: Sequence[_Place], old: _State, new: _State) -> ChangeSplit:
-    def splits(state: _State) -> tuple[DataSplit, ...]:
-        return tuple(
-            state.split(place, [each.file.file_name for each in state.buckets[place]])
-            for place in places
-            if place in state.buckets
-        )
+def _partition_splits(
+    files: TableFiles, places: Sequence[_Place], old: _State, new: _State
+) -> Iterator[ChangeSplit]:
+    """One split of all buckets, for keys to meet wherever they are; none if nothing differs."""
+    wanted = {place: _differing(place, old, new) for place in places}
+    if not any(wanted.values()):
+        return
+    if files.schema.has_primary_key and not _later_rows_win(files):
+        wanted = {place: set(_by_name(place, old, new)) for place in places}
+    parts = [
+        tuple(split for place in places if (split := state.split(place, wanted[place])).files)
+        for state in (old, new)
+    ]
+    yield ChangeSplit(source=ChangeSource.DIFFERENCE, after=parts[1], before=parts[0])
 
-    return ChangeSplit(source=ChangeSource.DIFFERENCE, after=splits(new), before=splits(old))
 
-
-def _difference_splits(
+def _bucket_splits(
     files: TableFiles, place: _Place, old: _State, new: _State
 ) -> Iterator[ChangeSplit]:
-    common = old.versions(place) & new.versions(place)
-    unchanged = {identity.file_name for identity, _ in common}
-    by_name = {
-        entry.file.file_name: entry.file
-        for state in (old, new)
-        for entry in state.buckets.get(place, ())
-    }
-    differing = by_name.keys() - unchanged
+    """A split for each range of keys in which something differs."""
+    by_name = _by_name(place, old, new)
+    differing = _differing(place, old, new)
     if not differing:
         return
     if not files.schema.has_primary_key:
@@ -518,13 +517,28 @@ def _difference_splits(
             yield _difference_split(place, old, new, names)
 
 
-def _difference_split(place: _Place, old: _State, new: _State, names: Iterable[str]) -> ChangeSplit:
-    names = list(names)
+def _difference_split(
+    place: _Place, old: _State, new: _State, names: Collection[str]
+) -> ChangeSplit:
     return ChangeSplit(
         source=ChangeSource.DIFFERENCE,
         after=(new.split(place, names),),
         before=(old.split(place, names),),
     )
+
+
+def _by_name(place: _Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
+    return {
+        entry.file.file_name: entry.file
+        for state in (old, new)
+        for entry in state.buckets.get(place, ())
+    }
+
+
+def _differing(place: _Place, old: _State, new: _State) -> set[str]:
+    """Files of a bucket that only one state has, or that hold other rows in the other."""
+    common = old.versions(place) & new.versions(place)
+    return set(_by_name(place, old, new)) - {identity.file_name for identity, _ in common}
 
 
 def _later_rows_win(files: TableFiles) -> bool:

@@ -1,0 +1,60 @@
+"""For any history: changes between two states lead from the one to the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from tests.oracles.arrow_values import canonical_rows
+from tests.support.environment import FixedEnv
+from tests.support.histories import Expire, History, Row, draw
+from tests.support.history_actors import Ours, comparable
+from tests.support.history_settings import SETTINGS
+
+State = dict[tuple[Any, ...], Row]
+
+
+def state(table: Table, history: History, snapshot_id: int) -> State:
+    found = canonical_rows(table.read(snapshot_id=snapshot_id))
+    return {tuple(map(repr, (row[key] for key in history.primary_keys))): row for row in found}
+
+
+def followed(before: State, table: Table, history: History, first: int, last: int) -> State:
+    """A state after the changes between two snapshots."""
+    after = dict(before)
+    for row in canonical_rows(table.read_incremental(first, last, mode="diff")):
+        kind = row.pop("_rowkind")
+        key = tuple(map(repr, (row[key] for key in history.primary_keys)))
+        if kind in ("-U", "-D"):
+            after.pop(key, None)
+        else:
+            after[key] = row
+    return after
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.mission("FS1", "FS19")
+def test_a_difference_leads_from_any_state_to_any_later_one(
+    tmp_path: Path, setting: Any, seed: Any
+) -> None:
+    catalog = Catalog.open(str(tmp_path / "warehouse"), env=FixedEnv())
+    for number in [seed] if isinstance(seed, int) else seed:
+        history = draw(setting, number, length=6)
+        name = f"db.t{number}"
+        ours = Ours(catalog)
+        ours.create(name, history)
+        for step in history.steps:
+            if not isinstance(step, Expire):
+                ours.do(name, history, step)
+        table = catalog.table(name)
+        states = {each.id: state(table, history, each.id) for each in table.snapshots()}
+        ids = list(states)
+        for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
+            found = followed(states[first], table, history, first, last)
+            expected = comparable(list(states[last].values()))
+            assert comparable(list(found.values())) == expected, f"{first} to {last}: {history}"
