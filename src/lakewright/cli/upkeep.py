@@ -1,4 +1,4 @@
-"""`lakewright plan` and `lakewright run`: compaction and expiry."""
+"""`lakewright plan` and `lakewright run`: compaction, sorting and expiry."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from lakewright.storage import (
     ExpirePlan,
     ExpireResult,
     LocalEngine,
+    SortCompactionPlan,
     Table,
 )
 from lakewright.storage.errors import InvalidRequestError
@@ -42,7 +43,7 @@ from lakewright.storage.spec.options import parse_duration_ms
 # A plan names every bucket; people get the first of them, `--json` has them all.
 _MOST_LINES = 40
 
-Plan = TypeVar("Plan", CompactionPlan, ExpirePlan)
+Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, ExpirePlan)
 
 
 def run_upkeep(parsed: argparse.Namespace) -> int:
@@ -50,6 +51,8 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
     table = open_table(parsed)
     if parsed.verb == "compact":
         return _compact(parsed, table)
+    if parsed.verb == "sort-compact":
+        return _sort_compact(parsed, table)
     return _expire_snapshots(parsed, table)
 
 
@@ -76,6 +79,28 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
     else:
         print_lines(_compaction_result_lines(plan, result))
     return CONFLICT if plan.tasks and result.snapshot is None else 0
+
+
+def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
+    plan = _read_plan(parsed, table, SortCompactionPlan, ("partition", "by", "order"))
+    if plan is None:
+        plan = table.plan_sort_compact(
+            parsed.by or (),
+            order=parsed.order or "order",
+            partitions=_partition_specs(parsed, table),
+        )
+    lines = _compaction_lines(table, plan.files)
+    if parsed.command == "plan" or parsed.dry_run:
+        return _show_plan(parsed, plan, lines)
+    if not plan.files.tasks and not parsed.json:
+        print_lines(lines)
+        return 0
+    result = table.run_sort_compact(plan, _engine(parsed.engine) if plan.files.tasks else None)
+    if parsed.json:
+        print_json({**_compaction_json(plan.files, result), "operation": parsed.verb})
+    else:
+        print_lines(_compaction_result_lines(plan.files, result))
+    return CONFLICT if plan.files.tasks and result.snapshot is None else 0
 
 
 def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str, object]] | None:
@@ -133,6 +158,9 @@ def _compaction_lines(table: Table, plan: CompactionPlan) -> list[str]:
         for each in plan.tasks
     ]
     lines += _first_lines(table, columns, rows)
+    moved = sum(len(task.upgrades) for task in plan.tasks)
+    if moved:
+        lines.append(f"{counted(moved, 'file')} of these only change their level")
     if plan.skipped:
         lines.append(f"{counted(len(plan.skipped), 'bucket')} left alone")
     return lines
@@ -268,7 +296,9 @@ def _before_and_after(rows: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def _show_plan(
-    parsed: argparse.Namespace, plan: CompactionPlan | ExpirePlan, lines: list[str]
+    parsed: argparse.Namespace,
+    plan: CompactionPlan | SortCompactionPlan | ExpirePlan,
+    lines: list[str],
 ) -> int:
     if parsed.json:
         # `--plan` takes this back; it reads the plan and leaves the summary aside.
@@ -281,7 +311,9 @@ def _show_plan(
     return 0
 
 
-def _summary(plan: CompactionPlan | ExpirePlan) -> dict[str, int]:
+def _summary(plan: CompactionPlan | SortCompactionPlan | ExpirePlan) -> dict[str, int]:
+    if isinstance(plan, SortCompactionPlan):
+        return _summary(plan.files)
     if isinstance(plan, ExpirePlan):
         return {
             "snapshots": len(plan.snapshot_ids),

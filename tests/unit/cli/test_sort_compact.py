@@ -1,0 +1,49 @@
+"""`plan sort-compact` and `run sort-compact`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, SortCompactionPlan
+from tests.support.builders import EVENTS, events, new_table, rows, values_of
+from tests.unit.cli.conftest import Lakewright
+
+
+@pytest.mark.mission("FS7")
+def test_a_partition_is_sorted_by_a_saved_plan(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    for day in ("a", "b"):
+        table.write(rows(table, [*events(5, 9, day=day), *events(0, 5, day=day)]))
+    asked = ("sort-compact", "db.t", "--by", "id, v", "--order", "zorder", "--partition", "day=a")
+    lines = lakewright(catalog, "plan", *asked).lines
+    assert lines[0].startswith("compaction of db.t, at snapshot 2: 1 file, ")
+    assert lines[4].endswith("sorted by id, v, zorder")
+    ended = lakewright(catalog, "plan", *asked, "--json")
+    assert ended.json["summary"]["rows"] == 9
+    assert SortCompactionPlan.from_json(ended.out).by == ("id", "v")
+    saved = tmp_path / "plan.json"
+    saved.write_text(ended.out)
+    dry = lakewright(catalog, "run", *asked, "--dry-run")
+    assert dry.lines[-1] == "dry run: nothing was written"
+    done = lakewright(catalog, "run", "sort-compact", "db.t", "--plan", str(saved), "--json")
+    assert (done.json["operation"], done.json["rows_after"]) == ("sort-compact", 9)
+    read = table.read().to_pylist()
+    assert [row["id"] for row in read if row["day"] == "a"] == list(range(9))
+    assert values_of(table, "id")[-1] == 8
+    # The files it speaks of are gone.
+    assert lakewright(catalog, "run", "sort-compact", "db.t", "--plan", str(saved)).code != 0
+
+
+def test_columns_are_needed_and_must_exist(catalog: Catalog, lakewright: Lakewright) -> None:
+    new_table(catalog, EVENTS)
+    ended = lakewright(catalog, "plan", "sort-compact", "db.t")
+    assert ended.code != 0
+    assert "needs one column or more" in ended.err
+    ended = lakewright(catalog, "plan", "sort-compact", "db.t", "--by", "nope")
+    assert "'nope' is no column of db.t" in ended.err
+    ended = lakewright(catalog, "run", "sort-compact", "db.t", "--by", "id")
+    assert (ended.code, ended.lines[0]) == (0, "nothing to compact in db.t, which has no snapshot")
