@@ -197,6 +197,64 @@ def test_a_difference_says_what_a_deleted_row_was(catalog: Catalog) -> None:
     assert changes(table.read_incremental(2, 4, mode="diff")) == [("-D", "a", 1, "v1")]
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_a_difference_follows_keys_into_other_buckets(catalog: Catalog, engine: str) -> None:
+    options = {"bucket": "1", **ENGINES[engine]}
+    table = new_table(catalog, **{**KEYED, "options": options})
+    table.write(rows(table, [*events(0, 10), *events(0, 3, day="b")]))
+    compact(table, full=True)
+    before = state(table)
+    table.run_rescale(table.plan_rescale(3))
+    later = catalog.table(table.name)
+    assert changes(later.read_incremental(2, 3, mode="diff")) == []
+    later.write(rows(later, events(8, 12, v="new")))
+    compact(later, full=True)
+    last = later.snapshots()[-1].id
+    found = changes(later.read_incremental(2, last, mode="diff"))
+    assert apply(before, found) == state(later)
+    assert {change[2] for change in found} == (
+        {10, 11} if engine == "first-row" else {8, 9, 10, 11}
+    )
+
+
+def test_a_key_that_an_overwrite_puts_into_another_dynamic_bucket_changes_once(
+    catalog: Catalog,
+) -> None:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    table = new_table(catalog, **{**KEYED, "options": options})
+    table.write(rows(table, events(0, 8)))
+    table.write(rows(table, events(4, 8, v="over")), mode="overwrite")
+    places = {}
+    for snapshot_id in (1, 2):
+        found = table.system_table("files", snapshot_id=snapshot_id).to_pylist()
+        places[snapshot_id] = {(row["bucket"], row["min_key"]) for row in found}
+    assert not places[1] & places[2], "the test needs keys that move"
+    assert changes(table.read_incremental(1, 2, mode="diff")) == sorted(
+        [
+            *(("-D", "a", number, f"v{number}") for number in range(4)),
+            *(("+I", "a", number, f"over{number}") for number in range(4, 8)),
+        ]
+    )
+
+
+def test_rows_that_a_deletion_vector_takes_away_are_gone_in_a_difference(
+    catalog: Catalog,
+) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    table = new_table(catalog, **{**KEYED, "options": options})
+    table.write(rows(table, events(0, 6)))
+    compact(table, full=True)
+    table.write(rows(table, [{"id": 1, "day": "a"}, {"id": 2, "day": "a", "v": "x"}], ["-D", "+U"]))
+    compact(table, full=True)
+    first, last = 2, table.snapshots()[-1].id
+    found = changes(table.read_incremental(first, last, mode="diff"))
+    assert apply(state(table, snapshot_id=first), found) == state(table)
+    assert {change[:3] for change in found} in (
+        {("-D", "a", 1), ("+I", "a", 2)},
+        {("-D", "a", 1), ("+U", "a", 2)},
+    )
+
+
 def test_a_difference_reads_only_the_files_that_differ(catalog: Catalog) -> None:
     table = new_table(catalog, **KEYED)
     table.write(rows(table, [*events(0, 100), *events(0, 100, day="b")]))

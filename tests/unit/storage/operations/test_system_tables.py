@@ -261,6 +261,32 @@ def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
     assert system(table, "statistics", snapshot_id=4) == []
 
 
+def test_index_files_are_listed_with_the_rows_they_take_away(catalog: Catalog) -> None:
+    options = {"bucket": "1", "deletion-vectors.enabled": "true"}
+    table = new_table(catalog, **{**KEYED, "options": options})
+    table.write(rows(table, [*events(0, 100), *events(0, 100, day="b")]))
+    compact(table, full=True)
+    table.write(rows(table, events(3, 5, v="new")))
+    compact(table)
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.index_manifest is not None
+    entries = table.files.manifests.read_index_manifest(snapshot.index_manifest)
+    found = system(table, "table_indexes")
+    assert [row["file_name"] for row in found] == [entry.file.file_name for entry in entries]
+    deleted = 0
+    for row, entry in zip(found, entries, strict=True):
+        assert row["index_type"] == "DELETION_VECTORS"
+        assert row["partition"] == "{a}"
+        vectors = entry.file.deletion_vectors or ()
+        assert [each["f0"] for each in row["dv_ranges"]] == [each.data_file for each in vectors]
+        deleted += sum(each["_CARDINALITY"] for each in row["dv_ranges"])
+    assert deleted == 2
+    by_partition = {row["partition"]: row for row in system(table, "partitions")}
+    assert by_partition["day=a"]["deleted_record_count"] == 2
+    assert by_partition["day=b"]["deleted_record_count"] == 0
+
+
 def test_aggregation_fields_say_what_the_options_say(catalog: Catalog) -> None:
     from dataclasses import replace
 
