@@ -20,12 +20,15 @@ from benchmarks.memory import DEFAULT_BUDGET_MIB, memory_section, run_memory
 from benchmarks.processes import ROOT
 from benchmarks.results import ResultFile, Run
 from benchmarks.running import Runner, Settings
-from benchmarks.suite import CONTESTANTS, OPERATIONS, planned
+from benchmarks.suite import CONTESTANTS, OPERATIONS, Scope, planned
 from benchmarks.workload import CASES
 
 MEMORY = "memory"
 _BEGIN = "<!-- figures: written by `python -m benchmarks --report` -->"
 _END = "<!-- end of figures -->"
+LARGE_ROWS = 6_000_000
+LARGE_CASES = ("bigint", "string")
+_QUICK_BUDGET_MIB = 256
 _VERSIONS = ("pyarrow", "pyspark", "numpy")
 
 
@@ -34,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     if parsed.quick:
         parsed.rows, parsed.repeats, parsed.peer_rows = [100_000], 1, 50_000
+        parsed.memory_budget = min(parsed.memory_budget, _QUICK_BUDGET_MIB)
         parsed.results = parsed.work_dir / "quick.jsonl"
         parsed.results.unlink(missing_ok=True)
     if parsed.fresh:
@@ -66,11 +70,28 @@ def _measure(parsed: argparse.Namespace, file: ResultFile) -> None:
         for name, each in CONTESTANTS.items()
         if not each.is_peer or parsed.peers is None or name in parsed.peers
     ]
-    cases = [case for case in parsed.cases if case != MEMORY]
-    due = planned(cases, parsed.rows, parsed.operations, contestants, parsed.repeats)
+    due = planned(_scopes(parsed), parsed.operations, contestants)
     Runner(settings, file, _say).run(list(due))
-    if MEMORY in parsed.cases:
+    if MEMORY in (parsed.cases or [MEMORY]):
         run_memory(settings.work_dir, file, run.run, _say, budget_mib=parsed.memory_budget)
+
+
+def _scopes(parsed: argparse.Namespace) -> list[Scope]:
+    """What is measured at each size: less where everything takes long, unless asked for."""
+    scopes = []
+    for rows in parsed.rows:
+        is_large = rows > LARGE_ROWS
+        repeats = parsed.repeats or (2 if is_large else 3)
+        cases = parsed.cases or (LARGE_CASES if is_large else CASES)
+        scopes.append(
+            Scope(
+                rows=rows,
+                cases=tuple(case for case in cases if case != MEMORY),
+                repeats=repeats,
+                slow_repeats=min(repeats, parsed.peer_repeats),
+            )
+        )
+    return scopes
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,11 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     peers = [name for name, each in CONTESTANTS.items() if each.is_peer]
     add = parser.add_argument
     add("--rows", type=int, nargs="+", default=[5_000_000], help="rows of the full load")
-    add("--cases", nargs="+", default=[*CASES, MEMORY], choices=[*CASES, MEMORY])
+    large = f"all of them if not given, {' and '.join(LARGE_CASES)} beyond {LARGE_ROWS:,} rows"
+    add("--cases", nargs="+", choices=[*CASES, MEMORY], help=large)
     add("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     add("--peers", nargs="*", choices=peers, help="all of them, if not given")
-    add("--repeats", type=int, default=3)
-    add("--peer-rows", type=int, default=300_000, help="rows of slow peers, and of warming JVMs up")
+    add("--repeats", type=int, help=f"3 if not given, 2 beyond {LARGE_ROWS:,} rows")
+    add("--peer-repeats", type=int, default=2, help="repeats of slow peers")
+    add("--peer-rows", type=int, default=200_000, help="rows of pypaimon, and of warming JVMs up")
     add("--peer-cap", type=float, default=180.0, help="seconds after which a peer is ended")
     add("--memory-budget", type=int, default=DEFAULT_BUDGET_MIB, help="MiB, of the case memory")
     add("--quick", action="store_true", help="100,000 rows, once, printed and not kept")

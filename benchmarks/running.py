@@ -31,6 +31,8 @@ from benchmarks.workload import CASES
 from lakewright.storage import Catalog
 
 _OWN_CAP_SECONDS = 1800.0
+# Beyond this, what idle processes keep of their memory would be missed by those that work.
+_MOST_ROWS_TO_KEEP_PROCESSES = 6_000_000
 _CHUNK_BYTES = 1 << 23
 _TOLERANCE = 1e-9
 
@@ -67,8 +69,10 @@ class Runner:
         for (case, rows), group in itertools.groupby(due, key=lambda each: (each.case, each.rows)):
             try:
                 self._warm_page_cache(self._dataset(case, rows))
-                for measurement in group:
-                    self._make(measurement)
+                for _, of_operation in itertools.groupby(group, key=lambda each: each.operation):
+                    for measurement in of_operation:
+                        self._make(measurement)
+                    self._close_processes(keep_staying=True)
             except Failed as error:
                 self.say(f"{case} at {rows:,} rows is left out: {error}")
             finally:
@@ -85,7 +89,7 @@ class Runner:
         )
         contestant = CONTESTANTS[measurement.contestant]
         data_rows = measurement.rows
-        if contestant.is_slow:
+        if contestant.gets_few_rows:
             data_rows = min(data_rows, self.settings.peer_rows)
         if cell in self._given_up:
             status, note = self._given_up[cell]
@@ -125,8 +129,8 @@ class Runner:
         except Failed as error:
             status, note = Status.FAILED, _without_paths(str(error))
         finally:
-            if not contestant.stays:
-                self._close_process(contestant.process_name)
+            if not contestant.stays and data_rows > _MOST_ROWS_TO_KEEP_PROCESSES:
+                self._close_process(contestant.process_key)
             for clone in clones:
                 shutil.rmtree(clone, ignore_errors=True)
         return Result(
@@ -219,20 +223,22 @@ class Runner:
     # --- processes --------------------------------------------------------------------------------
 
     def _process(self, contestant: Contestant) -> ContestantProcess:
-        name = contestant.process_name
-        running = self._processes.get(name)
+        key = contestant.process_key
+        running = self._processes.get(key)
         if running is None or not running.is_alive:
-            running = ContestantProcess(command(name, self.settings.oracles))
-            self._processes[name] = running
+            running = ContestantProcess(command(contestant.process, self.settings.oracles))
+            self._processes[key] = running
         return running
 
-    def _close_process(self, name: str) -> None:
-        if name in self._processes:
-            self._processes.pop(name).close()
+    def _close_process(self, key: str) -> None:
+        if key in self._processes:
+            self._processes.pop(key).close()
 
-    def _close_processes(self) -> None:
-        for name in list(self._processes):
-            self._close_process(name)
+    def _close_processes(self, *, keep_staying: bool = False) -> None:
+        staying = {each.process_key for each in CONTESTANTS.values() if each.stays}
+        for key in list(self._processes):
+            if not keep_staying or key not in staying:
+                self._close_process(key)
 
 
 def _figures(answer: dict[str, Any], contestant: Contestant) -> dict[str, Any]:
@@ -242,8 +248,8 @@ def _figures(answer: dict[str, Any], contestant: Contestant) -> dict[str, Any]:
     figures = {name: answer[name] for name in ("seconds", "cpu_seconds")}
     # A fresh process starts with no memory of earlier work; later its allocators keep some.
     memory = answer if contestant.stays else answer["first"]
-    figures |= {name: memory[name] for name in ("before_bytes", "peak_bytes")}
-    if not contestant.stays:
+    figures |= {name: memory[name] for name in ("before_bytes", "peak_bytes") if name in memory}
+    if not contestant.stays and answer["first"]:
         figures["first_seconds"] = answer["first"]["seconds"]
     return figures
 
@@ -289,8 +295,8 @@ def _sentence(result: Result) -> str:
     size = f"{what.case} {result.data_rows:,} rows"
     if result.status is not Status.OK:
         return f"{size}: {what.operation}, {what.contestant}: {result.status.value}, {result.note}"
-    peak = result.peak_bytes / 2**20
+    peak = f", {result.peak_bytes / 2**20:,.0f} MiB" if result.peak_bytes else ""
     return (
         f"{size}: {what.operation}, {what.contestant}: {result.seconds:.2f} s, "
-        f"{result.cpu_seconds:.2f} CPU s, {peak:,.0f} MiB"
+        f"{result.cpu_seconds:.2f} CPU s{peak}"
     )

@@ -10,42 +10,60 @@ from dataclasses import dataclass
 class Contestant:
     """Somebody who is measured.
 
-    `stays` keeps its process, warm, for all measurements of a case: JVMs. The others get a
-    fresh process each time. `--peer-cap` bounds the time of peers, `--peer-rows` the rows of
-    slow ones.
+    `stays` keeps its process, a JVM, for all measurements of a case, and contestants of one
+    `process` share it; the others have a process for each operation. `is_peer` bounds its time
+    by `--peer-cap`; `is_slow` its repeats, and `gets_few_rows` its rows, by `--peer-…` as well.
     """
 
     name: str
     title: str
+    process: str
+    stays: bool = False
     is_peer: bool = False
     is_slow: bool = False
-    stays: bool = False
-    process: str = ""
+    gets_few_rows: bool = False
 
     @property
-    def process_name(self) -> str:
-        """Contestants of one process name share the process."""
-        return self.process or self.name
+    def process_key(self) -> str:
+        """What tells its process from others: only a JVM is shared, for memory would be too."""
+        return self.process if self.stays else self.name
 
 
 CONTESTANTS = {
     each.name: each
     for each in (
-        Contestant(name="lakewright", title="Lakewright"),
+        Contestant(name="lakewright", title="Lakewright", process="lakewright"),
         Contestant(name="lakewright-batches", title="Lakewright, batches", process="lakewright"),
-        Contestant(name="pyarrow", title="pyarrow floor"),
+        Contestant(name="pyarrow", title="pyarrow floor", process="pyarrow"),
         Contestant(name="pyarrow-keys", title="pyarrow floor, key columns too", process="pyarrow"),
-        Contestant(name="pypaimon", title="pypaimon 2.1.0", is_peer=True, is_slow=True),
         Contestant(
-            name="pypaimon-native", title="pypaimon 2.1.0 with pypaimon-rust 0.4.0", is_peer=True
+            name="pypaimon",
+            title="pypaimon 2.1.0",
+            process="pypaimon",
+            is_peer=True,
+            is_slow=True,
+            gets_few_rows=True,
         ),
-        Contestant(name="rust", title="pypaimon-rust 0.4.0", is_peer=True),
-        Contestant(name="java", title="Java Paimon 0.9.0", is_peer=True, stays=True),
         Contestant(
-            name="lakewright-spark", title="Lakewright on Spark", stays=True, process="spark"
+            name="pypaimon-native",
+            title="pypaimon 2.1.0 with pypaimon-rust 0.4.0",
+            process="pypaimon-native",
+            is_peer=True,
         ),
-        Contestant(name="spark-scan", title="Spark, plain scan", stays=True, process="spark"),
-        Contestant(name="spark-window", title="Spark, window by hand", stays=True, process="spark"),
+        Contestant(name="rust", title="pypaimon-rust 0.4.0", process="rust", is_peer=True),
+        Contestant(
+            name="java",
+            title="Java Paimon 0.9.0",
+            process="java",
+            stays=True,
+            is_peer=True,
+            is_slow=True,
+        ),
+        Contestant(
+            name="lakewright-spark", title="Lakewright on Spark", process="spark", stays=True
+        ),
+        Contestant(name="spark-scan", title="Spark, plain scan", process="spark", stays=True),
+        Contestant(name="spark-window", title="Spark, window by hand", process="spark", stays=True),
     )
 }
 CLIENTS = ("pypaimon", "pypaimon-native", "rust", "java")
@@ -63,19 +81,22 @@ class Operation:
     changes_table: bool = False
     # The table that holds what the work has to come to.
     result: str = ""
+    # Cases in which it is measured, all if none is named.
+    cases: tuple[str, ...] = ()
 
 
 _READERS = ("lakewright", "lakewright-batches", "pyarrow", "pyarrow-keys", *CLIENTS)
 _ON_SPARK = ("lakewright-spark", "spark-scan", "spark-window")
 
 
-def _read(runs: str, title: str) -> Operation:
+def _read(runs: str, title: str, cases: tuple[str, ...] = ()) -> Operation:
     return Operation(
         name=f"read-{runs}",
         title=f"read, {title}",
         asks="read",
         table="compacted" if runs == "compacted" else f"runs_{runs}",
         contestants=_READERS,
+        cases=cases,
     )
 
 
@@ -103,7 +124,7 @@ OPERATIONS = {
             changes_table=True,
             result="base",
         ),
-        _read("1", "merging 1 commit over the base"),
+        _read("1", "merging 1 commit over the base", ("bigint",)),
         _read("5", "merging 5 commits over the base"),
         _read("20", "merging 20 commits over the base"),
         _read("compacted", "after full compaction"),
@@ -128,7 +149,6 @@ OPERATIONS = {
         _on_spark("read", "20", "merging 20 commits over the base"),
         _on_spark("read", "compacted", "after full compaction"),
         _on_spark("aggregate", "5", "merging 5 commits over the base"),
-        _on_spark("aggregate", "20", "merging 20 commits over the base"),
         Operation(
             name="spark-compact",
             title="full compaction of base and 5 commits, on Spark",
@@ -161,31 +181,38 @@ class Measurement:
     repeat: int
 
 
-def planned(
-    cases: Sequence[str],
-    row_counts: Sequence[int],
-    operations: Sequence[str],
-    contestants: Sequence[str],
-    repeats: int,
-) -> Iterator[Measurement]:
-    """Measurements in the order they run: contestants take turns within every repeat.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How much is measured at one size."""
 
-    Who goes first changes from repeat to repeat, and all that stays in one JVM comes last.
+    rows: int
+    cases: tuple[str, ...]
+    repeats: int
+    slow_repeats: int
+
+
+def planned(
+    scopes: Sequence[Scope], operations: Sequence[str], contestants: Sequence[str]
+) -> Iterator[Measurement]:
+    """Measurements in the order they run.
+
+    Contestants take turns within every repeat of an operation, and who goes first changes from
+    repeat to repeat. Operations on Spark come last, when the other processes are gone.
     """
-    for rows in row_counts:
-        for case in cases:
-            for on_spark in (False, True):
-                for repeat in range(repeats):
-                    for name in operations:
-                        operation = OPERATIONS[name]
-                        if name.startswith("spark-") is not on_spark:
-                            continue
-                        taking_part = [c for c in operation.contestants if c in contestants]
-                        for at in range(len(taking_part)):
+    for scope in scopes:
+        for case in scope.cases:
+            for operation in OPERATIONS.values():
+                if operation.name not in operations or case not in (operation.cases or (case,)):
+                    continue
+                names = [name for name in operation.contestants if name in contestants]
+                for repeat in range(scope.repeats):
+                    for at in range(len(names)):
+                        name = names[(at + repeat) % len(names)]
+                        if repeat < scope.slow_repeats or not CONTESTANTS[name].is_slow:
                             yield Measurement(
                                 case=case,
-                                rows=rows,
-                                operation=name,
-                                contestant=taking_part[(at + repeat) % len(taking_part)],
+                                rows=scope.rows,
+                                operation=operation.name,
+                                contestant=name,
                                 repeat=repeat,
                             )

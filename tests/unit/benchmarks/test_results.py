@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.results import Result, ResultFile, Status, finished
-from benchmarks.suite import Measurement, planned
+from benchmarks.suite import Measurement, Scope, planned
 
 
 def made(
@@ -48,6 +48,11 @@ def test_a_line_that_was_cut_short_costs_only_itself(tmp_path: Path) -> None:
     assert file.results() == [made(), made("pyarrow")]
 
 
+def plan(operations: list[str], contestants: list[str], *, repeats: int = 3) -> list[Measurement]:
+    scope = Scope(rows=1000, cases=("bigint",), repeats=repeats, slow_repeats=2)
+    return list(planned([scope], operations, contestants))
+
+
 def test_a_run_resumes_with_what_failed_and_what_is_missing() -> None:
     results = [
         made("lakewright"),
@@ -55,27 +60,27 @@ def test_a_run_resumes_with_what_failed_and_what_is_missing() -> None:
         made("rust", status=Status.FAILED),
     ]
     names = ["lakewright", "pypaimon", "rust", "java"]
-    due = [
-        each.contestant
-        for each in planned(["bigint"], [1000], ["read-5"], names, 1)
-        if each not in finished(results)
-    ]
-    assert due == ["rust", "java"]
+    done = finished(results)
+    due = [each for each in plan(["read-5"], names, repeats=1) if each not in done]
+    assert [each.contestant for each in due] == ["rust", "java"]
 
 
 def test_contestants_take_turns_in_going_first() -> None:
-    names = ["lakewright", "pyarrow", "java"]
-    measurements = list(planned(["bigint"], [1000], ["compact"], names, 3))
-    firsts = [
-        next(each.contestant for each in measurements if each.repeat == repeat)
-        for repeat in range(3)
-    ]
-    assert firsts == ["lakewright", "pyarrow", "java"]
-    assert len(measurements) == 9
+    measurements = plan(["read-5"], ["lakewright", "pyarrow", "rust"])
+    assert [each.contestant for each in measurements[::3]] == ["lakewright", "pyarrow", "rust"]
+    assert len(set(measurements)) == 9
 
 
-def test_what_shares_a_jvm_is_measured_last() -> None:
-    operations = ["spark-read-5", "read-5"]
-    names = ["lakewright", "lakewright-spark"]
-    order = [each.operation for each in planned(["bigint"], [1000], operations, names, 2)]
-    assert order == ["read-5", "read-5", "spark-read-5", "spark-read-5"]
+def test_slow_peers_are_repeated_less() -> None:
+    measurements = plan(["compact"], ["lakewright", "java"])
+    repeats = {
+        name: [each.repeat for each in measurements if each.contestant == name]
+        for name in ("lakewright", "java")
+    }
+    assert repeats == {"lakewright": [0, 1, 2], "java": [0, 1]}
+
+
+def test_operations_are_finished_one_by_one_and_those_on_spark_come_last() -> None:
+    operations = ["spark-read-5", "compact", "read-5"]
+    order = [each.operation for each in plan(operations, ["lakewright", "lakewright-spark"])]
+    assert order == ["read-5"] * 3 + ["compact"] * 3 + ["spark-read-5"] * 3
