@@ -134,6 +134,8 @@ class BucketChooser:
         if mode is BucketMode.FIXED:
             keys = schema.fields_of(self._files.options.bucket_keys)
             counts = np.array([self.total_buckets(each) for each in partitions])
+            if np.all(counts == 1):
+                return Places(partitions, codes, np.zeros(rows.num_rows, dtype=np.int32))
             buckets = bucket_of_hashes(hashes_of(rows, keys), counts[codes])
         elif mode is BucketMode.DYNAMIC:
             buckets = self._assign(partitions, codes, hashes_of(rows, schema.key_fields))

@@ -237,7 +237,8 @@ class BucketWriter:
         if self._keyed and keeps_input and tells_changes:
             told = replace(target, changelog=True)
             self._changelog = RollingWriter(files, told, write_id=write_id)
-        self._order = row_order(files)
+        # The copies that files hold of keys are no columns of their own while rows are merged.
+        self._order = replace(row_order(files), keys=files.schema.trimmed_primary_keys)
         self._function = merge_function(files.merge_spec, files.schema.fields)
         self._rows: list[pa.Table] = []
         self._rows_bytes = 0
@@ -269,10 +270,10 @@ class BucketWriter:
             merged = merge_rows(rows, self._order, self._function)
         else:
             groups = sorted_groups(rows, self._order)
-            self._changelog.write(groups.rows)
+            self._changelog.write(self._with_keys(groups.rows))
             self._changelog.end_file()
             merged = self._function.merge(groups)
-        self._rolling.write(merged)
+        self._rolling.write(self._with_keys(merged))
         self._rolling.end_file()
 
     def close(self) -> WrittenFiles:
@@ -297,7 +298,10 @@ class BucketWriter:
         first = self._next_sequence
         self._next_sequence += rows.num_rows
         sequence = np.arange(first, self._next_sequence, dtype=np.int64)
-        return key_value_table(self._files, rows, pa.array(sequence))
+        return rows.append_column(SEQUENCE_NUMBER, pa.array(sequence))
+
+    def _with_keys(self, rows: pa.Table) -> pa.Table:
+        return key_value_table(self._files, rows, rows.column(SEQUENCE_NUMBER))
 
 
 class PostponedWriter:

@@ -49,6 +49,7 @@ from lakewright.storage.spec.options import (
     Use,
     check_supported,
 )
+from lakewright.storage.spec.schema import VALUE_KIND
 from lakewright.storage.spec.snapshot import Snapshot
 
 _BATCH_ROWS = 1 << 18
@@ -365,8 +366,10 @@ class _BucketSorting:
         keys = self._files.schema.fields_of(self._files.options.bucket_keys)
         for rows in self._rows.key_value_rows(split, file, batch_rows=_BATCH_ROWS):
             buckets = buckets_of(rows, keys, self._move.task.bucket_count)
+            # Rows are numbered anew, after those that their bucket holds.
+            unnumbered = rows.select([VALUE_KIND, *self._files.schema.field_names])
             for bucket in np.unique(buckets).tolist():
-                self._writer(bucket).write(rows.filter(pa.array(buckets == bucket)))
+                self._writer(bucket).write(unnumbered.filter(pa.array(buckets == bucket)))
             self._free_memory()
 
     def close(self) -> tuple[CommitMessage, ...]:

@@ -276,9 +276,13 @@ class StagingWriter:
         if numbers[0] == numbers[-1] and not np.any(numbers != numbers[0]):
             yield places.partitions[places.codes[0]], int(places.buckets[0]), rows
             return
+        if len(places.partitions) * span <= np.iinfo(np.uint16).max:
+            # Of numbers this small the order is counted, not compared.
+            numbers = numbers.astype(np.uint16)
         order = np.argsort(numbers, kind="stable")
         ordered = rows.take(pa.array(order))
-        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        numbers = numbers[order]
+        starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
         ends = np.append(starts[1:], len(order))
         for start, end in zip(starts, ends, strict=True):
             row = order[start]
