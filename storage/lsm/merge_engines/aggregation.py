@@ -13,14 +13,14 @@ import pyarrow as pa
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.merge_engines.changes import Changes, Keys, Op
 from lakewright.storage.lsm.merge_engines.columns import ColumnMerge, KeyMerge, merge_columns
-from lakewright.storage.lsm.merge_engines.contract import CombiningMerge, retracts
+from lakewright.storage.lsm.merge_engines.contract import FoldingMerge, retracts
 from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregation(CombiningMerge):
+class Aggregation(FoldingMerge):
     """Each column by its aggregate function; the sequence number is the last row's.
 
     A merged row is an insert, whatever was retracted. Only where deletions remove the record
@@ -30,10 +30,8 @@ class Aggregation(CombiningMerge):
 
     spec: MergeSpec
 
-    def combine(self, groups: KeyGroups) -> pa.Table:
+    def fold(self, groups: KeyGroups) -> pa.Table:
         rows = groups.rows
-        if groups.key_count == rows.num_rows:
-            return rows
         keys = Keys(groups.starts, rows.num_rows)
         kinds = rows.column(VALUE_KIND).to_numpy()
         removes = (kinds == RowKind.DELETE) & self.spec.remove_record_on_delete

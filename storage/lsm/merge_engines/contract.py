@@ -11,6 +11,9 @@ from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
+# Above this share of rows that must be combined, taking the others out costs more than it saves.
+_MOST = 0.6
+
 
 class MergeFunction(ABC):
     """Merges the rows of each key; either a `SelectingMerge` or a `CombiningMerge`.
@@ -44,7 +47,9 @@ class SelectingMerge(MergeFunction):
 
     def merge(self, groups: KeyGroups) -> pa.Table:
         kinds = groups.rows.column(VALUE_KIND).to_numpy()
-        return groups.rows.take(pa.array(self.pick(kinds, groups.starts)))
+        picked = self.pick(kinds, groups.starts)
+        whole = len(picked) == groups.rows.num_rows
+        return groups.rows if whole else groups.rows.take(pa.array(picked))
 
 
 class CombiningMerge(MergeFunction):
@@ -60,6 +65,29 @@ class CombiningMerge(MergeFunction):
 
     def merge(self, groups: KeyGroups) -> pa.Table:
         return self.combine(groups)
+
+
+class FoldingMerge(CombiningMerge):
+    """An engine that makes one row of the rows of every key, and leaves lone rows as they are."""
+
+    def combine(self, groups: KeyGroups) -> pa.Table:
+        rows, sizes = groups.rows, groups.ends - groups.starts
+        several = sizes > 1
+        if not several.any():
+            return rows
+        several_rows = np.repeat(several, sizes)
+        if np.count_nonzero(several_rows) > len(several_rows) * _MOST:
+            return self.fold(groups)
+        several_sizes = sizes[several]
+        part = rows.filter(pa.array(several_rows))
+        folded = self.fold(KeyGroups(part, np.cumsum(several_sizes) - several_sizes))
+        places = groups.starts.copy()
+        places[several] = rows.num_rows + np.arange(folded.num_rows)
+        return pa.concat_tables([rows, folded]).take(pa.array(places))
+
+    @abstractmethod
+    def fold(self, groups: KeyGroups) -> pa.Table:
+        """What `combine` returns, where at least one key has several rows."""
 
 
 def retracts(kinds: np.ndarray) -> np.ndarray:

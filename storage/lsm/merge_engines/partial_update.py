@@ -16,7 +16,7 @@ from lakewright.storage.errors import InvalidRows
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.merge_engines.changes import Changes, Keys, Op
 from lakewright.storage.lsm.merge_engines.columns import ColumnMerge, KeyMerge, merge_columns
-from lakewright.storage.lsm.merge_engines.contract import CombiningMerge, retracts
+from lakewright.storage.lsm.merge_engines.contract import FoldingMerge, retracts
 from lakewright.storage.lsm.merge_engines.ranks import sequence_ranks
 from lakewright.storage.spec.merge_spec import (
     AggregateFunction,
@@ -32,7 +32,7 @@ _NEWEST_NOT_NULL = FieldAggregate(function=AggregateFunction.LAST_NON_NULL_VALUE
 
 
 @dataclass(frozen=True, slots=True)
-class PartialUpdate(CombiningMerge):
+class PartialUpdate(FoldingMerge):
     """Columns of sequence groups by their groups, all others by their newest value not null.
 
     A group's columns follow the rows whose sequence is not below the highest before, nulls
@@ -44,10 +44,8 @@ class PartialUpdate(CombiningMerge):
     spec: MergeSpec
     columns: Sequence[str]
 
-    def combine(self, groups: KeyGroups) -> pa.Table:
+    def fold(self, groups: KeyGroups) -> pa.Table:
         rows = groups.rows
-        if groups.key_count == rows.num_rows:
-            return rows
         keys = Keys(groups.starts, rows.num_rows)
         events = _Events(self.spec, keys, rows.column(VALUE_KIND).to_numpy())
         sequences = [_Sequence(group, rows) for group in self.spec.sequence_groups]
