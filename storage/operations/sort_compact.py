@@ -127,8 +127,8 @@ def plan_sort_compact(
 
 
 def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
-    if files.schema.has_primary_key or files.options.bucket_mode is not BucketMode.UNAWARE:
-        kept = "of its key" if files.schema.has_primary_key else "in which they came to a bucket"
+    if files.schema.is_keyed or files.options.bucket_mode is not BucketMode.UNAWARE:
+        kept = "of its key" if files.schema.is_keyed else "in which they came to a bucket"
         raise InvalidRequestError(
             f"rows of {files.name} lie in the order {kept}, which readers count on; only append "
             "tables with bucket=-1 can be sorted"

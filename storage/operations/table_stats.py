@@ -81,11 +81,11 @@ def _partition(
 
 def _bucket(files: TableFiles, bucket: int, group: list[ManifestEntry]) -> BucketStats:
     metas = [entry.file for entry in group]
-    target = files.options.target_file_size
+    target, ratio = files.options.target_file_size, files.options.compaction_small_file_ratio
     return BucketStats(
         bucket=bucket,
         file_count=len(metas),
-        small_file_count=sum(is_small(file, target) for file in metas),
+        small_file_count=sum(is_small(file, target, ratio) for file in metas),
         level0_count=sum(file.level == 0 for file in metas),
         sorted_run_count=sorted_run_count(metas) if files.schema.is_keyed else len(metas),
         size_bytes=sum(file.file_size for file in metas),

@@ -98,3 +98,46 @@ def test_a_follower_hears_what_our_compactions_tell(
     theirs = java.changes(catalog.root, "db.twin", 1, latest)
     assert ours == theirs
     assert len(ours) > 20
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.mission("FS7", "FS12")
+def test_a_table_is_compacted_by_both_in_turn(
+    catalog: Catalog, java: JavaOracle, settings: dict[str, str]
+) -> None:
+    """What one leaves at some level, with deletion vectors, the other goes on from."""
+    rng = random.Random(f"turns {settings}")
+    options = {
+        "bucket": "1",
+        "num-sorted-run.compaction-trigger": "3",
+        "target-file-size": "1 kb",
+        "write-only": "true",
+        **settings,
+    }
+    table = new_table(catalog, COLUMNS, keys=["id"], options=options)
+    expected = dict.fromkeys(range(500), "old")
+    table.write(rows(table, [{"id": each, "v": "old"} for each in expected]))
+    compact(table, full=True)
+    for step in range(10):
+        ids = rng.sample(range(30), rng.randint(1, 12))
+        kinds = ["-D" if rng.random() < 0.3 else "+I" for _ in ids]
+        values = [{"id": each, "v": f"{step}-{each}"} for each in ids]
+        for row, kind in zip(values, kinds, strict=True):
+            expected.pop(row["id"], None)
+            if kind == "+I":
+                expected[row["id"]] = str(row["v"])
+        if rng.random() < 0.5:
+            table.write(rows(table, values, kinds))
+        else:
+            java.write(catalog.root, table.name, values, kinds=kinds)
+        if step % 2:
+            continue
+        if step % 4:
+            java.compact(catalog.root, table.name, full=step == 6)
+        else:
+            compact(table, full=step == 8)
+        theirs = java.read(catalog.root, table.name)
+        assert {row["id"]: row["v"] for row in theirs} == expected
+        read = table.read().to_pylist()
+        assert {row["id"]: row["v"] for row in read} == expected
+        assert len(read) == len(theirs) == len(expected)
