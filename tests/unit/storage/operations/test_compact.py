@@ -9,10 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lakewright.storage import Catalog, CompactionPlan, Table
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.operations.commit import commit_compaction
+from lakewright.storage.operations.scan import index_entries
+from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
@@ -325,3 +329,67 @@ def test_compaction_brings_files_to_the_schema_of_today(catalog: Catalog) -> Non
     compact(later, full=True)
     assert {entry.file.schema_id for entry in later.data_files()} == {1}
     assert values_of(later, "renamed") == ["v0", "v1"]
+
+
+# --- deletion vectors of append tables ----------------------------------------------------------
+
+
+def with_deleted_rows(table: Table, gone: dict[str, list[int]]) -> None:
+    """Commit deletion vectors, as a client that deletes from append tables does."""
+    index = table.files.indexes.write_deletion_vectors(
+        {name: np.array(rows_gone) for name, rows_gone in gone.items()}, write_id="deleted"
+    )
+    entry, latest = table.data_files()[0], table.latest_snapshot()
+    assert latest is not None
+    message = CommitMessage(
+        partition=entry.partition,
+        bucket=entry.bucket,
+        total_buckets=entry.total_buckets,
+        new_indexes=(index,),
+    )
+    commit_compaction(table.files, [message], user="deleter", base_snapshot_id=latest.id)
+
+
+def deletions(table: Table) -> dict[str, int | None]:
+    return {
+        vector.data_file: vector.cardinality
+        for entry in index_entries(table.files, table.latest_snapshot())
+        for vector in entry.file.deletion_vectors or ()
+    }
+
+
+@pytest.mark.mission("FS7")
+def test_deleted_rows_of_an_append_table_go_with_their_file(any_catalog: Catalog) -> None:
+    options = {"deletion-vectors.enabled": "true", "target-file-size": "1 kb"}
+    table = new_table(any_catalog, {"id": "INT"}, options=options)
+    for first in (0, 100, 200):
+        table.write(rows(table, [{"id": first + n} for n in range(100)]))
+    names = sorted(entry.file.file_name for entry in table.data_files())
+    with_deleted_rows(table, {names[0]: [0, 1, 2], names[1]: list(range(50))})
+    before = content(table)
+    assert len(before) == 247
+    # Files are too large to be joined; one has lost half of its rows, another few of them.
+    (task,) = table.plan_compact().tasks
+    assert task.files == (names[1],)
+    result = table.run_compact(table.plan_compact())
+    assert (result.rows_before, result.rows_after) == (100, 50)
+    assert deletions(table) == {names[0]: 3}
+    assert content(table) == before
+    compact(table, full=True)
+    assert deletions(table) == {}
+    assert content(table) == before
+    assert table.plan_compact(full=True).tasks == ()
+
+
+@pytest.mark.mission("FS7")
+def test_sorting_leaves_deleted_rows_behind(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
+    for first in (5, 0):
+        table.write(rows(table, [{"id": first + n} for n in range(5)]))
+    (name, *_) = [e.file.file_name for e in table.data_files() if e.file.min_sequence_number >= 0]
+    with_deleted_rows(table, {name: [4, 0]})
+    before = values_of(table, "id")
+    assert len(before) == 8
+    result = table.run_sort_compact(table.plan_sort_compact(["id"]))
+    assert (result.rows_after, deletions(table)) == (8, {})
+    assert table.read().column("id").to_pylist() == before
