@@ -12,6 +12,8 @@ from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.engine import Engine, LocalEngine
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
+from lakewright.storage.operations.postpone import PostponePlan, PostponeResult
+from lakewright.storage.operations.rescale import RescalePlan, RescaleResult
 from lakewright.storage.operations.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
@@ -33,6 +35,10 @@ __all__ = [
     "ExpireResult",
     "LocalEngine",
     "PartitionStats",
+    "PostponePlan",
+    "PostponeResult",
+    "RescalePlan",
+    "RescaleResult",
     "SchemaSpec",
     "Snapshot",
     "SortCompactionPlan",

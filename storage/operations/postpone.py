@@ -97,9 +97,9 @@ class PostponePlan:
         """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
         data: dict[str, Any] = json.loads(text)
         tasks = tuple(
-            PostponeTask(**{**task, "files": tuple(task["files"])}) for task in data.pop("tasks")
+            PostponeTask(**{**task, "files": tuple(task["files"])}) for task in data["tasks"]
         )
-        return cls(**data, tasks=tasks)
+        return cls(table=data["table"], snapshot_id=data["snapshot_id"], tasks=tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

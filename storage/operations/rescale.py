@@ -114,9 +114,15 @@ class RescalePlan:
         """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
         data: dict[str, Any] = json.loads(text)
         tasks = tuple(
-            RescaleTask(**{**task, "files": tuple(task["files"])}) for task in data.pop("tasks")
+            RescaleTask(**{**task, "files": tuple(task["files"])}) for task in data["tasks"]
         )
-        return cls(**data, tasks=tasks)
+        return cls(
+            table=data["table"],
+            snapshot_id=data["snapshot_id"],
+            schema_id=data["schema_id"],
+            tasks=tasks,
+            bucket_option=data["bucket_option"],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.reading import run_read
 
                 return run_read(parsed)
+            case "lookup":
+                from lakewright.cli.lookups import run_lookup
+
+                return run_lookup(parsed)
             case "inspect":
                 from lakewright.cli.inspecting import run_inspect
 

@@ -83,6 +83,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_listings(commands)
     _add_read(commands)
+    _add_lookup(commands)
     _add_inspect(commands)
     _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
@@ -174,6 +175,31 @@ def _add_read(commands: Commands) -> None:
     )
     when.add_argument("--tag", metavar="TAG", help="the table as this tag holds it")
     _add_rows(read)
+
+
+def _add_lookup(commands: Commands) -> None:
+    lookup = _subcommand(
+        commands,
+        "lookup",
+        "print the rows of single keys, found without reading the table",
+        "lakewright lookup shop.orders dt=2024-01-01,id=17 dt=2024-01-01,id=18",
+        _ROWS,
+    )
+    _add_table(lookup)
+    lookup.add_argument(
+        "keys",
+        metavar="K=V,…",
+        nargs="+",
+        type=_partition,
+        help='a value for each column of the primary key, or as JSON {"K": "V"}',
+    )
+    lookup.add_argument(
+        "--columns", metavar="A,B", type=_names, help="these columns, in this order (default: all)"
+    )
+    when = lookup.add_mutually_exclusive_group()
+    _add_snapshot(when)
+    when.add_argument("--tag", metavar="TAG", help="the table as this tag holds it")
+    _add_rows(lookup)
 
 
 def _add_inspect(commands: Commands) -> None:
@@ -299,6 +325,31 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         type=_partition,
         help="only partitions with these values, as for compact; may be repeated",
     )
+    rescale = _subcommand(
+        verbs,
+        "rescale",
+        f"{command} a rescale: the rows of a table, or of some partitions, in other buckets",
+        f"lakewright {command} rescale shop.orders --buckets 8 --partition dt=2024-01-01",
+    )
+    _add_table(rescale)
+    rescale.add_argument(
+        "--buckets", metavar="N", type=_number(1), help="so many; needed unless --plan is given"
+    )
+    postponed = _subcommand(
+        verbs,
+        "postpone-compact",
+        f"{command} the move of postponed rows (bucket=-2) into buckets, where readers see them",
+        f"lakewright {command} postpone-compact shop.orders",
+    )
+    _add_table(postponed)
+    for each in (rescale, postponed):
+        each.add_argument(
+            "--partition",
+            metavar="K=V,…",
+            action="append",
+            type=_partition,
+            help="only partitions with these values, as for compact; may be repeated",
+        )
     expire = _subcommand(
         verbs,
         "expire-snapshots",
@@ -321,7 +372,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
     expire.add_argument(
         "--max-deletes", metavar="N", type=_number(1), help="let at most so many snapshots go"
     )
-    for each in (compact, sort, expire):
+    for each in (compact, sort, rescale, postponed, expire):
         _add_json(each)
         if command == "run":
             each.add_argument(
@@ -332,7 +383,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
                 metavar="FILE",
                 help=f"do what `plan {each.prog.split()[-1]} --json` wrote, - for standard input",
             )
-    for each in (compact, sort) if command == "run" else ():
+    for each in (compact, sort, rescale, postponed) if command == "run" else ():
         each.add_argument(
             "--engine",
             choices=("local", "spark"),

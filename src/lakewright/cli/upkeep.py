@@ -1,4 +1,4 @@
-"""`lakewright plan` and `lakewright run`: compaction, sorting and expiry."""
+"""`lakewright plan` and `lakewright run`: compaction, sorting, moves between buckets, expiry."""
 
 from __future__ import annotations
 
@@ -34,16 +34,22 @@ from lakewright.storage import (
     ExpirePlan,
     ExpireResult,
     LocalEngine,
+    PostponePlan,
+    PostponeResult,
+    RescalePlan,
+    RescaleResult,
     SortCompactionPlan,
     Table,
 )
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.postpone import PostponeTask
 from lakewright.storage.spec.options import parse_duration_ms
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
 _MOST_LINES = 40
 
-Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, ExpirePlan)
+Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, RescalePlan, PostponePlan, ExpirePlan)
+AnyPlan = CompactionPlan | SortCompactionPlan | RescalePlan | PostponePlan | ExpirePlan
 
 
 def run_upkeep(parsed: argparse.Namespace) -> int:
@@ -53,6 +59,10 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
         return _compact(parsed, table)
     if parsed.verb == "sort-compact":
         return _sort_compact(parsed, table)
+    if parsed.verb == "rescale":
+        return _rescale(parsed, table)
+    if parsed.verb == "postpone-compact":
+        return _postpone_compact(parsed, table)
     return _expire_snapshots(parsed, table)
 
 
@@ -216,6 +226,100 @@ def _compaction_json(plan: CompactionPlan, result: CompactionResult) -> dict[str
     }
 
 
+# --- moves between buckets -----------------------------------------------------------------------
+
+
+def _rescale(parsed: argparse.Namespace, table: Table) -> int:
+    plan = _read_plan(parsed, table, RescalePlan, ("buckets", "partition"))
+    if plan is None:
+        if parsed.buckets is None:
+            raise InvalidRequestError("say how many buckets there are to be, with --buckets N")
+        plan = table.plan_rescale(parsed.buckets, _partition_specs(parsed, table))
+    lines = _move_lines(table, plan, "to rescale")
+    if plan.bucket_option is not None:
+        lines.append(f"option bucket becomes {plan.bucket_option}")
+    if parsed.command == "plan" or parsed.dry_run:
+        return _show_plan(parsed, plan, lines)
+    result = table.run_rescale(plan, _engine(parsed.engine) if plan.tasks else None)
+    return _show_moves(parsed, plan, result, lines)
+
+
+def _postpone_compact(parsed: argparse.Namespace, table: Table) -> int:
+    plan = _read_plan(parsed, table, PostponePlan, ("partition",))
+    if plan is None:
+        plan = table.plan_postpone_compact(_partition_specs(parsed, table))
+    lines = _move_lines(table, plan, "to give buckets to")
+    if parsed.command == "plan" or parsed.dry_run:
+        return _show_plan(parsed, plan, lines)
+    result = table.run_postpone_compact(plan, _engine(parsed.engine) if plan.tasks else None)
+    return _show_moves(parsed, plan, result, lines)
+
+
+def _move_lines(table: Table, plan: RescalePlan | PostponePlan, purpose: str) -> list[str]:
+    at = "which has no snapshot" if plan.snapshot_id is None else f"at snapshot {plan.snapshot_id}"
+    if not plan.tasks:
+        return [f"nothing {purpose} in {plan.table}, {at}"]
+    lines = [
+        (
+            f"{counted(len(plan.tasks), 'partition')} of {plan.table} {purpose}, {at}: "
+            f"{counted(plan.files_before, 'file')}, {size_text(plan.bytes_before)}, "
+            f"{counted(plan.rows, 'row')}"
+        ),
+        "",
+    ]
+    columns = [TextColumn(name, right=True) for name in ("buckets", "files", "size", "rows")]
+    rows: list[list[Cell]] = []
+    for task in plan.tasks[:_MOST_LINES]:
+        buckets = (
+            str(task.bucket_count)
+            if isinstance(task, PostponeTask)
+            else f"{task.from_buckets} → {task.to_buckets}"
+        )
+        counts: list[Cell] = [buckets, len(task.files), size_text(task.bytes), task.rows]
+        rows.append([*partition_cells(task.partition), *counts])
+    lines += [*table_lines([*partition_columns(table.schema), *columns], rows), ""]
+    if len(plan.tasks) > _MOST_LINES:
+        lines[-1] = f"… and {len(plan.tasks) - _MOST_LINES:,} more; --json has them all"
+    return lines
+
+
+def _show_moves(
+    parsed: argparse.Namespace,
+    plan: RescalePlan | PostponePlan,
+    result: RescaleResult | PostponeResult,
+    lines: list[str],
+) -> int:
+    ids = [snapshot.id for snapshot in result.snapshots]
+    if parsed.json:
+        told = {**asdict(result), "snapshots": ids, "operation": parsed.verb, "table": plan.table}
+        print_json(told)
+        return 0
+    if not plan.tasks:
+        print_lines(lines)
+        return 0
+    lines = _before_and_after(
+        [
+            ("files", f"{result.files_before:,}", f"{result.files_after:,}"),
+            ("size", size_text(result.bytes_before), size_text(result.bytes_after)),
+            ("rows in files", f"{result.rows_before:,}", f"{result.rows_after:,}"),
+        ]
+    )
+    lines += [
+        "",
+        (
+            f"{_range(ids)} of {plan.table}: {counted(result.partitions, 'partition')} "
+            f"in {duration_text(result.duration_ms)}"
+        ),
+    ]
+    if result.dropped:
+        lines.append(
+            f"{counted(len(result.dropped), 'partition')} left alone: others changed them "
+            "meanwhile; plan again"
+        )
+    print_lines(lines)
+    return 0
+
+
 # --- expiry ------------------------------------------------------------------------------------
 
 
@@ -297,7 +401,7 @@ def _before_and_after(rows: Sequence[tuple[str, str, str]]) -> list[str]:
 
 def _show_plan(
     parsed: argparse.Namespace,
-    plan: CompactionPlan | SortCompactionPlan | ExpirePlan,
+    plan: AnyPlan,
     lines: list[str],
 ) -> int:
     if parsed.json:
@@ -311,7 +415,7 @@ def _show_plan(
     return 0
 
 
-def _summary(plan: CompactionPlan | SortCompactionPlan | ExpirePlan) -> dict[str, int]:
+def _summary(plan: AnyPlan) -> dict[str, int]:
     if isinstance(plan, SortCompactionPlan):
         return _summary(plan.files)
     if isinstance(plan, ExpirePlan):
