@@ -237,8 +237,11 @@ class BucketWriter:
         if self._keyed and keeps_input and tells_changes:
             told = replace(target, changelog=True)
             self._changelog = RollingWriter(files, told, write_id=write_id)
-        # The copies that files hold of keys are no columns of their own while rows are merged.
-        self._order = replace(row_order(files), keys=files.schema.trimmed_primary_keys)
+        # The copies that files hold of keys are no columns of their own while rows are merged;
+        # the counts of rows are what is merged.
+        self._counts = files.schema.counts_rows
+        order = row_order(files)
+        self._order = order if self._counts else replace(order, keys=files.schema.key_names)
         self._function = merge_function(files.merge_spec, files.schema.fields)
         self._rows: list[pa.Table] = []
         self._rows_bytes = 0
@@ -297,10 +300,14 @@ class BucketWriter:
         self._rows, self._rows_bytes = [], 0
         first = self._next_sequence
         self._next_sequence += rows.num_rows
-        sequence = np.arange(first, self._next_sequence, dtype=np.int64)
-        return rows.append_column(SEQUENCE_NUMBER, pa.array(sequence))
+        sequence = pa.array(np.arange(first, self._next_sequence, dtype=np.int64))
+        if self._counts:
+            return key_value_table(self._files, rows, sequence)
+        return rows.append_column(SEQUENCE_NUMBER, sequence)
 
     def _with_keys(self, rows: pa.Table) -> pa.Table:
+        if self._counts:
+            return rows
         return key_value_table(self._files, rows, rows.column(SEQUENCE_NUMBER))
 
 

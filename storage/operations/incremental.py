@@ -32,9 +32,11 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SnapshotNotFound,
     TagNotFound,
-    UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import merge_rows
+from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
 from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.lsm.windows import key_windows
@@ -146,15 +148,6 @@ def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
         raise InvalidRequestError(f"incremental mode {mode!r} is none of {known}") from None
 
 
-def _check_tells_changes(files: TableFiles) -> None:
-    check_supported(files.schema, Use.READ, table=files.name)
-    if files.schema.counts_rows:
-        raise UnsupportedError(
-            f"{files.name} counts rows, whose changes are not told; read it as of two snapshots",
-            table=files.name,
-        )
-
-
 def plan_incremental(
     files: TableFiles,
     start: Bound,
@@ -173,7 +166,7 @@ def plan_incremental(
         SnapshotNotFound: one of the snapshots was never there, or is expired.
         TagNotFound: a text is neither a tag nor a number.
     """
-    _check_tells_changes(files)
+    check_supported(files.schema, Use.READ, table=files.name)
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
         return _between_times(files, _millis(start), _millis(end), mode, predicate)
     if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
@@ -192,7 +185,7 @@ def plan_audit_log(
     files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> ChangePlan:
     """The rows of one state, and the deletions that its files still hold."""
-    _check_tells_changes(files)
+    check_supported(files.schema, Use.READ, table=files.name)
     plan = plan_scan(files, snapshot, predicate)
     splits = [
         ChangeSplit(
@@ -490,7 +483,7 @@ def _partition_splits(
     wanted = {place: _differing(place, old, new) for place in places}
     if not any(wanted.values()):
         return
-    if files.schema.has_primary_key and not _later_rows_win(files):
+    if files.schema.is_keyed and not _later_rows_win(files):
         wanted = {place: set(_by_name(place, old, new)) for place in places}
     parts = [
         tuple(split for place in places if (split := state.split(place, wanted[place])).files)
@@ -507,7 +500,7 @@ def _bucket_splits(
     differing = _differing(place, old, new)
     if not differing:
         return
-    if not files.schema.has_primary_key:
+    if not files.schema.is_keyed:
         yield _difference_split(place, old, new, differing)
         return
     considered = differing if _later_rows_win(files) else by_name.keys()
@@ -577,7 +570,7 @@ class ChangeReader:
             yield kept.select([ROW_KIND_COLUMN, *self.columns])
 
     def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
-        if not self.files.schema.has_primary_key:
+        if not self.files.schema.is_keyed:
             yield from self._append_changes(split)
             return
         match split.source:
@@ -585,12 +578,12 @@ class ChangeReader:
                 source = self._rows(self._needed())
                 for part, file in _files_of(split.after):
                     for rows in source.key_value_rows(part, file, batch_rows=_BATCH_ROWS):
-                        yield _with_kinds(rows)
+                        yield self._told(rows)
             case ChangeSource.STATE:
                 source = self._rows(self.files.merge_spec.with_needed(self._needed()))
                 for part in split.after:
                     for rows in merged_windows(source, part):
-                        yield _with_kinds(rows)
+                        yield self._told(rows)
             case ChangeSource.DIFFERENCE:
                 yield from self._differences(split)
 
@@ -606,13 +599,17 @@ class ChangeReader:
             count = len(split.before)
             before = [each for each in pieces[:count] if each is not None]
             after = [each for each in pieces[count:] if each is not None]
-            found = difference_by_key(
-                pa.concat_tables([nothing, *before]),
-                pa.concat_tables([nothing, *after]),
-                keys,
-                names,
-            )
-            yield _with_kinds(found)
+            old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
+            if self.files.schema.counts_rows:
+                merge = merge_function(self.files.merge_spec, source.fields)
+                rows = pa.concat_tables([negated(old), new])
+                yield self._told(merge_rows(rows, row_order(self.files), merge))
+            else:
+                yield self._told(difference_by_key(old, new, keys, names))
+
+    def _told(self, rows: pa.Table) -> pa.Table:
+        """Key-value rows with what they do; counted ones as often as they do it."""
+        return _with_kinds(told_one_by_one(rows) if self.files.schema.counts_rows else rows)
 
     def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
         whole = any(part.files for part in split.before)

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.merge_engines.contract import CombiningMerge
-from lakewright.storage.spec.schema import COUNT
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import COUNT, VALUE_KIND
 
 
 class CountRows(CombiningMerge):
@@ -37,3 +38,19 @@ def repeated(rows: pa.Table) -> pa.Table:
     if np.all(counts == 1):
         return rows
     return rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+
+
+def negated(rows: pa.Table) -> pa.Table:
+    """Rows that take back what others add: counts of the other sign."""
+    index = rows.schema.get_field_index(COUNT)
+    counts = pa.array(-rows.column(COUNT).to_numpy())
+    return rows.set_column(index, rows.schema.field(index), counts)
+
+
+def told_one_by_one(rows: pa.Table) -> pa.Table:
+    """Each row as often as its count says: insertions, or deletions where it is below zero."""
+    counts = rows.column(COUNT).to_numpy()
+    kinds = np.where(counts < 0, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
+    index = rows.schema.get_field_index(VALUE_KIND)
+    told = rows.set_column(index, VALUE_KIND, pa.array(kinds)).drop_columns([COUNT])
+    return told.take(pa.array(np.repeat(np.arange(len(counts)), np.abs(counts))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
-from lakewright.storage.errors import InvalidOption, InvalidSchema, UnsupportedError
+from lakewright.storage.errors import InvalidOption, InvalidSchema
 from tests.support.environment import FixedEnv
 from tests.support.invariants import assert_sound
 
@@ -145,9 +146,58 @@ def test_rows_with_a_primary_key_are_not_counted(tmp_path: Path) -> None:
         catalog.create_table("db.t", spec)
 
 
-def test_changes_of_counted_rows_are_refused(tmp_path: Path) -> None:
+def told(table: Table, first: int, last: int, mode: str) -> Counter[tuple[Any, ...]]:
+    found = table.read_incremental(first, last, mode=mode).to_pylist()
+    return Counter(tuple(row.values()) for row in found)
+
+
+@pytest.mark.mission("LG8", "CN20")
+def test_changes_tell_every_copy_of_a_row(tmp_path: Path) -> None:
     table = counting_table(str(tmp_path))
-    put(table, [("mon", 1, "a")])
-    put(table, [("mon", 1, "a")])
-    with pytest.raises(UnsupportedError, match="counts"):
-        table.read_incremental(1, 2)
+    put(table, [("mon", 1, "a")] * 3 + [("tue", None, None)])
+    put(table, [("mon", 1, "a"), ("mon", 2, "b")])
+    put(table, [("mon", 1, "a")] * 2 + [("tue", None, None)], "-D")
+    table.run_compact(table.plan_compact(full=True))
+    assert told(table, 1, 3, "delta") == {
+        ("+I", "mon", 1, "a"): 1,
+        ("+I", "mon", 2, "b"): 1,
+        ("-D", "mon", 1, "a"): 2,
+        ("-D", "tue", None, None): 1,
+    }
+    difference = {
+        ("-D", "mon", 1, "a"): 1,
+        ("+I", "mon", 2, "b"): 1,
+        ("-D", "tue", None, None): 1,
+    }
+    assert told(table, 1, 3, "diff") == told(table, 1, 4, "diff") == difference
+    assert told(table, 3, 4, "diff") == Counter()
+    log = Counter(tuple(row.values()) for row in table.system_table("audit_log").to_pylist())
+    assert log == {("+I", "mon", 1, "a"): 2, ("+I", "mon", 2, "b"): 1}
+
+
+@given(steps=STEPS)
+@settings(deadline=None, max_examples=15)
+@pytest.mark.mission("LG8")
+def test_a_difference_leads_from_any_count_to_any_later_one(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Any]
+) -> None:
+    table = counting_table(str(tmp_path_factory.mktemp("counted")))
+    sums: dict[int, Counter[Row]] = {}
+    model: Counter[Row] = Counter()
+    for step in steps:
+        if isinstance(step, str):
+            table.run_compact(table.plan_compact(full=step == "full"))
+        else:
+            put(table, step[1], step[0])
+            for row in step[1]:
+                model[row] += 1 if step[0] == "+I" else -1
+        latest = table.latest_snapshot()
+        if latest is not None:
+            sums.setdefault(latest.id, Counter(model))
+    ids = list(sums)
+    for first, last in itertools.pairwise(ids):
+        changed: Counter[Row] = Counter(sums[first])
+        for (kind, *row), count in told(table, first, last, "diff").items():
+            changed[(row[0], row[1], row[2])] += count if kind == "+I" else -count
+        both = sums[last].keys() | changed.keys()
+        assert {row: changed[row] for row in both} == {row: sums[last][row] for row in both}
