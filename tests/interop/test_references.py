@@ -63,7 +63,7 @@ def last_of(table: Table) -> int:
 
 
 @kinds
-@pytest.mark.mission("FS19", "LG11")
+@pytest.mark.mission("FS19")
 def test_they_read_our_tag_after_its_snapshot_expired(
     catalog: Catalog,
     java: JavaOracle,
@@ -93,7 +93,7 @@ def test_they_read_our_tag_after_its_snapshot_expired(
 
 
 @kinds
-@pytest.mark.mission("FS19", "LG11")
+@pytest.mark.mission("FS19")
 def test_their_tags_are_ours(
     catalog: Catalog,
     env: FixedEnv,
@@ -194,7 +194,7 @@ def test_java_makes_the_automatic_tags_that_we_make(
 
 
 @kinds
-@pytest.mark.mission("FS19", "LG11")
+@pytest.mark.mission("FS19")
 def test_they_read_and_write_on_a_branch_of_ours(
     catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str
 ) -> None:
@@ -231,7 +231,7 @@ def test_a_branch_of_ours_is_deleted_by_java(unchecked_catalog: Catalog, java: J
 
 @kinds
 @pytest.mark.parametrize("maker", ["java", "pypaimon"])
-@pytest.mark.mission("FS19", "LG11")
+@pytest.mark.mission("FS19")
 def test_we_read_and_write_on_a_branch_of_theirs(
     catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str, maker: str
 ) -> None:
@@ -334,7 +334,7 @@ def test_a_rollback_of_one_is_seen_by_all(
 # --- consumers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.mission("FS19")
+@pytest.mark.mission("LG11")
 def test_a_consumer_of_ours_holds_java_back(catalog: Catalog, java: JavaOracle) -> None:
     table = history(catalog)
     table.set_consumer("me", 3)

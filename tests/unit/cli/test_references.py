@@ -197,7 +197,7 @@ def test_a_table_goes_back_to_a_tag_or_a_time(catalog: Catalog, lakewright: Lake
 # --- consumers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.mission("FS19")
+@pytest.mark.mission("LG11")
 def test_consumers_are_set_listed_and_deleted(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
     done = lakewright(catalog, "consumer", "set", "db.t", "me", "3")

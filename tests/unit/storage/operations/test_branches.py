@@ -368,7 +368,7 @@ def forward(table: Table) -> object:
     return table.run_fast_forward(table.plan_fast_forward("b"))
 
 
-@pytest.mark.mission("FS10")
+@pytest.mark.mission("FS19")
 @pytest.mark.parametrize(
     "fault", [Fault.DIES_AFTER, pytest.param(Fault.FAILS_BEFORE, marks=pytest.mark.deep)]
 )

@@ -32,7 +32,7 @@ def ids(table: Table) -> list[int]:
     return [snapshot.id for snapshot in table.snapshots()]
 
 
-@pytest.mark.mission("FS19")
+@pytest.mark.mission("LG11")
 def test_a_consumer_holds_expiry_back_until_it_moves_or_is_deleted(any_catalog: Catalog) -> None:
     table = commits(any_catalog)
     table.set_consumer("me", 3)
@@ -73,7 +73,7 @@ def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
         table.delete_consumer("me")
 
 
-@pytest.mark.mission("FS19")
+@pytest.mark.mission("LG11")
 def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEnv) -> None:
     table = with_options(commits(catalog), consumer__expiration_time="2 h")
     table.set_consumer("gone", 2)

@@ -245,7 +245,7 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
     assert values_of(table, "id", tag="t") == [0, 1, 2, 5, 6, 7]
 
 
-@pytest.mark.mission("FS10")
+@pytest.mark.mission("FS19")
 def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() -> None:
     def run(table: Table) -> Any:
         expire(table)
