@@ -1,7 +1,8 @@
 """Columns in other types, with nothing lost: what a file has, as the table declares it.
 
 Arrow's own cast refuses a struct whose member must not be null if the struct itself is null
-somewhere, since then its member is null there too. Here only what is there counts.
+somewhere, since files then say that its member is null there too. Here what is inside of
+null does not count, and what comes out is nothing that Arrow would refuse later.
 """
 
 from __future__ import annotations
@@ -39,26 +40,44 @@ def compact_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedAr
     return pa.chunked_array([_rebuilt(chunk, target) for chunk in chunks], target)
 
 
-def _rebuilt(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _rebuilt(
+    array: pa.Array, target: pa.DataType, *, nullable: bool = True, nulls_around: int = 0
+) -> pa.Array:
+    """The array as `target`; if it is not `nullable`, it is null only where what it is in is."""
+    if not nullable and array.null_count > nulls_around:
+        raise pa.ArrowInvalid(f"null where {target} must not be null")
     source = array.type
+    mask = array.is_null() if nullable else None
     if pa.types.is_struct(source) and pa.types.is_struct(target) and _named_alike(source, target):
         # Flattened, a member is null wherever the struct is.
-        members = zip(array.flatten(), target, strict=True)
-        rebuilt = [_rebuilt(member, field.type) for member, field in members]
-        return pa.StructArray.from_arrays(rebuilt, fields=list(target), mask=array.is_null())
+        members = [
+            _rebuilt(member, field.type, nullable=field.nullable, nulls_around=array.null_count)
+            for member, field in zip(array.flatten(), target, strict=True)
+        ]
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
     if pa.types.is_map(source) and pa.types.is_map(target):
         present = array.filter(array.is_valid())
         # Keys and items are those of the whole underlying array, whatever slice this is.
         first = present.offsets[0].as_py()
         count = present.offsets[len(present)].as_py() - first
         keys = _rebuilt(present.keys.slice(first, count), target.key_type)
-        items = _rebuilt(present.items.slice(first, count), target.item_type)
-        offsets, mask = _offsets(array), array.is_null()
-        return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
+        items = _inside(present.items.slice(first, count), target.item_field)
+        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=mask)
     if pa.types.is_list(source) and pa.types.is_list(target):
-        values = _rebuilt(array.flatten(), target.value_type)
-        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=array.is_null())
-    return array.cast(target)
+        values = _inside(array.flatten(), target.value_field)
+        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=mask)
+    cast = array.cast(target)
+    return cast if nullable or not cast.null_count else _as_if_valid(cast)
+
+
+def _inside(values: pa.Array, field: pa.Field) -> pa.Array:
+    return _rebuilt(values, field.type, nullable=field.nullable)
+
+
+def _as_if_valid(array: pa.Array) -> pa.Array:
+    """The same without its nulls, which nobody sees, since what holds them is null."""
+    buffers = [None, *array.buffers()[1:]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
 
 
 def _named_alike(source: pa.StructType, target: pa.StructType) -> bool:

@@ -93,14 +93,16 @@ class OrcFileWriter:
 def _stored_field(field: pa.Field) -> pa.Field:
     number = (field.metadata or {}).get(FIELD_ID)
     metadata = None if number is None else {_PAIMON_ID: number}
-    return pa.field(field.name, _stored_type(field.type), field.nullable, metadata)
+    # The format knows no columns that must not be null, and a member is null where its struct is.
+    return pa.field(field.name, _stored_type(field.type), True, metadata)
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_time32(kind):
         return pa.int32()
     if pa.types.is_map(kind):
-        return pa.map_(_stored_field(kind.key_field), _stored_field(kind.item_field))
+        key = _stored_field(kind.key_field).with_nullable(False)
+        return pa.map_(key, _stored_field(kind.item_field))
     if pa.types.is_list(kind):
         return pa.list_(_stored_field(kind.value_field))
     if pa.types.is_struct(kind):

@@ -178,6 +178,8 @@ def test_values_of_any_type_are_read_as_they_were_written(
         read = pa.concat_tables(folder.read(path, schema.names, batch_rows=batch_rows))
         back = as_written(read, schema)
         back.validate(full=True)
+        # Arrow compares types anew with each cast, and refuses nulls where they may not be.
+        back.cast(schema)
         assert repr(back.to_pylist()) == repr(written.to_pylist())
 
 
@@ -548,6 +550,28 @@ def test_a_table_s_format_may_change_and_its_older_files_are_read_on(catalog: Ca
         expected += events(number, number + 2)
     assert suffixes(table) == {0: set(FORMATS)}
     assert content(table) == as_content(expected)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_what_must_not_be_null_may_lie_in_something_that_is(
+    catalog: Catalog, format_name: str
+) -> None:
+    columns = {
+        "k": "INT",
+        "r": "ROW<a BOOLEAN NOT NULL, b ROW<c STRING NOT NULL> NOT NULL>",
+        "l": "ARRAY<ROW<d INT NOT NULL>>",
+    }
+    table = new_table(catalog, columns, options={"file.format": format_name})
+    given_rows: list[dict[str, Any]] = [
+        {"k": 1, "r": None, "l": None},
+        {"k": 2, "r": {"a": True, "b": {"c": "x"}}, "l": [None, {"d": 1}]},
+    ]
+    table.write(rows(table, given_rows))
+    table.write(rows(table, given_rows[:1]))
+    compact(table, full=True)
+    read = table.read()
+    read.validate(full=True)
+    assert sorted(read.to_pylist(), key=lambda row: row["k"]) == given_rows[:1] + given_rows
 
 
 def as_content(expected: list[dict[str, Any]]) -> list[str]:
