@@ -84,7 +84,7 @@ def plan_compact(
             return _pick_keyed(files, metas, indexes, full=full, trigger=min_file_num)
         return _pick_append(files, metas, indexes, full=full, least=min_file_num)
 
-    return plan_buckets(files, pick, partitions=partitions, buckets=buckets)
+    return planned_buckets(files, pick, partitions=partitions, buckets=buckets)
 
 
 # From a bucket's files and its deletion vectors to what is to be done with them, and why.
@@ -93,7 +93,7 @@ PickUnits = Callable[
 ]
 
 
-def plan_buckets(
+def planned_buckets(
     files: TableFiles,
     pick: PickUnits,
     *,

@@ -31,7 +31,7 @@ from lakewright.storage.lsm.sort_layout import (
     split_points,
 )
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
-from lakewright.storage.operations.compact import plan_buckets
+from lakewright.storage.operations.compact import planned_buckets
 from lakewright.storage.operations.compact_append import (
     BATCH_ROWS,
     AppendTask,
@@ -122,7 +122,7 @@ def plan_sort_compact(
         ordered = sorted(metas, key=lambda file: (file.creation_time or 0, file.file_name))
         return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
 
-    plan = plan_buckets(files, pick, partitions=partitions)
+    plan = planned_buckets(files, pick, partitions=partitions)
     return SortCompactionPlan(order=order, by=tuple(by), files=plan)
 
 

@@ -212,7 +212,7 @@ OPTIONS: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
-@pytest.mark.mission("FS12", "FS11", "FS13")
+@pytest.mark.mission("FS7", "FS12")
 def test_any_history_of_compactions_leaves_the_rows_and_tells_the_truth(
     catalog: Catalog, options: dict[str, str], seed: int
 ) -> None:
@@ -266,7 +266,7 @@ def test_any_history_of_compactions_leaves_the_rows_and_tells_the_truth(
 # --- changelogs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.mission("FS13")
+@pytest.mark.mission("FS7")
 def test_a_full_compaction_tells_how_the_top_level_changes(any_catalog: Catalog) -> None:
     table = keyed(any_catalog, changelog_producer="full-compaction")
     put(table, 1, 2, 3)
@@ -295,7 +295,7 @@ def test_a_full_compaction_tells_how_the_top_level_changes(any_catalog: Catalog)
     expire(table)
 
 
-@pytest.mark.mission("FS13")
+@pytest.mark.mission("FS7")
 def test_a_row_that_is_what_it_was_is_not_told_on_request(catalog: Catalog) -> None:
     columns = {"id": "INT", "v": "STRING", "at": "INT", "tags": "ARRAY<INT>", "d": "DOUBLE"}
     for producer in ("lookup", "full-compaction"):
@@ -326,7 +326,7 @@ def test_a_row_that_is_what_it_was_is_not_told_on_request(catalog: Catalog) -> N
         ]
 
 
-@pytest.mark.mission("FS13")
+@pytest.mark.mission("FS7")
 def test_a_lookup_finds_the_old_row_in_files_that_stay(catalog: Catalog) -> None:
     table = keyed(catalog, changelog_producer="lookup")
     put(table, *range(2000))
@@ -348,7 +348,7 @@ def test_a_lookup_finds_the_old_row_in_files_that_stay(catalog: Catalog) -> None
     assert last_changes(table) == [("+I", 5, "again5")]
 
 
-@pytest.mark.mission("FS13")
+@pytest.mark.mission("FS7")
 def test_a_moved_file_is_told_too(catalog: Catalog) -> None:
     for producer in ("lookup", "full-compaction"):
         table = keyed(
@@ -395,7 +395,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
 # --- deletion vectors ---------------------------------------------------------------------------
 
 
-@pytest.mark.mission("FS11")
+@pytest.mark.mission("FS7")
 def test_an_older_row_in_a_file_that_stays_is_marked_as_gone(any_catalog: Catalog) -> None:
     table = keyed(any_catalog, deletion_vectors__enabled="true")
     put(table, *range(2000))
@@ -427,7 +427,7 @@ def test_an_older_row_in_a_file_that_stays_is_marked_as_gone(any_catalog: Catalo
     assert (deleted_rows(table), len(content(table))) == ({}, 1996)
 
 
-@pytest.mark.mission("FS11")
+@pytest.mark.mission("FS7")
 def test_a_file_of_the_top_level_is_written_anew_without_its_deleted_rows(
     catalog: Catalog,
 ) -> None:
@@ -447,7 +447,7 @@ def test_a_file_of_the_top_level_is_written_anew_without_its_deleted_rows(
     assert deleted_rows(table) == {}
 
 
-@pytest.mark.mission("FS11")
+@pytest.mark.mission("FS7")
 def test_a_moved_file_keeps_its_deleted_rows(catalog: Catalog) -> None:
     table = keyed(catalog, deletion_vectors__enabled="true", target_file_size="1 kb")
     put(table, *range(10))
