@@ -210,6 +210,8 @@ _SMALL_SECONDS = 1.0
 
 def render(results: Sequence[Result], runs: Sequence[Run]) -> str:
     """Everything as markdown."""
+    if not results:
+        return ""
     figures = Figures(results)
     parts = [_about(results, runs), _aims_table(figures), _growth(figures)]
     parts += [_measurements(figures, case, rows) for case, rows in figures.sizes()]

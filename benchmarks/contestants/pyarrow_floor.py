@@ -1,11 +1,13 @@
 """The floor: pyarrow reading, and writing, the very same files without any table around them.
 
 Nothing is merged: a read returns every row of every file, so its outcome is not checked.
+Reading uses Arrow's threads; buckets are written side by side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,25 +39,25 @@ def read_and_write(request: Request) -> Work:
     """What a compaction cannot avoid: reading its files and writing the merged rows."""
     merged = [_rows(paths, None) for paths in request["merged"]]
 
-    def work() -> Callable[[], Outcome]:
-        for number, paths in enumerate(request["files"]):
-            _rows(paths, None)
-            _write(merged[number], request, number)
-        return nothing_to_check
+    def of_bucket(number: int) -> None:
+        _rows(request["files"][number], None)
+        _write(merged[number], request, number)
 
-    return work
+    return lambda: _side_by_side(of_bucket, len(merged))
 
 
 def write_sorted(request: Request) -> Work:
     """The files of an upsert whose rows are sorted, numbered and divided already."""
     merged = [_rows(paths, None) for paths in request["merged"]]
+    return lambda: _side_by_side(
+        lambda number: _write(merged[number], request, number), len(merged)
+    )
 
-    def work() -> Callable[[], Outcome]:
-        for number, rows in enumerate(merged):
-            _write(rows, request, number)
-        return nothing_to_check
 
-    return work
+def _side_by_side(of_bucket: Callable[[int], None], buckets: int) -> Callable[[], Outcome]:
+    with ThreadPoolExecutor(buckets) as threads:
+        list(threads.map(of_bucket, range(buckets)))
+    return nothing_to_check
 
 
 def _reading(request: Request, columns: Sequence[str] | None) -> Work:
