@@ -11,10 +11,10 @@ import pytest
 
 from lakewright.storage import Catalog
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.carrying_out import HistoryDiffers, Proof
+from tests.support.carrying_out import HistoryDiffers, Proof, Readers
 from tests.support.histories import History, Setting, draw, shrink
 from tests.support.history_actors import Java, Ours
-from tests.support.history_settings import SETTINGS
+from tests.support.history_settings import NEWER_SETTINGS, SETTINGS
 from tests.support.invariants import (
     assert_nothing_missing,
     assert_readable_history,
@@ -61,8 +61,25 @@ def mixed(shared: Catalog, java: JavaOracle, others: list[Oracle]) -> Build:
     def build(history: History) -> Proof:
         ours, theirs = Ours(shared), Java(java, shared.root)
         tables = {f"db.mixed{next(_NUMBERS)}": [ours, theirs]}
-        able = [each for each in others if each.name in history.setting.others]
-        return _proof(history, tables, ours, theirs, able)
+        return _proof(history, tables, ours, theirs, _reading(shared, others, history.setting))
+
+    return build
+
+
+@pytest.fixture
+def alone(shared: Catalog, others: list[Oracle]) -> Build:
+    """A history on one table of ours, which other clients than Java read."""
+
+    def build(history: History) -> Proof:
+        ours = Ours(shared)
+        readers = {**_our_readings(ours, history), **_reading(shared, others, history.setting)}
+        return Proof(
+            history,
+            {f"db.ours{next(_NUMBERS)}": [ours]},
+            readers,
+            latest_snapshot=ours.latest_snapshot,
+            difference=ours.difference,
+        )
 
     return build
 
@@ -72,17 +89,27 @@ def _proof(
     tables: dict[str, list[Ours | Java]],
     ours: Ours,
     java: Java,
-    others: Sequence[Oracle] = (),
+    others: Readers | None = None,
 ) -> Proof:
     follows = "changelog-producer" in history.options
-    reading = {each.name: partial(each.read, java.warehouse) for each in others}
     return Proof(
         history,
         tables,
-        readers={"us": ours.read, "Java": java.read, **reading},
+        readers={**_our_readings(ours, history), "Java": java.read, **(others or {})},
         followers={"us": ours.changes, "Java": java.changes} if follows else {},
         latest_snapshot=ours.latest_snapshot,
+        difference=ours.difference,
     )
+
+
+def _our_readings(ours: Ours, history: History) -> Readers:
+    return {"us": ours.read, "us key by key": partial(ours.look_up, history.written_keys)}
+
+
+def _reading(shared: Catalog, others: Sequence[Oracle], setting: Setting) -> Readers:
+    return {
+        each.name: partial(each.read, shared.root) for each in others if each.name in setting.others
+    }
 
 
 def check(build: Build, history: History, shared: Catalog) -> None:
@@ -109,11 +136,11 @@ def check(build: Build, history: History, shared: Catalog) -> None:
             assert_true_hints(table)
 
 
-def cases(seeds: range) -> list[object]:
+def cases(seeds: range, settings: Sequence[Setting] = SETTINGS) -> list[object]:
     """Every setting with every seed."""
     return [
         pytest.param(setting, seed, id=f"{setting.name}-{seed}")
-        for setting in SETTINGS
+        for setting in settings
         for seed in seeds
     ]
 
@@ -129,6 +156,10 @@ def drawn_for_one_table(setting: Setting, seed: int) -> History:
     minor = setting.merges_retractions
     write_only = True if "changelog-producer" in setting.options or not minor else None
     return draw(setting, 1000 + seed, write_only=write_only, minor=minor)
+
+
+def drawn_for_us(setting: Setting, seed: int) -> History:
+    return draw(setting, seed, write_only=True)
 
 
 def _compaction_shows(setting: Setting) -> bool:
@@ -149,6 +180,22 @@ def test_we_and_java_change_one_table_by_turns_and_read_it_alike(
     shared: Catalog, mixed: Build, setting: Setting, seed: int
 ) -> None:
     check(mixed, drawn_for_one_table(setting, seed), shared)
+
+
+@pytest.mark.mission("FS2")
+@pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS, NEWER_SETTINGS))
+def test_what_java_0_9_does_not_know_is_read_alike_by_newer_clients_and_foreseen_by_the_model(
+    shared: Catalog, alone: Build, setting: Setting, seed: int
+) -> None:
+    check(alone, drawn_for_us(setting, seed), shared)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("setting", "seed"), cases(DEEP_SEEDS, NEWER_SETTINGS))
+def test_many_tables_that_java_0_9_does_not_know_are_read_alike_by_newer_clients(
+    shared: Catalog, alone: Build, setting: Setting, seed: int
+) -> None:
+    check(alone, drawn_for_us(setting, seed), shared)
 
 
 @pytest.mark.deep

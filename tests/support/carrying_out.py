@@ -11,6 +11,7 @@ from tests.support.changelogs import Replay, comparable_changes
 from tests.support.histories import (
     COMPACTING_PRODUCERS,
     Compact,
+    Expire,
     History,
     Overwrite,
     Rescale,
@@ -50,6 +51,8 @@ class Proof:
     readers: Readers
     followers: Followers = field(default_factory=dict)
     latest_snapshot: Callable[[str], int] = lambda table: 0
+    # What leads from one snapshot of a table to another, where it is to be checked.
+    difference: Callable[[str, int, int], list[Change]] | None = None
 
     def carry_out(self) -> None:
         """Take every step on every table and compare.
@@ -63,6 +66,8 @@ class Proof:
             for table in self.tables
         ]
         number = 0
+        before: Mapping[str, int] = dict.fromkeys(self.tables, 0)
+        rows: list[Row] = []
         try:
             for table, actors in self.tables.items():
                 actors[self.history.hands[0] % len(actors)].create(table, self.history)
@@ -71,8 +76,9 @@ class Proof:
                 for table, actors in self.tables.items():
                     actors[hand % len(actors)].do(table, self.history, step)
                 model.do(step)
-                rows = self._read_alike(model)
+                old, rows = rows, self._read_alike(model)
                 self._follow(step, rows, followed)
+                before = self._differ(step, before, old, rows)
         except (AssertionError, OracleError, StorageError) as error:
             done = described(self.history.steps[number - 1]) if number else "create"
             raise HistoryDiffers(
@@ -110,6 +116,22 @@ class Proof:
         by_policy = producer in COMPACTING_PRODUCERS and self.history.compacts_by_policy
         if not by_policy and not isinstance(step, Rescale):
             self._told_alike(told)
+
+    def _differ(
+        self, step: Step, before: Mapping[str, int], old: list[Row], rows: list[Row]
+    ) -> dict[str, int]:
+        after = {table: self.latest_snapshot(table) for table in self.tables}
+        for table, snapshot in before.items():
+            # An expiry takes the state away that would be compared with.
+            if self.difference is None or isinstance(step, Expire):
+                continue
+            if 0 < snapshot < after[table]:
+                replay = Replay(self.history.primary_keys)
+                replay.reset(old)
+                replay.upsert(self.difference(table, snapshot, after[table]))
+                found, expected = comparable(list(replay.rows.values())), comparable(rows)
+                assert found == expected, f"the difference leads to {found}, not {expected}"
+        return after
 
     def _told_alike(self, told: Mapping[str, Sequence[Change]]) -> None:
         keys = self.history.primary_keys

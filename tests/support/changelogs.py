@@ -44,6 +44,14 @@ class Replay:
                     del self.rows[key]
         assert self._pending is None, f"no +U for {self._pending}"
 
+    def upsert(self, changes: Iterable[Change]) -> None:
+        """Take the changes as the newest rows of their keys, whatever was there."""
+        for change in changes:
+            key = self._key(change.row)
+            self.rows.pop(key, None)
+            if change.kind in ("+I", "+U"):
+                self.rows[key] = change.row
+
     def overwrite(self, step: Overwrite) -> None:
         """Overwriting tells the changelog nothing of what went."""
         touched = {row.get(PARTITION) for row in step.rows}

@@ -81,9 +81,9 @@ class Setting:
     merges_retractions: bool = True
     bags: frozenset[str] = frozenset()
     formats: tuple[str, ...] = ("parquet",)
-    dynamic_buckets: bool = False
+    # "fixed", "dynamic" or "postpone".
+    buckets: str = "fixed"
     deletion_vectors: bool = False
-    rescales: bool = True
     pools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     others: tuple[str, ...] = ("pypaimon", "rust")
 
@@ -159,6 +159,13 @@ class History:
         return (*self.partition_keys, *self.keys)
 
     @property
+    def written_keys(self) -> tuple[Row, ...]:
+        """Every primary key that a step names."""
+        written = [step.rows for step in self.steps if isinstance(step, Write | Overwrite)]
+        keys = [{name: row[name] for name in self.primary_keys} for rows in written for row in rows]
+        return tuple({json.dumps(key): key for key in keys}.values())
+
+    @property
     def compacts_by_policy(self) -> bool:
         """Whether the sizes of files have a say in when they are compacted."""
         picks = any(isinstance(step, Compact) and not step.full for step in self.steps)
@@ -228,6 +235,7 @@ class _Author:
         # A row of a key that was deleted at a sequence must be newer than that: otherwise it
         # depends on when the deletion was dropped.
         self._floors: dict[tuple[Any, ...], int] = {}
+        self._descends = setting.options.get("sequence.field.sort-order") == "descending"
 
     def history(self, length: int, write_only: bool | None) -> History:
         random, setting = self._random, self._setting
@@ -255,10 +263,11 @@ class _Author:
         )
 
     def _buckets(self) -> dict[str, str]:
-        self._rescales = self._setting.rescales
-        if self._setting.dynamic_buckets:
-            self._rescales = False
+        self._rescales = self._setting.buckets == "fixed"
+        if self._setting.buckets == "dynamic":
             return {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
+        if self._setting.buckets == "postpone":
+            return {"bucket": "-2", "postpone.default-bucket-num": "2"}
         self._bucket_count = self._random.choice((1, 1, 2, 3))
         return {"bucket": str(self._bucket_count)}
 
@@ -342,8 +351,9 @@ class _Author:
         number = floor + self._random.randint(0, 5)
         if first and kind in ("-U", "-D"):
             self._floors[key] = number + 1
-            return number
-        return None if floor == 0 and self._random.random() < 0.2 else number
+        elif floor == 0 and self._random.random() < 0.2:
+            return None
+        return -number if self._descends else number
 
 
 def shrink(history: History, fails: Callable[[History], bool], budget: int = 60) -> History:

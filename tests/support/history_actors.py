@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
 from lakewright.storage.codec.schema_json import type_to_json
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.spec.options import BucketMode
 from tests.oracles.arrow_values import arrow_table, canonical_rows
 from tests.oracles.client import Change, JavaOracle
 from tests.support.builders import compact, expire
@@ -69,6 +70,8 @@ class Ours:
             case Overwrite(rows, target_partition):
                 self._overwrite(target, rows, target_partition)
             case Compact(full):
+                if target.options.bucket_mode is BucketMode.POSTPONE:
+                    target.run_postpone_compact(target.plan_postpone_compact())
                 compact(target, full=full)
             case Rescale(buckets):
                 if history.compacts_around_rescales:
@@ -79,6 +82,19 @@ class Ours:
 
     def read(self, table: str) -> list[Row]:
         return canonical_rows(self._catalog.table(table).read())
+
+    def look_up(self, keys: Sequence[Row], table: str) -> list[Row]:
+        """The rows of these keys, found without reading the table."""
+        opened = self._catalog.table(table)
+        names = list(opened.schema.primary_keys)
+        wanted = _arrow(opened, keys).select(names)
+        return canonical_rows(opened.lookup(wanted))
+
+    def difference(self, table: str, before: int, after: int) -> list[Change]:
+        """What leads from one snapshot's rows to another's."""
+        opened = self._catalog.table(table)
+        rows = canonical_rows(opened.read_incremental(before, after, mode="diff"))
+        return [Change(after, row.pop(ROW_KIND_COLUMN), row) for row in rows]
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
         """What snapshots say that changed."""

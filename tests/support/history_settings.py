@@ -113,7 +113,7 @@ SETTINGS = (
         sequence=("s", "r"),
     ),
     replace(DEDUPLICATE, name="deduplicate ignoring deletes", options={"ignore-delete": "true"}),
-    replace(DEDUPLICATE, name="deduplicate in dynamic buckets", dynamic_buckets=True),
+    replace(DEDUPLICATE, name="deduplicate in dynamic buckets", buckets="dynamic"),
     replace(
         DEDUPLICATE,
         name="deduplicate with a format per level",
@@ -206,5 +206,50 @@ SETTINGS = (
         _producing(DEDUPLICATE, "lookup", **{"changelog-producer.row-deduplicate": "true"}),
         name="deduplicate with lookup changelog without updates that change nothing",
     ),
+)
+# What Java 0.9 does not know. Newer readers do, so far as `others` says.
+NEWER_SETTINGS = (
+    replace(
+        DEDUPLICATE,
+        name="deduplicate by a descending sequence field",
+        columns={"s": "INT", **PLAIN},
+        options={"sequence.field": "s", "sequence.field.sort-order": "descending"},
+        sequence=("s",),
+    ),
+    replace(
+        PARTIAL_UPDATE,
+        name="partial-update removing deleted rows",
+        columns=PLAIN,
+        options={**PARTIAL_UPDATE.options, "partial-update.remove-record-on-delete": "true"},
+        kinds=EVERY_KIND,
+        # What a deletion names stays in the row that comes after it, until it was dropped.
+        ordered=False,
+        others=("rust",),
+    ),
+    Setting(
+        name="partial-update removing rows that a sequence group deletes",
+        columns=GROUPS,
+        options={**GROUP_OPTIONS, "partial-update.remove-record-on-sequence-group": "g"},
+        kinds=EVERY_KIND,
+        ordered=False,
+        others=("rust",),
+    ),
+    replace(
+        _aggregating(
+            "aggregation removing deleted rows",
+            {name: FUNCTIONS[name] for name in ("sum_tiny", "sum_double", "sum_decimal")},
+            **{"aggregation.remove-record-on-delete": "true"},
+        ),
+        kinds=EVERY_KIND,
+        ordered=False,
+        others=("rust",),
+    ),
+    replace(
+        _aggregating("aggregation of texts", {"words": ("STRING", "listagg")}),
+        pools={"words": ("", "  ", "a", "b,c")},
+        ordered=False,
+        others=("rust",),
+    ),
+    replace(DEDUPLICATE, name="deduplicate in postponed buckets", buckets="postpone", lags=True),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

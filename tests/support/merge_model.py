@@ -174,18 +174,11 @@ def sequence_groups(options: Mapping[str, str]) -> dict[tuple[str, ...], tuple[s
 
 def aggregation(model: MergeModel, entries: list[Entry]) -> Row | None:
     options, keys = model.history.options, model.history.primary_keys
-    removes = options.get("aggregation.remove-record-on-delete") == "true"
-    result: Row | None = None
-    for kind, row in entries:
-        retracts = kind in ("-U", "-D")
-        if kind == "-D" and removes:
-            result = None
-            continue
-        if result is None:
-            result = {**dict.fromkeys(row), **{name: row[name] for name in keys}}
-            fresh = True
-        else:
-            fresh = False
+    result: Row = dict(entries[0][1])
+    for name in result.keys() - set(keys):
+        result[name] = None
+    for number, (kind, row) in enumerate(entries):
+        retracts, fresh = kind in ("-U", "-D"), number == 0
         for name, value in row.items():
             if name in keys:
                 continue
@@ -273,7 +266,6 @@ def keyed(old: Any, new: Any, key: str) -> Any:
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": _numeric(operator.add),
     "product": _numeric(operator.mul),
-    "count": lambda old, new: (old or 0) + (new is not None),
     "min": _both(_least),
     "max": _both(_most),
     "last_value": lambda old, new: new,
@@ -288,7 +280,6 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 RETRACTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": _subtract,
-    "count": lambda old, new: (old or 0) - (new is not None),
     "last_value": lambda old, new: None,
     "last_non_null_value": lambda old, new: old if new is None else None,
 }
