@@ -9,22 +9,14 @@ Source: Paimon, classes of `table.system`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
-from lakewright.storage.codec.binary_row import decode_row
-from lakewright.storage.codec.column_stats import file_bounds
-from lakewright.storage.codec.schema_json import field_to_json
-from lakewright.storage.codec.statistics_json import column_statistics_text
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.files.metadata_stores import SchemaStore
-from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.incremental import (
     ChangePlan,
@@ -32,32 +24,33 @@ from lakewright.storage.operations.incremental import (
     plan_audit_log,
 )
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.scan import (
-    grouped_by_bucket,
-    index_entries,
-    live_entries,
+from lakewright.storage.operations.system_table_files import (
+    bucket_rows,
+    data_file_rows,
+    manifest_rows,
+    partition_rows,
+    table_index_rows,
 )
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot, parse_data_type
-from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.partition import partition_text
-from lakewright.storage.spec.predicate import Bounds, Predicate
+from lakewright.storage.operations.system_table_history import (
+    Row,
+    View,
+    aggregation_field_rows,
+    branch_rows,
+    consumer_rows,
+    option_rows,
+    schema_rows,
+    snapshot_rows,
+    statistics_rows,
+    tag_rows,
+)
+from lakewright.storage.spec.data_types import DataField, parse_data_type
+from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.spec.values import Value
 
 AUDIT_LOG = "audit_log"
 # What `audit_log` calls the column that says what a row does to its key.
 ROW_KIND_NAME = "rowkind"
-
-Row = tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A table, and the snapshot that rows about its files are as of."""
-
-    files: TableFiles
-    snapshot: Snapshot | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ class SystemTable:
     """One system table: its columns, and what makes its rows."""
 
     fields: tuple[DataField, ...]
-    rows: Callable[[_View], Iterable[Row]]
+    rows: Callable[[View], Iterable[Row]]
 
 
 def system_table_names() -> tuple[str, ...]:
@@ -117,7 +110,7 @@ def read_system_table(
         nullable = pa.schema([field.with_nullable(True) for field in arrow_schema])
         rows = pa.concat_tables([nullable.empty_table(), *(part.cast(nullable) for part in parts)])
     else:
-        listed = list(_TABLES[name].rows(_View(files, snapshot)))
+        listed = list(_TABLES[name].rows(View(files, snapshot)))
         columns = [
             pa.array([row[index] for row in listed], field.type)
             for index, field in enumerate(arrow_schema)
@@ -135,362 +128,6 @@ def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:
     for split in plan.splits:
         for rows in reader.read(split):
             yield rows.rename_columns(names)
-
-
-# --- text -------------------------------------------------------------------------------------
-
-
-def _value_text(value: Value, field: DataField) -> str:
-    """A value cast to text, as SQL prints it."""
-    if value is None:
-        return "null"
-    if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.TIME:
-        assert isinstance(value, int)
-        seconds, millis = divmod(value, 1000)
-        text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        return f"{text}.{millis:03d}" if millis else text
-    return partition_text(value, field, legacy_name=False) or ""
-
-
-def _row_text(data: bytes, fields: Sequence[DataField]) -> str:
-    values = decode_row(data, [field.type for field in fields])
-    texts = (_value_text(value, field) for value, field in zip(values, fields, strict=True))
-    return "{" + ", ".join(texts) + "}"
-
-
-def _stored_text(value: Value, field: DataField) -> str:
-    """A value as what is stored: dates and times as numbers, bytes in hexadecimal."""
-    if value is None:
-        return "null"
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, Decimal):
-        return str(value)
-    return partition_text(value, field) or ""
-
-
-def _key_text(key: bytes, fields: Sequence[DataField]) -> str | None:
-    if not fields:
-        return None
-    values = decode_row(key, [field.type for field in fields])
-    texts = (_stored_text(value, field) for value, field in zip(values, fields, strict=True))
-    return "[" + ", ".join(texts) + "]"
-
-
-def _map_text(texts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{name}={texts[name]}" for name in sorted(texts)) + "}"
-
-
-def _flat_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-# --- history ----------------------------------------------------------------------------------
-
-
-def _snapshots(view: _View) -> Iterator[Row]:
-    files = view.files
-    for each in reversed(list(files.snapshots.newest_first())):
-        yield (
-            each.id,
-            each.schema_id,
-            each.commit_user,
-            each.commit_identifier,
-            each.commit_kind.value,
-            each.time_millis,
-            each.base_manifest_list,
-            each.delta_manifest_list,
-            each.changelog_manifest_list,
-            each.total_record_count,
-            each.delta_record_count,
-            each.changelog_record_count,
-            each.watermark,
-            each.next_row_id,
-            each.operation,
-            each.writer_version,
-        )
-
-
-def _schemas(view: _View) -> Iterator[Row]:
-    files = view.files
-    for schema_id in files.schemas.ids():
-        schema = files.schemas.read(schema_id)
-        yield (
-            schema.id,
-            _flat_json([field_to_json(field) for field in schema.fields]),
-            _flat_json(schema.partition_keys),
-            _flat_json(schema.primary_keys),
-            _flat_json(dict(schema.options)),
-            schema.comment or None,
-            schema.time_millis,
-        )
-
-
-def _options(view: _View) -> Iterator[Row]:
-    yield from view.files.schema.options.items()
-
-
-def _tags(view: _View) -> Iterator[Row]:
-    files = view.files
-    for name, tag in sorted(files.references.tags().items()):
-        yield (
-            name,
-            tag.snapshot.id,
-            tag.snapshot.schema_id,
-            tag.snapshot.time_millis,
-            tag.snapshot.total_record_count,
-            tag.create_time,
-            None if tag.time_retained_ms is None else _duration_text(tag.time_retained_ms),
-        )
-
-
-def _duration_text(millis: int) -> str:
-    """An ISO duration in hours, minutes and seconds: `PT72H`, `PT1M30.5S`."""
-    seconds, fraction = divmod(millis, 1000)
-    hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
-    text = f"{hours}H" if hours else ""
-    text += f"{minutes}M" if minutes else ""
-    if fraction:
-        text += f"{seconds}.{fraction:03d}".rstrip("0") + "S"
-    elif seconds or not text:
-        text += f"{seconds}S"
-    return f"PT{text}"
-
-
-def _branches(view: _View) -> Iterator[Row]:
-    files = view.files
-    for name, paths in sorted(files.references.branches().items()):
-        if SchemaStore(files.fs, paths).ids():
-            # The copy of the first schema is the first file that a branch gets.
-            yield name, min(each.modified_ms for each in files.fs.list_dir(paths.schema_dir))
-
-
-def _consumers(view: _View) -> Iterator[Row]:
-    yield from sorted(view.files.references.consumers().items())
-
-
-def _statistics(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    if snapshot is None or snapshot.statistics is None:
-        return
-    found = StatisticsStore(files.fs, files.paths, files.env).read(snapshot.statistics)
-    yield (
-        found.snapshot_id,
-        found.schema_id,
-        found.merged_record_count,
-        found.merged_record_size,
-        column_statistics_text(found),
-    )
-
-
-def _aggregation_fields(view: _View) -> Iterator[Row]:
-    files = view.files
-    functions: dict[str, list[tuple[str, str]]] = {}
-    for option, value in files.schema.options.items():
-        kind, *rest = option.split(".")
-        if kind == "fields" and len(rest) > 1:
-            functions.setdefault(rest[0], []).append((option, value))
-    for field in files.schema.fields:
-        found = functions.get(field.name, [])
-        yield (
-            field.name,
-            str(field.type),
-            "[" + ", ".join(value for _, value in found) + "]",
-            "[" + ", ".join(option for option, _ in found) + "]",
-            field.description,
-        )
-
-
-# --- files ------------------------------------------------------------------------------------
-
-
-def _files(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    texts = _BoundTexts(files)
-    for (partition, bucket), group in grouped_by_bucket(live_entries(files, snapshot)).items():
-        folder = _row_text(partition, files.schema.partition_fields)
-        ordered = sorted(
-            (entry.file for entry in group),
-            key=lambda file: (file.level, file.min_sequence_number, file.file_name),
-        )
-        for file in ordered:
-            path = file.external_path or files.fs.uri(files.data_file_path(partition, bucket, file))
-            nulls, low, high = texts.of(file)
-            yield (
-                folder,
-                bucket,
-                path,
-                file.file_name.rsplit(".", 1)[-1],
-                file.schema_id,
-                file.level,
-                file.row_count,
-                file.file_size,
-                _key_text(file.min_key, files.schema.key_fields),
-                _key_text(file.max_key, files.schema.key_fields),
-                nulls,
-                low,
-                high,
-                file.min_sequence_number,
-                file.max_sequence_number,
-                file.creation_time,
-                file.delete_row_count,
-                None if file.file_source is None else file.file_source.name,
-                file.first_row_id,
-                None if file.write_cols is None else list(file.write_cols),
-            )
-
-
-class _BoundTexts:
-    """Null counts and bounds of files' columns, under the names of the table's schema."""
-
-    def __init__(self, files: TableFiles) -> None:
-        self._files = files
-        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
-
-    def of(self, file: DataFileMeta) -> tuple[str, str, str]:
-        nulls: dict[str, str] = {}
-        low: dict[str, str] = {}
-        high: dict[str, str] = {}
-        for field, bounds in self._bounds(file):
-            nulls[field.name] = "null" if bounds.null_count is None else str(bounds.null_count)
-            low[field.name] = _stored_text(bounds.minimum, field)
-            high[field.name] = _stored_text(bounds.maximum, field)
-        return _map_text(nulls), _map_text(low), _map_text(high)
-
-    def _bounds(self, file: DataFileMeta) -> Iterator[tuple[DataField, Bounds]]:
-        if file.schema_id not in self._schemas:
-            self._schemas[file.schema_id] = self._files.schemas.read(file.schema_id)
-        written_with = self._schemas[file.schema_id]
-        known = file_bounds(file, written_with)
-        by_id = {field.id: field for field in written_with.fields}
-        for field in self._files.schema.fields:
-            old = by_id.get(field.id)
-            if old is None:
-                # The file predates the column, so all its rows hold null there.
-                yield field, Bounds(None, None, file.row_count, file.row_count)
-                continue
-            bounds = known.get(old.name, Bounds(None, None, None, file.row_count))
-            if old.type != field.type:
-                # Bounds of another type say nothing in the text of this one.
-                bounds = Bounds(None, None, bounds.null_count, file.row_count)
-            yield field, bounds
-
-
-def _manifests(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    fields = files.schema.partition_fields
-    for name in () if snapshot is None else snapshot.manifest_lists:
-        for meta in files.manifests.read_list(name):
-            yield (
-                meta.file_name,
-                meta.file_size,
-                meta.num_added_files,
-                meta.num_deleted_files,
-                meta.schema_id,
-                _row_text(meta.partition_stats.min_values, fields),
-                _row_text(meta.partition_stats.max_values, fields),
-                None,
-                None,
-            )
-
-
-def _partitions(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    groups: dict[bytes, list[ManifestEntry]] = {}
-    for entry in live_entries(files, snapshot):
-        groups.setdefault(entry.partition, []).append(entry)
-    deleted = _deleted_rows(files, snapshot)
-    rows = []
-    for partition, entries in groups.items():
-        created, total_buckets = max(
-            (entry.file.creation_time or 0, entry.total_buckets) for entry in entries
-        )
-        rows.append(
-            (
-                _partition_path(files, partition),
-                sum(entry.file.row_count for entry in entries),
-                sum(entry.file.file_size for entry in entries),
-                len(entries),
-                created or None,
-                None,
-                None,
-                None,
-                None,
-                total_buckets,
-                False,
-                deleted.get(partition, 0),
-            )
-        )
-    yield from sorted(rows, key=lambda row: row[0])
-
-
-def _partition_path(files: TableFiles, partition: bytes) -> str:
-    """`k1=v1/k2=v2`, nothing escaped: a text to read, not a path."""
-    values = files.partition_values(partition)
-    return "/".join(
-        f"{field.name}="
-        + (files.options.partition_default_name if value is None else _value_text(value, field))
-        for field, value in zip(files.schema.partition_fields, values, strict=True)
-    )
-
-
-def _deleted_rows(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, int | None]:
-    """Rows that deletion vectors name, by partition; None where one does not say how many."""
-    found: dict[bytes, int | None] = {}
-    for entry in index_entries(files, snapshot):
-        for vector in entry.file.deletion_vectors or ():
-            known, count = found.get(entry.partition, 0), vector.cardinality
-            found[entry.partition] = None if known is None or count is None else known + count
-    return found
-
-
-def _buckets(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    fields = files.schema.partition_fields
-    rows = []
-    for (partition, bucket), entries in grouped_by_bucket(live_entries(files, snapshot)).items():
-        created = max(entry.file.creation_time or 0 for entry in entries)
-        rows.append(
-            (
-                _row_text(partition, fields),
-                bucket,
-                sum(entry.file.row_count for entry in entries),
-                sum(entry.file.file_size for entry in entries),
-                len(entries),
-                created or None,
-            )
-        )
-    yield from sorted(rows, key=lambda row: row[:2])
-
-
-def _table_indexes(view: _View) -> Iterator[Row]:
-    files, snapshot = view.files, view.snapshot
-    for entry in index_entries(files, snapshot):
-        vectors = entry.file.deletion_vectors
-        ranges = None
-        if vectors is not None:
-            ranges = [
-                {
-                    "f0": each.data_file,
-                    "f1": each.offset,
-                    "f2": each.length,
-                    "_CARDINALITY": each.cardinality,
-                }
-                for each in vectors
-            ]
-        yield (
-            _row_text(entry.partition, files.schema.partition_fields),
-            entry.bucket,
-            entry.file.index_type,
-            entry.file.file_name,
-            entry.file.file_size,
-            entry.file.row_count,
-            ranges,
-            None,
-            None,
-            None,
-            None,
-        )
 
 
 def _columns(**types: str) -> tuple[DataField, ...]:
@@ -524,7 +161,7 @@ _TABLES: dict[str, SystemTable] = {
             operation="STRING",
             writer_version="STRING",
         ),
-        _snapshots,
+        snapshot_rows,
     ),
     "schemas": SystemTable(
         _columns(
@@ -536,9 +173,9 @@ _TABLES: dict[str, SystemTable] = {
             comment="STRING",
             update_time=_TIME,
         ),
-        _schemas,
+        schema_rows,
     ),
-    "options": SystemTable(_columns(key=_TEXT, value=_TEXT), _options),
+    "options": SystemTable(_columns(key=_TEXT, value=_TEXT), option_rows),
     "files": SystemTable(
         _columns(
             partition="STRING",
@@ -562,7 +199,7 @@ _TABLES: dict[str, SystemTable] = {
             first_row_id="BIGINT",
             write_cols="ARRAY<STRING>",
         ),
-        _files,
+        data_file_rows,
     ),
     "manifests": SystemTable(
         _columns(
@@ -576,7 +213,7 @@ _TABLES: dict[str, SystemTable] = {
             min_row_id="BIGINT",
             max_row_id="BIGINT",
         ),
-        _manifests,
+        manifest_rows,
     ),
     "partitions": SystemTable(
         _columns(
@@ -593,7 +230,7 @@ _TABLES: dict[str, SystemTable] = {
             done="BOOLEAN NOT NULL",
             deleted_record_count="BIGINT",
         ),
-        _partitions,
+        partition_rows,
     ),
     "buckets": SystemTable(
         _columns(
@@ -604,7 +241,7 @@ _TABLES: dict[str, SystemTable] = {
             file_count=_NUMBER,
             last_update_time="TIMESTAMP(3)",
         ),
-        _buckets,
+        bucket_rows,
     ),
     "tags": SystemTable(
         _columns(
@@ -616,10 +253,10 @@ _TABLES: dict[str, SystemTable] = {
             create_time="TIMESTAMP(3)",
             time_retained="STRING",
         ),
-        _tags,
+        tag_rows,
     ),
-    "branches": SystemTable(_columns(branch_name=_TEXT, create_time=_TIME), _branches),
-    "consumers": SystemTable(_columns(consumer_id=_TEXT, next_snapshot_id=_NUMBER), _consumers),
+    "branches": SystemTable(_columns(branch_name=_TEXT, create_time=_TIME), branch_rows),
+    "consumers": SystemTable(_columns(consumer_id=_TEXT, next_snapshot_id=_NUMBER), consumer_rows),
     "statistics": SystemTable(
         _columns(
             snapshot_id=_NUMBER,
@@ -628,7 +265,7 @@ _TABLES: dict[str, SystemTable] = {
             mergedRecordSize="BIGINT",
             colstat="STRING",
         ),
-        _statistics,
+        statistics_rows,
     ),
     "aggregation_fields": SystemTable(
         _columns(
@@ -638,7 +275,7 @@ _TABLES: dict[str, SystemTable] = {
             function_options="STRING",
             comment="STRING",
         ),
-        _aggregation_fields,
+        aggregation_field_rows,
     ),
     "table_indexes": SystemTable(
         _columns(
@@ -657,6 +294,6 @@ _TABLES: dict[str, SystemTable] = {
             index_field_id="INT",
             index_field_name="STRING",
         ),
-        _table_indexes,
+        table_index_rows,
     ),
 }

@@ -34,7 +34,7 @@ DELETIONS = {"delete", "delete_tree", "remove_empty_dir"}
 # What lies below it: fsspec, os, pathlib and shutil.
 RAW_DELETIONS = {"rm", "rm_file", "rmdir", "removedirs", "unlink", "rmtree", "delete_dir"}
 # Plans that are answers themselves: reading them is all that is done with them.
-PLANS_OF_READS = {"plan_scan"}
+PLANS_OF_READS = {"plan_scan", "plan_incremental", "plan_audit_log"}
 EMPTY_NAMES = {"utils", "util", "helpers", "common", "manager", "base", "impl", "misc"}
 
 
