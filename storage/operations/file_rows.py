@@ -11,6 +11,7 @@ say the same, and files in thin mode have none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,14 @@ from lakewright.storage.spec.schema import (
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 
 
+class KeyValueReading(TypedDict, total=False):
+    """How key-value rows are read; see `FileRows.key_value_rows`."""
+
+    batch_rows: int | None
+    placed: bool
+    system: Sequence[str]
+
+
 class FileRows:
     """Reads data files of one table in one choice of columns."""
 
@@ -50,13 +59,7 @@ class FileRows:
         yield from self._read(split, file, self.fields, {}, batch_rows)
 
     def key_value_rows(
-        self,
-        split: DataSplit,
-        file: DataFileMeta,
-        *,
-        batch_rows: int | None = None,
-        placed: bool = False,
-        system: Sequence[str] = (SEQUENCE_NUMBER, VALUE_KIND),
+        self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
     ) -> Iterator[pa.Table]:
         """Key, sequence number and kind of every row, then the columns asked for.
 
@@ -64,6 +67,9 @@ class FileRows:
         number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`,
         the number of its file in the split, and `_POSITION`, its number in the file.
         """
+        batch_rows = reading.get("batch_rows")
+        placed = reading.get("placed", False)
+        system = reading.get("system", (SEQUENCE_NUMBER, VALUE_KIND))
         keys = self.files.schema.key_fields
         own = {field.id for field in self.fields}
         fields = (*self.fields, *(key for key in keys if key.id not in own))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,9 @@ from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.data_files import read_pieces
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.merge import merge_unordered
-from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.operations.assign_buckets import hash_indexes, partitions_of
-from lakewright.storage.operations.file_rows import FileRows
-from lakewright.storage.operations.merge_read import row_order
+from lakewright.storage.operations.file_rows import FileRows, KeyValueReading
+from lakewright.storage.operations.merge_read import merged_rows
 from lakewright.storage.operations.scan import (
     DataSplit,
     deletions_by_bucket,
@@ -190,32 +188,17 @@ class _KeyReader:
     def __init__(self, files: TableFiles, columns: Sequence[str]) -> None:
         self._files = files
         self._fields = tuple(each for each in files.schema.fields if each.name in columns)
-        self._order = row_order(files)
-        self._function = merge_function(files.merge_spec, self._fields)
         self.row_groups = 0
         self.row_groups_read = 0
 
     def find(self, split: DataSplit, keys: pa.Table) -> list[pa.Table]:
         """Rows of a bucket with the hashes of the keys, merged: maybe of other keys too."""
-        key_fields = self._files.schema.key_fields
-        hashes = np.unique(hashes_of(keys, key_fields))
-        source = _KeyedRows(self._files, self._fields, _Ranges.of(self._files, keys))
-        parts = []
-        # Of rows alike in key and sequence number those of the later file count.
-        for file in sorted(split.files, key=_age):
-            for rows in source.key_value_rows(split, file):
-                held = np.isin(hashes_of(rows, key_fields), hashes)
-                if held.any():
-                    parts.append(rows.filter(pa.array(held)))
+        source = _KeyedRows(self._files, self._fields, keys)
+        names = [each.name for each in self._fields]
+        found = [rows.select(names) for rows in merged_rows(source, split)]
         self.row_groups += source.ranges.asked
         self.row_groups_read += source.ranges.taken
-        if not parts:
-            return []
-        return [merge_unordered(pa.concat_tables(parts), self._order, self._function)]
-
-
-def _age(file: DataFileMeta) -> tuple[int, int, int]:
-    return (-file.level, file.max_sequence_number, file.min_sequence_number)
+        return found
 
 
 @dataclass
@@ -253,11 +236,20 @@ def _any_between(ordered: Sequence[Any], low: Any, high: Any) -> bool:
 
 
 class _KeyedRows(FileRows):
-    """Reads of data files the pieces that may hold keys."""
+    """Reads of data files the rows that may be those of some keys."""
 
-    def __init__(self, files: TableFiles, fields: Sequence[DataField], ranges: _Ranges) -> None:
+    def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
         super().__init__(files, fields)
-        self.ranges = ranges
+        self.ranges = _Ranges.of(files, keys)
+        self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
+
+    def key_value_rows(
+        self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
+    ) -> Iterator[pa.Table]:
+        """As of any file, but only rows with the hash of a key."""
+        for rows in super().key_value_rows(split, file, **reading):
+            held = np.isin(hashes_of(rows, self.files.schema.key_fields), self._hashes)
+            yield rows if held.all() else rows.filter(pa.array(held))
 
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None

@@ -31,6 +31,7 @@ from lakewright.storage.operations.scan import DataSplit, key_decoder
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # What the rows of one window should take in memory, over all runs; another may be read ahead.
@@ -83,6 +84,11 @@ def merged_rows(
     """The rows that are there after the merge, in no promised order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
+    if split.bucket == POSTPONE_BUCKET:
+        # Rows that wait for a bucket lie as they came, so they are no runs.
+        pieces = [rows for file in split.files for rows in source.key_value_rows(split, file)]
+        yield merge_unordered(pa.concat_tables(pieces), order, function)
+        return
     if _combines_older_rows(files, function):
         for merged in merged_windows(source, split, window_bytes=window_bytes):
             yield without_deletions(merged)

@@ -342,7 +342,7 @@ class _FilePruner:
     def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
         """Buckets of the keys that the filter names one by one; None for all."""
         options = self._files.options
-        if options.bucket_mode is not BucketMode.FIXED:
+        if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
             return None
         fields = self._files.schema.fields_of(options.bucket_keys)
         literals: list[tuple[object, ...]] = []

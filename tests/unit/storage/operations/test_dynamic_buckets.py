@@ -19,6 +19,7 @@ from lakewright.storage.errors import (
     IndexMoved,
     InvalidOption,
     StorageError,
+    UnavailableError,
     UnsupportedError,
 )
 from lakewright.storage.operations.assign_buckets import DynamicPartition
@@ -36,6 +37,7 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
+from tests.support.faults import watched
 from tests.support.invariants import assert_only_reachable_files
 
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
@@ -358,3 +360,17 @@ def test_other_options_than_those_of_the_table_do_not_move_known_keys(catalog: C
     other.write(rows(table, events(0, 6, v="x")))
     assert buckets_of_keys(table) == found
     assert table.read().num_rows == 6
+
+
+@pytest.mark.parametrize("fail_at", range(1, 7))
+def test_a_store_that_fails_leaves_neither_rows_nor_indexes(catalog: Catalog, fail_at: int) -> None:
+    table = dynamic_table(catalog)
+    table.write(rows(table, events(0, 2)))
+    before = content(table)
+    broken, _ = watched(
+        table, fail_at=fail_at, counts=lambda call: call.name in ("open_output", "write_bytes")
+    )
+    with pytest.raises(UnavailableError):
+        broken.write(rows(table, [*events(1, 5), *events(0, 1, day="b")]))
+    assert content(table) == before
+    assert_only_reachable_files(table)

@@ -92,6 +92,11 @@ def test_columns_are_chosen_and_earlier_states_too(catalog: Catalog) -> None:
         {"file.format": "avro"},
         {"deletion-vectors.enabled": "true"},
         {"merge-engine": "first-row"},
+        {
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "listagg",
+            "changelog-producer": "lookup",
+        },
     ],
     ids=lambda options: "-".join(options.values()),
 )

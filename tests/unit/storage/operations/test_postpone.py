@@ -16,6 +16,7 @@ from lakewright.storage.operations.postpone import (
     PostponeResult,
     in_writing_order,
 )
+from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.builders import (
     compact,
@@ -276,3 +277,23 @@ def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Cat
     settle(table)
     compact(table, full=True)
     assert values_of(table, "v") == ["v0", "v1", "v2"]
+
+
+def test_staged_rows_are_read_as_the_table_would_hold_them(catalog: Catalog) -> None:
+    table = postponed_table(catalog)
+    new = rows(table, [*events(3, 6), *events(0, 4, v="b"), *events(4, 5)], ["+I"] * 7 + ["-D"])
+    staged = table.stage(new)
+    seen = table.read_staged(staged, columns=["v"]).column("v").to_pylist()
+    assert sorted(seen) == ["b0", "b1", "b2", "b3", "v5"]
+    table.commit(staged)
+    settle(table)
+    assert values_of(table, "v") == sorted(seen)
+
+
+def test_a_filter_on_keys_reads_the_buckets_that_may_hold_them(catalog: Catalog) -> None:
+    table = postponed_table(catalog)
+    table.write(rows(table, events(0, 30)))
+    settle(table)
+    plan = table.plan_scan(Leaf("id", Operator.EQ, (7,)))
+    assert {split.bucket for split in plan.splits} < {0, 1, 2}
+    assert values_of(table, "v", where=Leaf("id", Operator.EQ, (7,))) == ["v7"]
