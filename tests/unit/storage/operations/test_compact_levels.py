@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
 from lakewright.storage.operations.scan import index_entries
 from lakewright.storage.spec.commit import CommitMessage
@@ -599,3 +600,55 @@ def tell(table: Table, snapshot: Snapshot, state: dict[int, tuple[Any, Any]]) ->
                 state[key] = value
             elif kind == 3:
                 del state[key]
+
+
+# --- others at the same time --------------------------------------------------------------------
+
+
+class Overtaken(LocalEngine):
+    """Somebody else does something between the rewriting and the commit."""
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        done = super().map(function, tasks)
+        if meanwhile:
+            meanwhile.pop()()
+        return done
+
+
+meanwhile: list[Callable[[], Any]] = []
+
+
+@pytest.mark.mission("FS12")
+def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Catalog) -> None:
+    table = keyed(
+        catalog,
+        target_file_size="1 kb",
+        deletion_vectors__enabled="true",
+        changelog_producer="lookup",
+    )
+    put(table, 1, 2)
+    put(table, 10, 11)
+    put(table, 11, 12, v="new")
+    plan = table.plan_compact(full=True)
+    assert len(plan.tasks[0].upgrades) == 1
+    meanwhile.append(lambda: compact(table, full=True))
+    result = table.run_compact(plan, Overtaken())
+    assert (result.snapshot, result.dropped_tasks) == (None, 1)
+    assert content(table) == {1: "v1", 2: "v2", 10: "v10", 11: "new11", 12: "new12"}
+    assert set(plan.tasks[0].upgrades) < {file.file_name for file in files_of(table)}
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("FS12")
+def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalog) -> None:
+    table = keyed(catalog, deletion_vectors__enabled="true")
+    put(table, *range(1000))
+    compact(table, full=True)
+    put(table, 1, 2, v="b")
+    meanwhile.append(lambda: put(table, 2, 3, v="c"))
+    result = table.run_compact(table.plan_compact(), Overtaken())
+    assert result.dropped_tasks == 0
+    assert [content(table)[each] for each in (1, 2, 3)] == ["b1", "b2", "v3"]
+    compact(table)
+    assert [content(table)[each] for each in (1, 2, 3)] == ["b1", "c2", "c3"]
+    assert sum(deleted_rows(table).values()) >= 3
