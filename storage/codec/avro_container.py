@@ -28,6 +28,7 @@ _MAGIC = b"Obj\x01"
 _RAW_DEFLATE = -15
 _CHECKSUM_BYTES = 4
 _ZSTD_LEVEL = zstd.CompressionParameter.compression_level
+_HIGHEST = _ZSTD_LEVEL.bounds()[1]
 _ZSTD_CHECKSUM = zstd.CompressionParameter.checksum_flag
 _DECOMPRESSION_ERRORS = (
     ValueError,
@@ -207,7 +208,9 @@ def _compress(data: bytes, codec: str, level: int) -> bytes:
     match codec:
         case "zstandard":
             # Damage inside of a block would be other values otherwise, without an error.
-            return zstd.compress(data, options={_ZSTD_LEVEL: level, _ZSTD_CHECKSUM: 1})
+            return zstd.compress(
+                data, options={_ZSTD_LEVEL: min(level, _HIGHEST), _ZSTD_CHECKSUM: 1}
+            )
         case "snappy":
             packed: bytes = pa.Codec("snappy").compress(pa.py_buffer(data), asbytes=True)
             return packed + zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big")

@@ -24,7 +24,9 @@ from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # A stripe is read whole, and takes several times its size in memory then.
 _STRIPE_BYTES = 16 * 1024 * 1024
+# Sizes of compressed blocks are multiples of this, below 8 MB.
 _COMPRESS_BLOCK_BYTES = 64 * 1024
+_MOST_COMPRESS_BLOCKS = 127
 _ROW_INDEX_STRIDE = 10_000
 # Rows that the writer of the format takes over at once.
 _WRITE_BATCH_ROWS = 1 << 14
@@ -54,7 +56,7 @@ class OrcFileWriter:
             self._sink,
             compression=_CODECS.get(encoding.compression, encoding.compression),
             stripe_size=min(tuning.orc_stripe_bytes or _STRIPE_BYTES, target_bytes),
-            compression_block_size=tuning.orc_compress_block_bytes or _COMPRESS_BLOCK_BYTES,
+            compression_block_size=_compress_block_bytes(tuning),
             row_index_stride=tuning.orc_row_index_stride or _ROW_INDEX_STRIDE,
             dictionary_key_size_threshold=tuning.orc_dictionary_threshold,
             batch_size=_WRITE_BATCH_ROWS,
@@ -88,6 +90,13 @@ class OrcFileWriter:
         # Otherwise the writer would add its footer when it is collected, to a file that is closed.
         self._writer.is_open = False
         self._sink.close()
+
+
+def _compress_block_bytes(tuning: FormatTuning) -> int:
+    """The size asked for, as near as the library takes it; it ends the process on others."""
+    asked = tuning.orc_compress_block_bytes or _COMPRESS_BLOCK_BYTES
+    blocks = asked // _COMPRESS_BLOCK_BYTES
+    return _COMPRESS_BLOCK_BYTES * min(max(blocks, 1), _MOST_COMPRESS_BLOCKS)
 
 
 def _stored_field(field: pa.Field) -> pa.Field:

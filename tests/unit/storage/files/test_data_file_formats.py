@@ -409,6 +409,29 @@ def test_sizes_inside_of_files_are_as_asked(folder: Folder) -> None:
     assert not column.has_dictionary_page
 
 
+@pytest.mark.parametrize(
+    ("format_name", "name", "value"),
+    [
+        ("orc", "orc.compress.size", "1 b"),
+        ("orc", "orc.compress.size", "1 gb"),
+        ("orc", "orc.stripe.size", "1 b"),
+        ("orc", "orc.row.index.stride", "10 gb"),
+        ("orc", "orc.dictionary.key.threshold", "0.8"),
+        ("parquet", "parquet.page.size", "1 b"),
+        ("parquet", "parquet.block.size", "100 tb"),
+        ("parquet", "file.compression.zstd-level", "99"),
+        ("avro", "file.compression.zstd-level", "99"),
+    ],
+)
+def test_sizes_that_make_no_sense_do_no_harm(
+    folder: Folder, format_name: str, name: str, value: str
+) -> None:
+    whole = days(1000)
+    path = folder.write([whole], format_name, **{name: value})
+    (read,) = folder.read(path, whole.column_names)
+    assert read.to_pylist() == whole.to_pylist()
+
+
 LEVELS = {
     "file.format": "orc",
     "file.format.per.level": "0:avro, 5:parquet",
