@@ -5,7 +5,8 @@ made from metadata too, must find work before a run is asked for. There is one
 sensor a table, so that each has its own history of reasons, can be stopped by
 itself, and hides no other when its table cannot be read.
 
-The run plans anew: what the sensor saw may have changed while the run waited.
+The run plans anew: what the sensor saw may have changed while the run waited. Rows of
+a table that postpones its buckets get theirs first, which is what readers wait for.
 """
 
 import json
@@ -35,6 +36,7 @@ from lakewright.platform.runs import work_in_flight
 from lakewright.storage import CompactionPlan, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.options import BucketMode
 
 VERB = "compact"
 
@@ -104,8 +106,11 @@ def _compact(
     config: CompactConfig,
     spark: SparkResource,
 ) -> None:
+    partitions = _partitions(table, config.partitions)
+    if table.options.bucket_mode is BucketMode.POSTPONE:
+        _give_buckets(table, partitions, policy, names, context, config, spark)
     plan = table.plan_compact(
-        _partitions(table, config.partitions),
+        partitions,
         full=policy.full if config.full is None else config.full,
         min_file_num=policy.small_files,
     )
@@ -142,6 +147,32 @@ def _compact(
             description=f"compacted {result.files_before} files into {result.files_after}",
         )
     )
+
+
+def _give_buckets(
+    table: Table,
+    partitions: Sequence[Mapping[str, object]] | None,
+    policy: CompactionPolicy,
+    names: TableNames,
+    context: dg.OpExecutionContext,
+    config: CompactConfig,
+    spark: SparkResource,
+) -> None:
+    """Let readers see the rows that wait for a bucket."""
+    plan = table.plan_postpone_compact(partitions)
+    if not plan.tasks or config.dry_run:
+        context.log.info("%s rows of %s wait for a bucket", plan.rows, table.name)
+        return
+    engine = compaction_engine(
+        _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
+    )
+    result = table.run_postpone_compact(plan, engine)
+    description = (
+        f"gave {result.rows_before} rows of {result.partitions} partitions their buckets, and "
+        f"left {len(result.dropped)} partitions that others changed"
+    )
+    context.log.info(description)
+    context.log_event(dg.AssetObservation(names.asset_key, description=description))
 
 
 def _observe_partitions(
@@ -295,7 +326,7 @@ def _evaluate(
         return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
     acted |= {each.partition.key: each.partition.fingerprint for each in wanted}
     planned = _planned(table, policy, wanted)
-    if not planned.tasks:
+    if not planned.tasks and not _waiting_rows(table, wanted):
         reason = "; ".join(dict.fromkeys(each.reason for each in planned.skipped))
         answer = f"{answer}; but a plan finds nothing to rewrite: {reason}"
         kept = SensorMemory(table_uuid=table.uuid, seen=seen, answer=answer, acted=acted)
@@ -309,6 +340,14 @@ def _evaluate(
 def _planned(table: Table, policy: CompactionPolicy, wanted: Sequence[Intent]) -> CompactionPlan:
     partitions = [each.partition.spec for each in wanted if each.partition.spec]
     return table.plan_compact(partitions or None, full=policy.full, min_file_num=policy.small_files)
+
+
+def _waiting_rows(table: Table, wanted: Sequence[Intent]) -> int:
+    """Rows of the partitions that readers do not see before they get a bucket."""
+    if table.options.bucket_mode is not BucketMode.POSTPONE:
+        return 0
+    partitions = [each.partition.spec for each in wanted if each.partition.spec]
+    return table.plan_postpone_compact(partitions or None).rows
 
 
 def _request(

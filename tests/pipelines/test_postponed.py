@@ -1,0 +1,36 @@
+"""Postponed buckets in Dagster: the sensor sees rows that wait, the run gives them buckets."""
+
+from __future__ import annotations
+
+from tests.pipelines.lake import EVENTS, Lake, events
+
+POSTPONED = EVENTS.replace(
+    "    partition_keys: [dt]\n",
+    "    partition_keys: [dt]\n    primary_key: [dt, id]\n"
+    '    options: {bucket: -2, "postpone.default-bucket-num": 2}\n',
+)
+
+
+def test_rows_that_wait_are_asked_for_and_get_their_buckets(lake: Lake) -> None:
+    lake.declare(POSTPONED)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+    lake.write_small_files("2024-01-02", 2)
+    assert lake.rows() == []
+    (request,) = lake.tick().run_requests
+    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    assert config["partitions"] == ["2024-01-02"]
+    outcome = lake.run_job("compact__shop__events", request.run_config, **request.tags)
+    assert outcome.success
+    assert {row["dt"] for row in lake.rows()} == {"2024-01-02"}
+    assert lake.run("compact").success
+    assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-02"}
+    assert not lake.tick().run_requests
+
+
+def test_a_dry_run_leaves_them_waiting(lake: Lake) -> None:
+    lake.declare(POSTPONED)
+    lake.give(events("2024-01-01", 0, 3))
+    lake.materialize(partitions="2024-01-01")
+    assert lake.run("compact", dry_run=True).success
+    assert lake.rows() == []
