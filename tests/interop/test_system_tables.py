@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
+from tests.interop.test_they_read_ours import as_texts
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Row
 from tests.support.builders import compact, events, new_table, rows
 from tests.support.every_type import ATOMS, table_of
+from tests.support.histories import Expire, Rescale, Setting, draw
+from tests.support.history_actors import Ours
+from tests.support.history_settings import SETTINGS
 
 KEYED: dict[str, Any] = {
     "columns": {"id": "BIGINT", "day": "STRING", "v": "STRING"},
@@ -226,6 +231,36 @@ def test_changelogs_are_what_their_streaming_reader_gets(
         assert ours == theirs
         seen += len(ours)
     assert seen > 20
+
+
+STREAMED = [
+    replace(each, formats=("parquet",))
+    for each in SETTINGS
+    if not each.lags and each.buckets == "fixed" and "format per level" not in each.name
+]
+
+
+@pytest.mark.parametrize("setting", STREAMED, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.deep)])
+@pytest.mark.mission("CN20", "CN21")
+def test_of_any_history_we_tell_the_changes_that_they_tell(
+    catalog: Catalog, java: JavaOracle, setting: Setting, seed: int
+) -> None:
+    history = draw(setting, seed, length=7, write_only=True)
+    ours = Ours(catalog)
+    ours.create("db.t", history)
+    for step in history.steps:
+        if not isinstance(step, Expire | Rescale):
+            ours.do("db.t", history, step)
+    table = catalog.table("db.t")
+    last = len(table.snapshots())
+    for first in range(last):
+        found = canonical_rows(table.read_incremental(first, last))
+        theirs = [
+            {"_rowkind": each.kind, **each.row}
+            for each in java.changes(catalog.root, "db.t", first + 1, last)
+        ]
+        assert as_texts(found) == as_texts(theirs), f"after {first}: {history}"
 
 
 def last_of_each_key(found: Sequence[Row]) -> dict[tuple[Any, Any], tuple[str, Any]]:

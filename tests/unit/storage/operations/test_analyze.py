@@ -94,7 +94,7 @@ def published(table: Table) -> TableStatistics:
     return decode_statistics(table.files.fs.read_bytes(path), name=path)
 
 
-@pytest.mark.mission("FS1", "FS19")
+@pytest.mark.mission("FS1", "FS19", "CT7")
 def test_every_column_is_described(catalog: Catalog) -> None:
     table = new_table(catalog, COLUMNS, keys=("id",), options={"bucket": "2"})
     table.write(rows(table, ROWS))
