@@ -58,6 +58,8 @@ def merge_events(
             return _aggregated(spec, events, decimals or {})
         case MergeEngine.PARTIAL_UPDATE:
             return _PartialUpdate(spec, decimals or {}).merge(events)
+        case MergeEngine.VALUE_COUNT:
+            raise ValueError("tables that count rows have no rows of one key")
 
 
 def _first_row(spec: MergeSpec, events: Sequence[Event]) -> Event | None:
