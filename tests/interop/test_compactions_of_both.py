@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +143,43 @@ def test_a_table_is_compacted_by_both_in_turn(
         read = table.read().to_pylist()
         assert {row["id"]: row["v"] for row in read} == expected
         assert len(read) == len(theirs) == len(expected)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"deletion-vectors.enabled": "true"}], ids=["plain", "vectors"]
+)
+@pytest.mark.mission("FS12")
+def test_we_pick_what_java_picks(
+    catalog: Catalog, java: JavaOracle, settings: dict[str, str]
+) -> None:
+    """Of the same files, copied before each compaction, both merge the same runs."""
+    rng = random.Random(f"picks {settings}")
+    options = {
+        "bucket": "1",
+        "num-sorted-run.compaction-trigger": "3",
+        "num-levels": "6",
+        "write-only": "true",
+        **settings,
+    }
+    table = new_table(catalog, COLUMNS, keys=["id"], options=options)
+    picked = 0
+    for step in range(20):
+        count = rng.choice([1, 3, 10, 30, 100, 300, 1000, 3000])
+        first = rng.randrange(5000)
+        values = [{"id": each, "v": f"{step}-{each}"} for each in range(first, first + count)]
+        table.write(rows(table, values))
+        # A table of its own, so that Java sees the very same files.
+        copy = f"db.copy{step}"
+        root = Path(table.files.paths.root)
+        shutil.copytree(root, root.with_name(f"copy{step}"))
+        java.compact(catalog.root, copy, full=False)
+        picked += compact(table).snapshot is not None
+        assert shape(catalog.table(copy)) == shape(table), f"step {step}"
+        shutil.rmtree(root.with_name(f"copy{step}"))
+    assert 5 < picked < 20 or settings
+
+
+def shape(table: Table) -> list[tuple[int, int, int | None]]:
+    """Level, rows and deletions of each file."""
+    files = [entry.file for entry in table.data_files()]
+    return sorted((file.level, file.row_count, file.delete_row_count) for file in files)
