@@ -16,6 +16,7 @@ from lakewright.storage.operations.analyze import (
     AnalyzePlan,
     AnalyzeResult,
     plan_analyze,
+    read_statistics,
     run_analyze,
 )
 from lakewright.storage.operations.branches import (
@@ -79,6 +80,12 @@ from lakewright.storage.operations.rescale import (
     plan_rescale,
     run_rescale,
 )
+from lakewright.storage.operations.remove_orphans import (
+    OrphansPlan,
+    OrphansResult,
+    plan_remove_orphans,
+    run_remove_orphans,
+)
 from lakewright.storage.operations.rollback import (
     RollbackPlan,
     RollbackResult,
@@ -126,6 +133,7 @@ from lakewright.storage.spec.options import TableOptions, Use, check_supported
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.table_statistics import TableStatistics
 from lakewright.storage.spec.tag import Tag
 
 # A table, a record batch, or any number of them.
@@ -526,6 +534,15 @@ class Table:
         self._check_plan(plan.table)
         return run_expire_changelogs(self.files, plan)
 
+    def plan_remove_orphans(self, *, older_than_ms: int | None = None) -> OrphansPlan:
+        """Files that nothing refers to; see `operations.remove_orphans`."""
+        return plan_remove_orphans(self.files, older_than_ms=older_than_ms)
+
+    def run_remove_orphans(self, plan: OrphansPlan) -> OrphansResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_remove_orphans(self.files, plan)
+
     # --- tags -----------------------------------------------------------------------------------
 
     def tags(self) -> tuple[Tag, ...]:
@@ -644,6 +661,10 @@ class Table:
         plan = plan_expire_consumers(self.files, older_than_ms=older_than_ms)
         run_expire_consumers(self.files, plan)
         return tuple(each.name for each in plan)
+
+    def statistics(self, **when: Unpack[When]) -> TableStatistics | None:
+        """What the last analysis found; None when there was none since the schema changed."""
+        return read_statistics(self.files, choose_snapshot(self.files, **when))
 
     def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
         """What computing statistics would read; see `operations.analyze`."""

@@ -74,6 +74,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.references import run_references
 
                 return run_references(parsed)
+            case "remove-orphans":
+                from lakewright.cli.orphans import run_remove_orphans
+
+                return run_remove_orphans(parsed)
             case "demo":
                 from lakewright.demo import run_demo
 

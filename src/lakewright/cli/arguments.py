@@ -93,6 +93,7 @@ def build_parser() -> Parser:
     _add_rollback(commands)
     _add_consumer(commands)
     _add_changelog(commands)
+    _add_remove_orphans(commands)
     _add_workspace(commands)
     return parser
 
@@ -563,6 +564,24 @@ def _add_changelog(commands: Commands) -> None:
     expire.add_argument("--all", action="store_true", help="every one, whatever the options say")
     _add_json(listed)
     _add_dry_run(expire)
+
+
+def _add_remove_orphans(commands: Commands) -> None:
+    remove = _subcommand(
+        commands,
+        "remove-orphans",
+        "delete files that nothing refers to, left behind by processes that died",
+        "lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
+    )
+    _add_table(remove)
+    remove.add_argument(
+        "--older-than",
+        metavar="AGE",
+        type=_age,
+        help="only files older than that (default: 1d); a write that is under way longer loses "
+        "its files",
+    )
+    _add_dry_run(remove)
 
 
 def _add_dry_run(parser: Parser) -> None:

@@ -159,11 +159,11 @@ def _delete_tags(parsed: argparse.Namespace, table: Table, plan: DeleteTagsPlan)
         say = [f"{_named('tag', plan.tags)} of {plan.table} to go, {_with_files(plan)}"]
     say += [f"  {reason}" for reason in plan.reasons]
     if parsed.dry_run or (not plan.tags and not parsed.json):
-        _show(parsed, operation, plan, say)
+        show_deletion(parsed, operation, plan, say)
         return
     result = table.run_delete_tags(plan)
     what = f"{_named('tag', plan.tags)} of {plan.table}"
-    _report(parsed, operation, plan, result, f"{what} deleted", {"tags": list(plan.tags)})
+    report_deletion(parsed, operation, plan, result, f"{what} deleted", {"tags": list(plan.tags)})
 
 
 # --- branches ----------------------------------------------------------------------------------
@@ -200,11 +200,11 @@ def _delete_branch(parsed: argparse.Namespace, table: Table) -> None:
     contents = f"{counted(len(plan.snapshot_ids), 'snapshot')}, {counted(len(plan.tags), 'tag')}"
     if parsed.dry_run:
         say = [f"{what} to go: {contents}, {_with_files(plan)}"]
-        _show(parsed, "delete-branch", plan, say)
+        show_deletion(parsed, "delete-branch", plan, say)
         return
     result = table.run_delete_branch(plan)
     extra = {"branch": plan.branch, "snapshots": len(plan.snapshot_ids)}
-    _report(parsed, "delete-branch", plan, result, f"{what} deleted", extra)
+    report_deletion(parsed, "delete-branch", plan, result, f"{what} deleted", extra)
 
 
 def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
@@ -218,7 +218,7 @@ def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
     if plan.consumers:
         say.append(f"  {_named('consumer', plan.consumers)} to read on from {plan.shared_id + 1}")
     if parsed.dry_run:
-        _show(parsed, "fast-forward", plan, say)
+        show_deletion(parsed, "fast-forward", plan, say)
         return
     result = table.run_fast_forward(plan)
     done = f"main of {plan.table} is branch {plan.branch}, snapshot {last}"
@@ -228,7 +228,7 @@ def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
         "snapshots_deleted": list(plan.lost_snapshot_ids),
         "tags_deleted": list(plan.lost_tags),
     }
-    _report(parsed, "fast-forward", plan, result, done, extra)
+    report_deletion(parsed, "fast-forward", plan, result, done, extra)
 
 
 # --- rollback ----------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
 def _roll_back(parsed: argparse.Namespace, table: Table) -> None:
     plan = table.plan_rollback(snapshot_id=parsed.snapshot, tag=parsed.tag, as_of_ms=parsed.as_of)
     if parsed.dry_run:
-        _show(parsed, "rollback", plan, _rollback_lines(plan))
+        show_deletion(parsed, "rollback", plan, _rollback_lines(plan))
         return
     result = table.run_rollback(plan)
     done = (
@@ -250,7 +250,7 @@ def _roll_back(parsed: argparse.Namespace, table: Table) -> None:
         "tags_deleted": list(plan.tags),
         "consumers_reset": list(plan.consumers),
     }
-    _report(parsed, "rollback", plan, result, done, extra)
+    report_deletion(parsed, "rollback", plan, result, done, extra)
 
 
 def _rollback_lines(plan: RollbackPlan) -> list[str]:
@@ -335,7 +335,7 @@ def _expire_changelogs(parsed: argparse.Namespace, table: Table) -> None:
         ]
     say += [f"  {reason}" for reason in plan.reasons]
     if parsed.dry_run or (not plan.changelog_ids and not parsed.json):
-        _show(parsed, "expire-changelogs", plan, say)
+        show_deletion(parsed, "expire-changelogs", plan, say)
         return
     result = table.run_expire_changelogs(plan)
     done = (
@@ -344,13 +344,15 @@ def _expire_changelogs(parsed: argparse.Namespace, table: Table) -> None:
         else ""
     )
     extra: dict[str, object] = {"expired": list(result.expired)}
-    _report(parsed, "expire-changelogs", plan, result, done, extra)
+    report_deletion(parsed, "expire-changelogs", plan, result, done, extra)
 
 
 # --- all ---------------------------------------------------------------------------------------
 
 
-def _show(parsed: argparse.Namespace, operation: str, plan: _Plan, lines: Sequence[str]) -> None:
+def show_deletion(
+    parsed: argparse.Namespace, operation: str, plan: _Plan, lines: Sequence[str]
+) -> None:
     """What would be done, or that there is nothing."""
     if parsed.json:
         summary = {"files": len(plan.files), "size_bytes": plan.bytes}
@@ -361,7 +363,7 @@ def _show(parsed: argparse.Namespace, operation: str, plan: _Plan, lines: Sequen
         print_lines(["dry run: nothing was written"])
 
 
-def _report(
+def report_deletion(
     parsed: argparse.Namespace,
     operation: str,
     plan: _Plan,
