@@ -9,9 +9,11 @@ table.read(columns=["id"])
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.analyze import AnalyzePlan, AnalyzeResult
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.engine import Engine, LocalEngine
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
+from lakewright.storage.operations.incremental import ChangePlan
 from lakewright.storage.operations.postpone import PostponePlan, PostponeResult
 from lakewright.storage.operations.rescale import RescalePlan, RescaleResult
 from lakewright.storage.operations.sort_compact import SortCompactionPlan
@@ -20,12 +22,17 @@ from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.table import Table
 
 __all__ = [
+    "AnalyzePlan",
+    "AnalyzeResult",
     "BucketStats",
     "Catalog",
+    "ChangePlan",
     "Column",
+    "ColumnStatistics",
     "CommitResult",
     "CompactionPlan",
     "CompactionResult",
@@ -46,6 +53,7 @@ __all__ = [
     "StorageError",
     "Table",
     "TableSchema",
+    "TableStatistics",
     "columns_from_arrow",
     "parse_data_type",
 ]

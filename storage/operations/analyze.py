@@ -115,12 +115,12 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     snapshot = files.snapshots.latest()
     splits = plan_scan(files, snapshot).splits
     metas = [file for split in splits for file in split.files]
+    known = read_statistics(files, snapshot)
     if snapshot is None:
         reason = "the table has no snapshot, so there is nothing to analyze"
-    elif snapshot.statistics is None:
+    elif known is None:
         reason = f"snapshot {snapshot.id} has no statistics"
     else:
-        known = StatisticsStore(files.fs, files.paths, files.env).read(snapshot.statistics)
         reason = f"the statistics are those of snapshot {known.snapshot_id}"
     return AnalyzePlan(
         table=files.name,
@@ -182,6 +182,17 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
         ),
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def read_statistics(files: TableFiles, snapshot: Snapshot | None) -> TableStatistics | None:
+    """The statistics that a snapshot carries; those of an earlier one while the schema is the same.
+
+    Raises:
+        CorruptionError: their file is missing, or holds none.
+    """
+    if snapshot is None or snapshot.statistics is None:
+        return None
+    return StatisticsStore(files.fs, files.paths, files.env).read(snapshot.statistics)
 
 
 def _tasks(splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:

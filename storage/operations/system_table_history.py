@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lakewright.storage.codec.schema_json import field_to_json
 from lakewright.storage.codec.statistics_json import column_statistics_text
 from lakewright.storage.files.metadata_stores import SchemaStore
-from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.analyze import read_statistics
 from lakewright.storage.operations.system_table_text import flat_json
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -113,10 +113,9 @@ def consumer_rows(view: View) -> Iterator[Row]:
 
 def statistics_rows(view: View) -> Iterator[Row]:
     """The statistics of the state, if it has any."""
-    files, snapshot = view.files, view.snapshot
-    if snapshot is None or snapshot.statistics is None:
+    found = read_statistics(view.files, view.snapshot)
+    if found is None:
         return
-    found = StatisticsStore(files.fs, files.paths, files.env).read(snapshot.statistics)
     yield (
         found.snapshot_id,
         found.schema_id,
