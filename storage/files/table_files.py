@@ -14,7 +14,8 @@ from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.merge_spec import MergeSpec, read_merge_spec
+from lakewright.storage.spec.merge_options import read_merge_spec
+from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import Value, to_python

@@ -24,7 +24,7 @@ from lakewright.storage.spec.file_format import (
     check_holds,
     file_encoding,
 )
-from lakewright.storage.spec.merge_spec import is_merge_option, read_merge_spec
+from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 

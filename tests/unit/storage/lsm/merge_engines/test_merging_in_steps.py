@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.merge_engines import MergeFunction, merge_function
-from lakewright.storage.spec.merge_spec import read_merge_spec
+from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import TableSchema
 from tests.support.engine_models import Event

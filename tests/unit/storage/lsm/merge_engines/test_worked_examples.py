@@ -14,7 +14,8 @@ import pytest
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.lsm.merge_engines import merge_function
-from lakewright.storage.spec.merge_spec import MergeSpec, read_merge_spec
+from lakewright.storage.spec.merge_options import read_merge_spec
+from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from tests.support.engine_models import Event
 from tests.support.key_rows import groups_of, schema_of

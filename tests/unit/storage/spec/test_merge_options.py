@@ -6,6 +6,7 @@ import pytest
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
 from lakewright.storage.spec.merge_spec import (
     AggregateFunction,
     FieldAggregate,
@@ -13,8 +14,6 @@ from lakewright.storage.spec.merge_spec import (
     MergeSpec,
     NestedKeyNulls,
     SequenceGroup,
-    is_merge_option,
-    read_merge_spec,
 )
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema, new_schema
