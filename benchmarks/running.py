@@ -184,8 +184,8 @@ class Runner:
         }
 
     def _warming(self, dataset: Dataset, contestant: Contestant) -> Dataset:
-        """What is done before the clock runs: a fresh process does the very same first."""
-        if not contestant.stays:
+        """What is done before the clock runs: the very same, of fewer rows by who is slow."""
+        if not contestant.is_slow:
             return dataset
         rows = min(self.settings.peer_rows, dataset.row_count)
         return self._dataset(dataset.case.name, rows)
