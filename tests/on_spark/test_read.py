@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import SnapshotNotFound, UnsupportedError
+from lakewright.storage.errors import SnapshotNotFound, TagNotFound, UnsupportedError
 from lakewright.storage.spark import read_dataframe
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
@@ -18,6 +18,7 @@ from tests.support.builders import (
     comparable,
     content,
     events,
+    expire,
     new_table,
     rows,
     with_options,
@@ -189,3 +190,21 @@ def test_counting_needs_no_column(catalog: Catalog, spark: SparkSession) -> None
     table = filled(catalog, "keyed")
     assert read_dataframe(spark, table).count() == table.read().num_rows
     assert read_dataframe(spark, table).selectExpr("count(*)").collect()[0][0] == 65
+
+
+@pytest.mark.mission("FS19")
+def test_a_tag_and_a_branch_are_read_after_their_snapshot_expired(
+    catalog: Catalog, any_spark: SparkSession
+) -> None:
+    table = filled(catalog, "keyed")
+    then = content(table)
+    table.create_tag("t")
+    branch = table.create_branch("b", tag="t")
+    table.write(rows(table, events(0, 3, day="a", v="over")), mode="overwrite")
+    expire(table)
+    assert frame_content(read_dataframe(any_spark, table, tag="t"), table) == then
+    assert frame_content(read_dataframe(any_spark, table, version="t"), table) == then
+    assert frame_content(read_dataframe(any_spark, branch), table) == then
+    assert frame_content(read_dataframe(any_spark, table), table) == content(table) != then
+    with pytest.raises(TagNotFound, match="there are t"):
+        read_dataframe(any_spark, table, tag="other")

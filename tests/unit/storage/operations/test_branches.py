@@ -187,6 +187,22 @@ def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
     assert_only_reachable_files(table)
 
 
+def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -> None:
+    table = history(any_catalog)
+    branch = table.create_branch("b", snapshot_id=2)
+    branch.create_tag("beginning")
+    upsert(branch, "x")
+    branch.create_tag("here")
+    upsert(branch, "y")
+    expire(branch)
+    upsert(table, "c")
+    expire(table)
+    assert (values(branch, tag="beginning"), values(branch, tag="here")) == ("a", "x")
+    branch.run_delete_tags(branch.plan_delete_tags("beginning", "here"))
+    assert_only_reachable_files(table)
+    assert (values(branch), values(table)) == ("y", "c")
+
+
 def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
     table = history(catalog)
     branch = table.create_branch("b", snapshot_id=4)
