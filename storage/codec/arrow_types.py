@@ -288,6 +288,8 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("map", pa.types.is_map),
     ("struct", pa.types.is_struct),
 )
+# How much of a value that does not fit is shown.
+_MOST_SHOWN = 40
 # Kinds that values of a kind may become, where it is not only their own.
 _TAKES = {"integer": {"integer", "floating", "decimal"}}
 
@@ -338,8 +340,14 @@ def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
     if root.is_text or root.is_bytes:
         lengths = pc.utf8_length(array) if root.is_text else pc.binary_length(array)
         longest = pc.max(lengths).as_py()
-        too_long = longest is not None and longest > data_type.length
-        return f"a value is {longest} long" if too_long else None
+        if longest is None or longest <= data_type.length:
+            return None
+        too_long = pc.fill_null(pc.greater(lengths, data_type.length), False)
+        first = array[pc.index(too_long, True).as_py()].as_py()
+        return (
+            f"a value is {longest} long: {pc.sum(too_long).as_py()} of {len(array)} do not fit, "
+            f"first {first[:_MOST_SHOWN]!r}"
+        )
     if root is TypeRoot.DECIMAL:
         # Arrow keeps values wider than the precision they are declared with.
         bounds = pc.min_max(array).as_py()

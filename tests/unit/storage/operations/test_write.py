@@ -439,8 +439,12 @@ BAD: dict[str, tuple[str, pa.Array, str]] = {
     "a number out of range": ("k", pa.array([1, 2**40]), "does not fit"),
     "a fraction for a whole number": ("k", pa.array([1.0, 2.5]), "convert them first"),
     "text for a number": ("k", pa.array(["1", "2"]), "convert them first"),
-    "text too long": ("s", pa.array(["abc", "abcd"]), "a value is 4 long"),
-    "bytes too long": ("b", pa.array([b"ab", b"abc"]), "a value is 3 long"),
+    "text too long": (
+        "s",
+        pa.array(["abc", "abcd"]),
+        r"s is VARCHAR\(3\), and a value is 4 long: 1 of 2 do not fit, first 'abcd'",
+    ),
+    "bytes too long": ("b", pa.array([b"ab", b"abc"]), "a value is 3 long: 1 of 2 do not fit"),
     "a decimal with too many digits": (
         "d",
         pa.array([Decimal("1.00"), Decimal("1000.00")]),
