@@ -165,8 +165,7 @@ class BucketChooser:
         self, partitions: tuple[bytes, ...], codes: np.ndarray, hashes: np.ndarray
     ) -> np.ndarray:
         buckets = np.empty(len(codes), dtype=np.int32)
-        for code, partition in enumerate(partitions):
-            members = np.flatnonzero(codes == code)
+        for partition, members in zip(partitions, rows_by_code(codes), strict=True):
             if partition not in self.dynamic:
                 indexes = self._states.hash_indexes.get(partition, ())
                 self._check_indexed(partition, indexes)
@@ -183,6 +182,12 @@ class BucketChooser:
                 "doubled; overwrite the partition to index its keys anew",
                 table=self._files.name,
             )
+
+
+def rows_by_code(codes: np.ndarray) -> list[np.ndarray]:
+    """The positions of each code, in order; every code from 0 on is there."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:

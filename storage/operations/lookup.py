@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -23,7 +24,7 @@ from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.data_files import read_pieces
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.assign_buckets import hash_indexes, partitions_of
+from lakewright.storage.operations.assign_buckets import hash_indexes, partitions_of, rows_by_code
 from lakewright.storage.operations.file_rows import FileRows, KeyValueReading
 from lakewright.storage.operations.merge_read import merged_rows
 from lakewright.storage.operations.scan import (
@@ -115,17 +116,18 @@ def _plan(files: TableFiles, keys: pa.Table, snapshot: Snapshot | None) -> _Plan
     if not live or not keys.num_rows:
         return _Plan((), len(live))
     partitions, codes = partitions_of(files, keys)
-    by_bucket = grouped_by_bucket(
-        entry for entry in readable_entries(files, live) if entry.partition in set(partitions)
-    )
+    asked = set(partitions)
+    buckets: dict[bytes, list[list[ManifestEntry]]] = defaultdict(list)
+    readable = (each for each in readable_entries(files, live) if each.partition in asked)
+    for (partition, _), entries in grouped_by_bucket(readable).items():
+        buckets[partition].append(entries)
     indexes = hash_indexes(files, snapshot)
     deletions = deletions_by_bucket(index_entries(files, snapshot))
     splits = []
-    for code, partition in enumerate(partitions):
-        own = keys.filter(pa.array(codes == code))
-        for (where, bucket), entries in by_bucket.items():
-            if where != partition:
-                continue
+    for partition, members in zip(partitions, rows_by_code(codes), strict=True):
+        own = keys.take(pa.array(members))
+        for entries in buckets[partition]:
+            bucket = entries[0].bucket
             sought = _keys_of_bucket(files, own, entries, indexes.get(partition, ()))
             metas = _files_of_keys(files, sought, [entry.file for entry in entries])
             if metas:
