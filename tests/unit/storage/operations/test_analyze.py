@@ -99,7 +99,8 @@ def test_every_column_is_described(catalog: Catalog) -> None:
     table = new_table(catalog, COLUMNS, keys=("id",), options={"bucket": "2"})
     table.write(rows(table, ROWS))
     result = analyze(table)
-    assert result.statistics == published(table)
+    assert result.statistics == published(table) == table.statistics()
+    assert table.statistics(snapshot_id=1) is None
     assert {each.name: figures(each) for each in result.statistics.columns} == EXPECTED
     assert set(result.exact_columns) == COLUMNS.keys() - {"list"}
 
