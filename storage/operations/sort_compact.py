@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -50,9 +51,9 @@ from lakewright.storage.spec.options import BucketMode, Use, check_supported
 
 # What one part should take in memory; sorting it takes about as much again.
 _PART_BYTES = 256 * 1024 * 1024
-# Compressed columns unfold to about this many times their size.
-_UNFOLDING = 4
 _SAMPLED_ROWS = 100_000
+# Rows at the beginning of each file that are weighed.
+_WEIGHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +176,8 @@ def _rewrite_sorted(
 ) -> CommitMessage:
     assert isinstance(work, AppendTask)
     layout, sample = _look(files, order, by, work)
-    size = sum(file.file_size for file in work.files) * _UNFOLDING
-    points = split_points(layout.words(sample), -(-size // part_bytes))
+    parts = math.ceil(_bytes_in_memory(files, work) / part_bytes)
+    points = split_points(layout.words(sample), parts)
     return write_append(files, write_id, work, _sorted_parts(files, work, layout, points))
 
 
@@ -197,6 +198,17 @@ def _look(
             seen += rows.num_rows
     sample = pa.concat_tables(sampled).select(list(by))
     return sort_layout(order, by, sample), sample
+
+
+def _bytes_in_memory(files: TableFiles, work: AppendTask) -> float:
+    """About what all rows take: files say how large they are compressed, and nothing more."""
+    source, split = FileRows(files, files.schema.fields), split_of(work)
+    total = 0.0
+    for file in work.files:
+        first = next(source.rows(split, file, batch_rows=_WEIGHED_ROWS), None)
+        if first is not None and first.num_rows:
+            total += file.row_count * first.nbytes / first.num_rows
+    return total
 
 
 def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:

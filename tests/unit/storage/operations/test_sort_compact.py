@@ -80,7 +80,7 @@ def test_more_than_fits_in_memory_is_sorted_part_by_part(catalog: Catalog, order
     whole.run_sort_compact(whole.plan_sort_compact(by, order=order))
     plan = parts.plan_sort_compact(by, order=order)
     # Ten times what a part may hold.
-    size = plan.files.bytes_before * 4 // 10
+    size = parts.read().nbytes // 10
     run_sort_compact(parts.files, plan, LocalEngine(), part_bytes=size)
     assert stored(parts, "s") == stored(whole, "s")
     assert content(parts) == content(whole)
