@@ -2,7 +2,8 @@
 
 1. Turn the bounds into snapshots: two ids, two tags or two times, the first exclusive.
 2. Choose the files. delta: those that APPEND snapshots of the range added. changelog:
-   the changelog files of the range. diff: those in which the two states differ.
+   the changelog files of the range, also those that outlive their snapshots. diff: those
+   in which the two states differ.
 3. Read them: delta and changelog as they were written, every row with its kind; diff
    merges both states, key range by key range, and compares them.
 4. The filter runs last, on the rows that come out.
@@ -255,6 +256,8 @@ def _between_ids(
     if mode is IncrementalMode.DIFF:
         before, after = files.snapshots.read(start), files.snapshots.read(end)
         return _difference(files, before, after, predicate)
+    kept = _kept_changelogs(files, mode)
+    earliest = min([earliest, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
     if start < earliest - 1 or end > latest:
         raise SnapshotNotFound(
@@ -262,7 +265,8 @@ def _between_ids(
             f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
             table=files.name,
         )
-    return _written(files, range(start + 1, end + 1), mode, predicate)
+    snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
+    return _written(files, snapshots, mode, predicate)
 
 
 def _between_times(
@@ -278,7 +282,10 @@ def _between_times(
             "earlier time first"
         )
     mode = _resolved(files, mode)
-    snapshots = list(reversed(list(files.snapshots.newest_first())))
+    snapshots = [
+        *_kept_changelogs(files, mode).values(),
+        *reversed(list(files.snapshots.newest_first())),
+    ]
     if (
         not snapshots
         or start_ms == end_ms
@@ -293,8 +300,18 @@ def _between_times(
             # What was there before the earliest snapshot is not known any more.
             before = snapshots[0]
         return _difference(files, before, after, predicate)
-    first = snapshots[0].id if before is None else before.id + 1
-    return _written(files, range(first, after.id + 1), mode, predicate)
+    first = 0 if before is None else before.id + 1
+    told = [each for each in snapshots if first <= each.id <= after.id]
+    return _written(files, told, mode, predicate)
+
+
+def _kept_changelogs(files: TableFiles, mode: IncrementalMode) -> dict[int, Snapshot]:
+    """Changelogs that outlive their snapshots, oldest first; only their changes are left."""
+    if mode is not IncrementalMode.CHANGELOG:
+        return {}
+    earliest = files.snapshots.earliest_id()
+    found = files.references.changelogs()
+    return {each.id: each for each in found if earliest is None or each.id < earliest}
 
 
 def _not_after(snapshots: Sequence[Snapshot], time_ms: int) -> Snapshot | None:
@@ -320,11 +337,13 @@ def _nothing(files: TableFiles, mode: IncrementalMode) -> ChangePlan:
 
 
 def _written(
-    files: TableFiles, ids: Iterable[int], mode: IncrementalMode, predicate: Predicate | None
+    files: TableFiles,
+    snapshots: Sequence[Snapshot],
+    mode: IncrementalMode,
+    predicate: Predicate | None,
 ) -> ChangePlan:
     """Files that the snapshots added, in the order of their commits."""
     entries: list[ManifestEntry] = []
-    snapshots = [files.snapshots.read(snapshot_id) for snapshot_id in ids]
     if mode is IncrementalMode.CHANGELOG:
         snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
         _check_changelogs(files, snapshots)

@@ -131,6 +131,25 @@ def test_a_changelog_holds_the_rows_that_came_in(catalog: Catalog) -> None:
     assert table.plan_incremental(1, 3).mode is IncrementalMode.CHANGELOG
 
 
+def test_changelogs_are_read_that_outlive_their_snapshots(catalog: Catalog, env: FixedEnv) -> None:
+    long_lived = {"changelog.num-retained.min": "20", "changelog.time-retained": "10 h"}
+    table = history(catalog, **{"changelog-producer": "input"}, **long_lived)
+    everything = changes(table.read_incremental(0, 7))
+    times = [
+        dt.datetime.fromtimestamp(each.time_millis / 1000, dt.UTC) for each in table.snapshots()
+    ]
+    expire(table)
+    assert [snapshot.id for snapshot in table.snapshots()] == [7]
+    assert changes(table.read_incremental(0, 7)) == everything != []
+    assert table.read_incremental(1, 2).num_rows == 7
+    assert table.read_incremental(times[0], times[1]).num_rows == 7
+    with pytest.raises(SnapshotNotFound, match="changes from 0 to 7"):
+        table.read_incremental(-1, 7)
+    # Of the data files of those snapshots nothing is left.
+    with pytest.raises(SnapshotNotFound, match="changes from 6 to 7"):
+        table.read_incremental(0, 7, mode="delta")
+
+
 def test_without_a_changelog_auto_reads_deltas_and_changelog_is_refused(catalog: Catalog) -> None:
     table = history(catalog)
     assert table.plan_incremental(1, 3).mode is IncrementalMode.DELTA
