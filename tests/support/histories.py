@@ -52,7 +52,12 @@ KEYS: tuple[dict[str, tuple[Any, ...]], ...] = (
     {"DECIMAL(20, 5)": ("-1.00000", "0.00000", "123456789012345.00000"), "SMALLINT": (-1, 2)},
     {"TIMESTAMP(6)": ("1969-12-31T23:59:59.000000", "2024-01-02T03:04:05.678901")},
     {"TINYINT": (-1, 0, 1, 2), "BOOLEAN": (True, False)},
+    {"BYTES": ("", "00", "00ff", "6162636465666768")},
+    {"DOUBLE": (-1.5, 0.0, 0.5, 1e300)},
 )
+OPERATORS = ("=", "<>", "<", ">=", "IS NULL")
+# Types whose values are compared by filters.
+FILTERED = frozenset({"INT", "BIGINT", "SMALLINT", "TINYINT", "STRING", "DATE", "DOUBLE"})
 PARTITIONS: dict[str, tuple[Any, ...]] = {"STRING": ("x", "y=z"), "INT": (1, -2)}
 
 
@@ -133,6 +138,36 @@ Step = Write | Overwrite | Compact | Rescale | Expire
 
 
 @dataclass(frozen=True)
+class Condition:
+    """A column compared with a canonical value."""
+
+    column: str
+    operator: str
+    value: Any = None
+
+    def holds(self, row: Row) -> bool:
+        """Whether a row meets it; null meets no comparison."""
+        found = row[self.column]
+        if self.operator == "IS NULL" or found is None:
+            return self.operator == "IS NULL" and found is None
+        left, right = _in_order(found), _in_order(self.value)
+        match self.operator:
+            case "=":
+                return bool(left == right)
+            case "<>":
+                return bool(left != right)
+            case "<":
+                return bool(left < right)
+            case _:
+                return bool(left >= right)
+
+
+def _in_order(value: Any) -> Any:
+    """Texts are compared by their bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
 class History:
     """A table and what is done to it; `hands` picks the actor of each step in a mixed run."""
 
@@ -143,6 +178,8 @@ class History:
     options: Mapping[str, str]
     steps: tuple[Step, ...]
     hands: tuple[int, ...]
+    # What reading is asked besides everything.
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -186,6 +223,7 @@ class History:
     def __str__(self) -> str:
         about = f"key {dict(self.keys)}, partition {self.partition_type}"
         lines = [f"{self.setting.name}, seed {self.seed}: {about}, options {dict(self.options)}"]
+        lines += [f"     filtered by {condition}" for condition in self.conditions]
         for number, (step, hand) in enumerate(zip(self.steps, self.hands, strict=True), 1):
             lines.append(f"{number:3}. (hand {hand}) {described(step)}")
         return "\n".join(lines)
@@ -246,6 +284,9 @@ class _Author:
             options["deletion-vectors.enabled"] = "true"
         options["num-sorted-run.compaction-trigger"] = str(random.choice((2, 3, 5)))
         options["write-only"] = str(write_only).lower()
+        if random.random() < 0.4:
+            # So small that our writers begin a file with every row, and all merge manifests.
+            options |= {"target-file-size": "1 b", "manifest.merge-min-count": "2"}
         options |= setting.options
         steps: list[Step] = [self._write(first=True)]
         while len(steps) < length:
@@ -260,7 +301,26 @@ class _Author:
             options=options,
             steps=tuple(steps),
             hands=tuple(random.randrange(2) for _ in steps),
+            conditions=tuple(self._conditions()),
         )
+
+    def _conditions(self) -> Iterator[Condition]:
+        """One on a key, one on a value, where their types allow it."""
+        key_pools = {name: self._column_pool(name) for name in self._keys}
+        for types, pools in (
+            (self._keys, key_pools),
+            (self._setting.columns, self._setting.pools),
+        ):
+            names = [name for name, text in types.items() if text in FILTERED]
+            if names:
+                name = self._random.choice(names)
+                pool = pools.get(name, VALUES[types[name]])
+                operator = self._random.choice(OPERATORS)
+                yield Condition(name, operator, self._random.choice(pool))
+
+    def _column_pool(self, name: str) -> tuple[Any, ...]:
+        position = list(self._keys).index(name)
+        return tuple({key[position]: None for key in self._key_values})
 
     def _buckets(self) -> dict[str, str]:
         self._rescales = self._setting.buckets == "fixed"

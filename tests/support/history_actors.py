@@ -12,12 +12,15 @@ from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_ty
 from lakewright.storage.codec.schema_json import type_to_json
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.spec.options import BucketMode
-from tests.oracles.arrow_values import arrow_table, canonical_rows
+from lakewright.storage.spec.predicate import Leaf, Operator
+from lakewright.storage.spec.values import from_python
+from tests.oracles.arrow_values import arrow_table, canonical_rows, native_literal
 from tests.oracles.client import Change, JavaOracle
 from tests.support.builders import compact, expire
 from tests.support.histories import (
     PARTITION,
     Compact,
+    Condition,
     Expire,
     History,
     Overwrite,
@@ -82,6 +85,20 @@ class Ours:
 
     def read(self, table: str) -> list[Row]:
         return canonical_rows(self._catalog.table(table).read())
+
+    def read_where(self, table: str, condition: Condition) -> list[Row]:
+        """The rows that meet a condition, files pruned by it."""
+        opened = self._catalog.table(table)
+        where = _predicate(opened, condition)
+        return canonical_rows(opened.read(where))
+
+    def read_at(self, table: str, snapshot: int) -> list[Row]:
+        """The rows of an earlier snapshot."""
+        return canonical_rows(self._catalog.table(table).read(snapshot_id=snapshot))
+
+    def snapshots(self, table: str) -> list[int]:
+        """The snapshots that are left."""
+        return [snapshot.id for snapshot in self._catalog.table(table).snapshots()]
 
     def look_up(self, keys: Sequence[Row], table: str) -> list[Row]:
         """The rows of these keys, found without reading the table."""
@@ -165,6 +182,10 @@ class Java:
     def read(self, table: str) -> list[Row]:
         return self.oracle.read(self.warehouse, table)
 
+    def read_at(self, table: str, snapshot: int) -> list[Row]:
+        """The rows of an earlier snapshot."""
+        return self.oracle.read(self.warehouse, table, snapshot=snapshot)
+
     def changes(self, table: str, first: int, last: int) -> list[Change]:
         """What a streaming reader of Java gets of these snapshots."""
         return self.oracle.changes(self.warehouse, table, first, last)
@@ -173,6 +194,15 @@ class Java:
 def _arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
     schema = pa.schema([each.with_nullable(True) for each in table.arrow_schema])
     return arrow_table(rows, schema)
+
+
+def _predicate(table: Table, condition: Condition) -> Leaf:
+    operator = Operator(condition.operator)
+    if operator is Operator.IS_NULL:
+        return Leaf(condition.column, operator)
+    field = table.schema.field(condition.column)
+    literal = native_literal(condition.value, table.arrow_schema.field(condition.column).type)
+    return Leaf(condition.column, operator, (from_python(literal, field.type),))
 
 
 def _java_type(text: str, *, required: bool) -> Any:
