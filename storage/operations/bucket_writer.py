@@ -9,6 +9,7 @@ A postponing writer passes rows on too, for the compaction that gives them a buc
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -97,7 +98,8 @@ class RollingWriter:
     def abandon(self) -> None:
         """Delete what was written."""
         if self._current is not None:
-            self._current.writer.abandon()
+            with suppress(StorageError, OSError):
+                self._current.writer.abandon()
             delete_files(self.files.fs, [self._current.writer.path])
         delete_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
 
@@ -131,14 +133,16 @@ class RollingWriter:
     def _finish_file(self) -> None:
         if self._current is None:
             return
-        current, self._current = self._current, None
+        current = self._current
         row_count = current.writer.row_count
         if self._keyed:
             low, high = current.min_sequence, current.max_sequence
         else:
             low, high = self._sequence, self._sequence + row_count - 1
             self._sequence += row_count
+        # A file that cannot be finished is still the current one, which `abandon` deletes.
         self.done.append(current.finish(self.target, low, high))
+        self._current = None
 
 
 class _OpenFile:
