@@ -32,6 +32,7 @@ from lakewright.storage.operations.branches import (
     run_delete_branch,
     run_fast_forward,
 )
+from lakewright.storage.operations.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.commit import commit_write, find_committed
 from lakewright.storage.operations.compact import plan_compact, run_compact
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
@@ -61,8 +62,6 @@ from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expi
 from lakewright.storage.operations.incremental import (
     Bound,
     ChangePlan,
-    ChangeReader,
-    collect_changes,
     incremental_mode,
     plan_incremental,
 )
@@ -74,17 +73,17 @@ from lakewright.storage.operations.postpone import (
     run_postpone_compact,
 )
 from lakewright.storage.operations.read import SplitReader
-from lakewright.storage.operations.rescale import (
-    RescalePlan,
-    RescaleResult,
-    plan_rescale,
-    run_rescale,
-)
 from lakewright.storage.operations.remove_orphans import (
     OrphansPlan,
     OrphansResult,
     plan_remove_orphans,
     run_remove_orphans,
+)
+from lakewright.storage.operations.rescale import (
+    RescalePlan,
+    RescaleResult,
+    plan_rescale,
+    run_rescale,
 )
 from lakewright.storage.operations.rollback import (
     RollbackPlan,

@@ -18,11 +18,8 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.incremental import (
-    ChangePlan,
-    ChangeReader,
-    plan_audit_log,
-)
+from lakewright.storage.operations.change_read import ChangeReader
+from lakewright.storage.operations.incremental import ChangePlan, plan_audit_log
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.system_table_files import (
     bucket_rows,

@@ -14,12 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.incremental import (
-    Bound,
-    ChangePlan,
-    ChangeReader,
-    plan_audit_log,
-)
+from lakewright.storage.operations.change_read import ChangeReader
+from lakewright.storage.operations.incremental import Bound, ChangePlan, plan_audit_log
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.system_tables import AUDIT_LOG, ROW_KIND_NAME
 from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic

@@ -1,0 +1,186 @@
+"""Reading what changed: rows of files as they were written, of a state, or of two compared.
+
+1. As written: every row of a file with its kind, an insertion in files without kinds.
+2. A state: rows merged by the table's engine, deletions kept that no compaction has ended.
+3. Two states: both merged, key range by key range, and compared. Without keys whole rows
+   are, in memory: those of the files that only one state has.
+4. The filter runs last, on the rows that come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_field
+from lakewright.storage.codec.arrow_values import keep_matching
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import merge_rows
+from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
+from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
+from lakewright.storage.lsm.windows import key_windows
+from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.merge_read import merged_windows, row_order
+from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
+
+_BATCH_ROWS = 1 << 18
+
+
+class ChangeSource(Enum):
+    """What a split's rows are: as written, merged with deletions kept, or a difference."""
+
+    WRITTEN = "written"
+    STATE = "state"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSplit:
+    """Files whose changes one reader takes; `before` is there for differences only.
+
+    There is a split for each bucket: one, unless the partition was rescaled in between.
+    """
+
+    source: ChangeSource
+    after: tuple[DataSplit, ...]
+    before: tuple[DataSplit, ...] = ()
+
+    @property
+    def metas(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for split in (*self.before, *self.after) for file in split.files)
+
+
+class ChangeReader:
+    """Reads change splits of one table: columns asked for, after `_rowkind`, what the row does.
+
+    Kinds are '+I', '-U', '+U' and '-D'.
+    """
+
+    def __init__(
+        self, files: TableFiles, *, columns: Sequence[str] | None, predicate: Predicate | None
+    ) -> None:
+        self.files = files
+        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.predicate = predicate
+        wanted = files.schema.fields_of(self.columns)
+        kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
+        self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
+
+    def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        """The changes of a split that match, piece by piece."""
+        for rows in self._changes(split):
+            kept = keep_matching(rows, self.predicate, self.files.schema)
+            yield kept.select([ROW_KIND_COLUMN, *self.columns])
+
+    def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        if not self.files.schema.is_keyed:
+            yield from self._append_changes(split)
+            return
+        match split.source:
+            case ChangeSource.WRITTEN:
+                source = self._rows(self._needed())
+                for part, file in _files_of(split.after):
+                    for rows in source.key_value_rows(part, file, batch_rows=_BATCH_ROWS):
+                        yield self._told(rows)
+            case ChangeSource.STATE:
+                source = self._rows(self.files.merge_spec.with_needed(self._needed()))
+                for part in split.after:
+                    for rows in merged_windows(source, part):
+                        yield self._told(rows)
+            case ChangeSource.DIFFERENCE:
+                yield from self._differences(split)
+
+    def _differences(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        names = self.files.schema.field_names
+        source = self._rows(names)
+        keys = row_order(self.files).keys
+        states = [merged_windows(source, part) for part in (*split.before, *split.after)]
+        for pieces in key_windows(states, keys):
+            # A key is in one bucket of a state at most, so those of a state are laid end to end.
+            there = [each for each in pieces if each is not None]
+            nothing = there[0].slice(0, 0)
+            count = len(split.before)
+            before = [each for each in pieces[:count] if each is not None]
+            after = [each for each in pieces[count:] if each is not None]
+            old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
+            if self.files.schema.counts_rows:
+                merge = merge_function(self.files.merge_spec, source.fields)
+                rows = pa.concat_tables([negated(old), new])
+                yield self._told(merge_rows(rows, row_order(self.files), merge))
+            else:
+                yield self._told(difference_by_key(old, new, keys, names))
+
+    def _told(self, rows: pa.Table) -> pa.Table:
+        """Key-value rows with what they do; counted ones as often as they do it."""
+        return _with_kinds(told_one_by_one(rows) if self.files.schema.counts_rows else rows)
+
+    def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        whole = any(part.files for part in split.before)
+        source = self._rows(self.files.schema.field_names if whole else self._needed())
+        if not whole:
+            for part, file in _files_of(split.after):
+                for rows in source.rows(part, file, batch_rows=_BATCH_ROWS):
+                    yield _all_of_kind(rows, RowKind.INSERT)
+            return
+        removed, added = difference_by_row(
+            _all_rows(source, split.before), _all_rows(source, split.after)
+        )
+        yield _all_of_kind(removed, RowKind.DELETE)
+        yield _all_of_kind(added, RowKind.INSERT)
+
+    def _needed(self) -> set[str]:
+        needed = set(self.columns) | (columns_of(self.predicate) if self.predicate else set())
+        # A file must be opened for something: kinds alone need a column too.
+        return needed or {self.files.schema.fields[0].name}
+
+    def _rows(self, names: Iterable[str]) -> FileRows:
+        wanted = set(names)
+        return FileRows(self.files, [f for f in self.files.schema.fields if f.name in wanted])
+
+
+def collect_changes(
+    reader: ChangeReader, splits: Iterable[ChangeSplit], *, limit: int | None = None
+) -> pa.Table:
+    """The changes of several splits in memory."""
+    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    parts = [nullable.empty_table()]
+    left = limit
+    for rows in (rows for split in splits for rows in reader.read(split)):
+        if left is not None and left <= rows.num_rows:
+            parts.append(rows.slice(0, left).cast(nullable))
+            break
+        left = None if left is None else left - rows.num_rows
+        parts.append(rows.cast(nullable))
+    return pa.concat_tables(parts)
+
+
+def _with_kinds(rows: pa.Table) -> pa.Table:
+    # Made here, since making an array of text imports pandas, which most commands need not.
+    names = pa.array([kind.short for kind in RowKind])
+    kinds = [names.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
+    return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
+
+
+def _all_of_kind(rows: pa.Table, kind: RowKind) -> pa.Table:
+    kinds = pa.repeat(pa.scalar(kind.short), rows.num_rows)
+    return rows.append_column(ROW_KIND_COLUMN, kinds)
+
+
+def _files_of(parts: Iterable[DataSplit]) -> Iterator[tuple[DataSplit, DataFileMeta]]:
+    return ((part, file) for part in parts for file in part.files)
+
+
+def _all_rows(source: FileRows, parts: Iterable[DataSplit]) -> pa.Table:
+    """Rows of append files in memory; a table without rows has the columns too."""
+    fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
+    read = [rows for part, file in _files_of(parts) for rows in source.rows(part, file)]
+    return pa.concat_tables([pa.schema(fields).empty_table(), *read])
