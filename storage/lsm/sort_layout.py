@@ -67,15 +67,28 @@ def split_points(words: np.ndarray, parts: int) -> np.ndarray:
 
 def part_of(words: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The part of each row: how many split points are not above its words."""
-    part = np.zeros(len(words), dtype=np.int64)
-    for point in points:
-        reached = np.ones(len(words), dtype=bool)
-        # From the last word to the first, each overruling those after it.
-        for column in reversed(range(words.shape[1])):
-            values, bound = words[:, column], point[column]
-            reached = (values > bound) | ((values == bound) & reached)
-        part += reached
-    return part
+    low = np.zeros(len(words), dtype=np.int64)
+    if not len(points):
+        return low
+    high = np.full(len(words), len(points), dtype=np.int64)
+    # All rows are looked for at once, by halves.
+    for _ in range(len(points).bit_length()):
+        middle = (low + high) // 2
+        reached = _reaches(words, points[np.minimum(middle, len(points) - 1)])
+        undecided = low < high
+        low = np.where(undecided & reached, middle + 1, low)
+        high = np.where(undecided & ~reached, middle, high)
+    return low
+
+
+def _reaches(words: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Whether the words of each row are not less than its bound."""
+    reached = np.ones(len(words), dtype=bool)
+    # From the last word to the first, each overruling those after it.
+    for column in reversed(range(words.shape[1])):
+        value, bound = words[:, column], bounds[:, column]
+        reached = (value > bound) | ((value == bound) & reached)
+    return reached
 
 
 # --- one column ---------------------------------------------------------------------------------
@@ -236,11 +249,19 @@ def _distinct(words: np.ndarray, bits: int) -> np.ndarray:
 
 def interleaved(ranks: Sequence[np.ndarray], bits: int) -> np.ndarray:
     """The bits of all ranks in turn, the highest of each first."""
+    count = len(ranks)
+    spread = np.array([_spread(byte, count, bits) for byte in range(256)], dtype=np.uint64)
     curve = np.zeros(len(ranks[0]), dtype=np.uint64)
-    for bit in reversed(range(bits)):
-        for rank in ranks:
-            curve = (curve << np.uint64(1)) | ((rank >> np.uint64(bit)) & np.uint64(1))
+    for index, rank in enumerate(ranks):
+        for first in range(0, bits, 8):
+            byte = (rank >> np.uint64(first)) & np.uint64(255)
+            curve |= spread[byte] << np.uint64(first * count + count - 1 - index)
     return curve
+
+
+def _spread(byte: int, distance: int, bits: int) -> int:
+    """A byte's bits so many places from each other; those beyond `bits` are never set."""
+    return sum(((byte >> bit) & 1) << (bit * distance) for bit in range(min(8, bits)))
 
 
 def hilbert_axes(ranks: Sequence[np.ndarray], bits: int) -> list[np.ndarray]:

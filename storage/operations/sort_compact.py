@@ -3,7 +3,7 @@
 1. Plan from metadata: the live files of each partition, and the columns to sort by.
 2. Re-check the plan against the latest snapshot; partitions whose files went are left out.
 3. Look at a sample of the rows and find the layout. What fits in memory is sorted at
-   once, more is sorted part by part, each part a range of the order.
+   once, more is put aside in parts, each a range of the order, which are sorted in turn.
 4. Prove that the new files hold the rows of the old ones.
 5. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
    lie in other files and stay.
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.spill import Spill
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sort_layout import (
     SortLayout,
@@ -52,6 +53,8 @@ from lakewright.storage.spec.options import BucketMode, Use, check_supported
 # What one part should take in memory; sorting it takes about as much again.
 _PART_BYTES = 256 * 1024 * 1024
 _SAMPLED_ROWS = 100_000
+# Each part is an open file.
+_MOST_PARTS = 512
 # Rows at the beginning of each file that are weighed.
 _WEIGHED_ROWS = 4096
 
@@ -155,7 +158,7 @@ def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
 def run_sort_compact(
     files: TableFiles, plan: SortCompactionPlan, engine: Engine, *, part_bytes: int = _PART_BYTES
 ) -> CompactionResult:
-    """Carry a plan out; a task holds about twice `part_bytes` in memory.
+    """Carry a plan out; a task holds about twice `part_bytes` in memory, the rest on disk.
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
@@ -176,7 +179,7 @@ def _rewrite_sorted(
 ) -> CommitMessage:
     assert isinstance(work, AppendTask)
     layout, sample = _look(files, order, by, work)
-    parts = math.ceil(_bytes_in_memory(files, work) / part_bytes)
+    parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
     points = split_points(layout.words(sample), parts)
     return write_append(files, write_id, work, _sorted_parts(files, work, layout, points))
 
@@ -224,19 +227,24 @@ def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
 def _sorted_parts(
     files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray
 ) -> Iterator[pa.Table]:
-    """Rows of one part after the other; each file is read once a part that it has rows in."""
+    """Rows of one part after the other; all but the only one are put aside meanwhile."""
     source, split = FileRows(files, files.schema.fields), split_of(work)
-    holds: dict[str, set[int]] = {}
-    for part in range(len(points) + 1):
-        pieces = []
-        for file in work.files:
-            if part not in holds.get(file.file_name, {part}):
-                continue
-            found = holds.setdefault(file.file_name, set()) if part == 0 else None
-            for rows in source.rows(split, file, batch_rows=BATCH_ROWS):
-                parts = part_of(layout.words(rows), points)
-                if found is not None:
-                    found.update(np.unique(parts).tolist())
-                pieces.append(rows.filter(pa.array(parts == part)))
-        if pieces:
-            yield layout.sorted_rows(pa.concat_tables(pieces))
+    batches = (
+        rows for file in work.files for rows in source.rows(split, file, batch_rows=BATCH_ROWS)
+    )
+    if not len(points):
+        yield layout.sorted_rows(pa.concat_tables(batches))
+        return
+    parts = len(points) + 1
+    with Spill(parts) as spill:
+        for rows in batches:
+            part = part_of(layout.words(rows), points)
+            order = np.argsort(part, kind="stable")
+            grouped, sizes = rows.take(pa.array(order)), np.bincount(part, minlength=parts)
+            for each, start in enumerate(np.cumsum(sizes) - sizes):
+                if sizes[each]:
+                    spill.put(each, grouped.slice(start, sizes[each]))
+        for each in range(parts):
+            held = spill.take(each)
+            if held is not None:
+                yield layout.sorted_rows(held)

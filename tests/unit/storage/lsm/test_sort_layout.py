@@ -30,7 +30,10 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "bool": (pa.bool_(), [None, False, True]),
     "date": (pa.date32(), [None, dt.date(1, 1, 1), dt.date(2024, 2, 29)]),
     "timestamp": (pa.timestamp("us"), [None, dt.datetime(1969, 1, 1), dt.datetime(2024, 1, 1)]),
-    "decimal": (pa.decimal128(38, 2), [None, Decimal("-9" + "0" * 30 + ".00"), Decimal("0.01"), Decimal("9" + "0" * 30 + ".00")]),
+    "decimal": (
+        pa.decimal128(38, 2),
+        [None, Decimal("-9" + "0" * 30 + ".00"), Decimal("0.01"), Decimal("9" + "0" * 30 + ".00")],
+    ),
     "string": (
         pa.string(),
         [None, "", "a", "a\0", "ab", "b" * 40, "b" * 40 + "c", "ä", "\U0001f600"],
@@ -103,6 +106,25 @@ def test_bits_are_taken_in_turn() -> None:
     assert interleaved([x, y], 3).tolist() == [0b100111]
     z = np.array([0b110], dtype=np.uint64)
     assert interleaved([x, y, z], 3).tolist() == [0b101011110]
+    rng = np.random.default_rng(3)
+    for count in range(2, 12):
+        bits = 64 // count
+        ranks = [rng.integers(0, 1 << bits, 50, dtype=np.uint64) for _ in range(count)]
+        for index, curve in enumerate(interleaved(ranks, bits).tolist()):
+            texts = [f"{int(rank[index]):0{bits}b}" for rank in ranks]
+            in_turn = "".join("".join(each) for each in zip(*texts, strict=True))
+            assert f"{curve:0{bits * count}b}" == in_turn
+
+
+def test_a_row_is_in_the_part_of_the_last_point_it_reaches() -> None:
+    rng = np.random.default_rng(5)
+    words = rng.integers(0, 6, (400, 3), dtype=np.uint64)
+    for count in (0, 1, 2, 3, 7, 16, 40):
+        points = np.unique(rng.integers(0, 6, (count, 3), dtype=np.uint64), axis=0)
+        expected = [
+            sum(tuple(point) <= tuple(row) for point in points.tolist()) for row in words.tolist()
+        ]
+        assert part_of(words, points.reshape(-1, 3)).tolist() == expected
 
 
 def test_a_curve_gives_every_point_its_own_number_and_hilbert_never_jumps() -> None:
