@@ -88,7 +88,7 @@ def _scopes(parsed: argparse.Namespace) -> list[Scope]:
                 rows=rows,
                 cases=tuple(case for case in cases if case != MEMORY),
                 repeats=repeats,
-                slow_repeats=min(repeats, parsed.peer_repeats),
+                slow_repeats=min(repeats, parsed.slow_repeats),
             )
         )
     return scopes
@@ -104,8 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--operations", nargs="+", default=list(OPERATIONS), choices=OPERATIONS)
     add("--peers", nargs="*", choices=peers, help="all of them, if not given")
     add("--repeats", type=int, help=f"3 if not given, 2 beyond {LARGE_ROWS:,} rows")
-    add("--peer-repeats", type=int, default=2, help="repeats of slow peers")
-    add("--peer-rows", type=int, default=200_000, help="rows of pypaimon, and of warming JVMs up")
+    add("--slow-repeats", type=int, default=2, help="repeats of who is slow")
+    add("--peer-rows", type=int, default=200_000, help="rows of pypaimon, and of warming Java up")
     add("--peer-cap", type=float, default=180.0, help="seconds after which a peer is ended")
     add("--memory-budget", type=int, default=DEFAULT_BUDGET_MIB, help="MiB, of the case memory")
     add("--quick", action="store_true", help="100,000 rows, once, printed and not kept")

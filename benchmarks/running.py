@@ -184,8 +184,8 @@ class Runner:
         }
 
     def _warming(self, dataset: Dataset, contestant: Contestant) -> Dataset:
-        """What is done before the clock runs: the very same, of fewer rows by who is slow."""
-        if not contestant.is_slow:
+        """What is done before the clock runs: the very same, unless fewer rows do."""
+        if not contestant.warmed_by_few_rows:
             return dataset
         rows = min(self.settings.peer_rows, dataset.row_count)
         return self._dataset(dataset.case.name, rows)

@@ -12,7 +12,8 @@ class Contestant:
 
     `stays` keeps its process, a JVM, for all measurements of a case, and contestants of one
     `process` share it; the others have a process for each operation. `is_peer` bounds its time
-    by `--peer-cap`; `is_slow` its repeats, and `gets_few_rows` its rows, by `--peer-…` as well.
+    by `--peer-cap`, `is_slow` its repeats by `--slow-repeats`. `--peer-rows` bounds the rows of who
+    `gets_few_rows`, and those that who is `warmed_by_few_rows` does before it is measured.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Contestant:
     is_peer: bool = False
     is_slow: bool = False
     gets_few_rows: bool = False
+    warmed_by_few_rows: bool = False
 
     @property
     def process_key(self) -> str:
@@ -58,6 +60,7 @@ CONTESTANTS = {
             stays=True,
             is_peer=True,
             is_slow=True,
+            warmed_by_few_rows=True,
         ),
         Contestant(
             name="lakewright-spark", title="Lakewright on Spark", process="spark", stays=True
@@ -86,6 +89,8 @@ class Operation:
 
 
 _READERS = ("lakewright", "lakewright-batches", "pyarrow", "pyarrow-keys", *CLIENTS)
+# Where `composite` would tell nothing that `string` does not.
+_PLAIN_CASES = ("bigint", "string", "lineitem")
 _ON_SPARK = ("lakewright-spark", "spark-scan", "spark-window")
 
 
@@ -100,7 +105,7 @@ def _read(runs: str, title: str, cases: tuple[str, ...] = ()) -> Operation:
     )
 
 
-def _on_spark(asks: str, runs: str, title: str) -> Operation:
+def _on_spark(asks: str, runs: str, title: str, cases: tuple[str, ...] = ()) -> Operation:
     # Where nothing is left to merge, the window has nothing to do.
     contestants = _ON_SPARK[:2] if runs == "compacted" else _ON_SPARK
     return Operation(
@@ -109,6 +114,7 @@ def _on_spark(asks: str, runs: str, title: str) -> Operation:
         asks=asks,
         table="compacted" if runs == "compacted" else f"runs_{runs}",
         contestants=contestants,
+        cases=cases,
     )
 
 
@@ -127,7 +133,7 @@ OPERATIONS = {
         _read("1", "merging 1 commit over the base", ("bigint",)),
         _read("5", "merging 5 commits over the base"),
         _read("20", "merging 20 commits over the base"),
-        _read("compacted", "after full compaction"),
+        _read("compacted", "after full compaction", _PLAIN_CASES),
         Operation(
             name="compact",
             title="full compaction of base and 5 commits",
@@ -144,11 +150,12 @@ OPERATIONS = {
             table="small",
             contestants=("lakewright", "java"),
             changes_table=True,
+            cases=_PLAIN_CASES,
         ),
         _on_spark("read", "5", "merging 5 commits over the base"),
-        _on_spark("read", "20", "merging 20 commits over the base"),
-        _on_spark("read", "compacted", "after full compaction"),
-        _on_spark("aggregate", "5", "merging 5 commits over the base"),
+        _on_spark("read", "20", "merging 20 commits over the base", _PLAIN_CASES),
+        _on_spark("read", "compacted", "after full compaction", _PLAIN_CASES),
+        _on_spark("aggregate", "5", "merging 5 commits over the base", _PLAIN_CASES),
         Operation(
             name="spark-compact",
             title="full compaction of base and 5 commits, on Spark",
@@ -165,6 +172,7 @@ OPERATIONS = {
             table="small",
             contestants=("lakewright-spark", "spark-window"),
             changes_table=True,
+            cases=_PLAIN_CASES,
         ),
     )
 }
