@@ -247,7 +247,6 @@ def is_automatic(files: TableFiles, name: str) -> bool:
 
 def _tag_periods(files: TableFiles) -> Iterator[str]:
     period = files.options.tag_period
-    delay = dt.timedelta(milliseconds=files.options.tag_creation_delay_ms)
     found = [(period.time_of(name), name) for name in files.references.tag_names()]
     times = [(time, name) for time, name in found if time is not None]
     # The period whose tag comes next, known once there is one.
@@ -257,9 +256,13 @@ def _tag_periods(files: TableFiles) -> Iterator[str]:
         newest, name = max(times)
         due = newest + period.duration
         first = files.references.tag(name).snapshot.id + 1
+    latest = files.snapshots.latest()
+    if latest is None or not _is_due(files, latest, due):
+        # Time goes on from snapshot to snapshot, so it is not due at those before either.
+        return
     for snapshot in _from(files, first):
         time = _time_of(files, snapshot)
-        if time is None or (due is not None and time - delay < due + period.duration):
+        if time is None or not _is_due(files, snapshot, due):
             continue
         closed = period.closed_before(time)
         if files.options.tag_automatic_completion and due is not None:
@@ -268,6 +271,15 @@ def _tag_periods(files: TableFiles) -> Iterator[str]:
         if _put_automatic(files, name, snapshot):
             yield name
         due = closed + period.duration
+
+
+def _is_due(files: TableFiles, snapshot: Snapshot, due: dt.datetime | None) -> bool:
+    """Whether the period that is due was over when a snapshot was made."""
+    time = _time_of(files, snapshot)
+    if time is None or due is None:
+        return time is not None
+    delay = dt.timedelta(milliseconds=files.options.tag_creation_delay_ms)
+    return time - delay >= due + files.options.tag_period.duration
 
 
 def _from(files: TableFiles, first: int) -> Iterator[Snapshot]:

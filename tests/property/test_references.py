@@ -36,6 +36,11 @@ KINDS: dict[str, dict[str, Any]] = {
             "changelog.num-retained.max": "20",
         },
     },
+    "with deletion vectors": {
+        "keys": ["id"],
+        "options": {"bucket": "1", "deletion-vectors.enabled": "true"},
+    },
+    "in dynamic buckets": {"keys": ["id"], "options": {"bucket": "-1"}},
     "with long-lived changes": {
         "keys": ["id"],
         "options": {
@@ -104,6 +109,19 @@ class References(RuleBasedStateMachine):
     def compact_fully(self, branch: str) -> None:
         if branch in self.states:
             compact(self.seen(branch), full=True)
+            self.record(branch)
+
+    @rule(branch=BRANCHES)
+    def compact_what_is_due(self, branch: str) -> None:
+        if branch in self.states:
+            compact(self.seen(branch))
+            self.record(branch)
+
+    @rule(branch=BRANCHES)
+    def analyze(self, branch: str) -> None:
+        if self.states.get(branch):
+            table = self.seen(branch)
+            table.run_analyze(table.plan_analyze())
             self.record(branch)
 
     # --- references -----------------------------------------------------------------------------

@@ -290,3 +290,44 @@ def test_history_over_several_schemas_is_expired(catalog: Catalog, env: FixedEnv
     assert table.read().num_rows == 12
     expire(table)
     assert {entry.file.schema_id for entry in table.data_files()} == {12}
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize(
+    "options",
+    [{"bucket": "1", "deletion-vectors.enabled": "true"}, {"bucket": "-1"}],
+    ids=["deletion vectors", "dynamic buckets"],
+)
+def test_index_and_statistics_files_go_with_what_names_them(
+    any_catalog: Catalog, options: dict[str, str]
+) -> None:
+    table = new_table(any_catalog, keys=["id"], options=options)
+    paths = table.files.paths
+
+    def on_disk() -> tuple[int, int]:
+        lists = (table.files.fs.list_dir(each) for each in (paths.index_dir, paths.statistics_dir))
+        first, second = (len(each) for each in lists)
+        return first, second
+
+    table.write(rows(table, events(0, 40)))
+    compact(table, full=True)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 2, v=f"new{number}-")))
+        compact(table, min_file_num=2)
+        table.run_analyze(table.plan_analyze())
+    index_files, statistics = on_disk()
+    assert index_files > 1 or options["bucket"] == "-1"
+    assert statistics == 3
+    table.create_tag("t")
+    tagged = content(table)
+    for number in range(3):
+        table.write(rows(table, events(number + 50, number + 53, v="later")))
+    compact(table, full=True)
+    table.run_analyze(table.plan_analyze())
+    expire(table)
+    assert_only_reachable_files(table)
+    assert content(table, tag="t") == tagged
+    assert on_disk()[1] == 2
+    table.run_delete_tags(table.plan_delete_tags("t"))
+    assert_only_reachable_files(table)
+    assert on_disk()[1] == 1

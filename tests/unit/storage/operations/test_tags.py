@@ -31,6 +31,7 @@ from tests.support.builders import (
     with_options,
 )
 from tests.support.environment import FixedEnv
+from tests.support.faults import watched
 from tests.support.invariants import assert_only_reachable_files
 
 HOUR = 3_600_000
@@ -337,6 +338,20 @@ def test_each_period_gets_its_tag_from_the_first_snapshot_after_it(
     commit(table, 5)
     assert names(table)[2:] == ["2024-01-04"]
     assert table.create_due_tags() == ()
+
+
+def test_a_commit_looks_at_one_snapshot_while_no_tag_is_due(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = automatic(catalog)
+    for number in range(12):
+        commit(table, number)
+    seen, fs = watched(table)
+    assert seen.create_due_tags() == ()
+    read = [
+        call.path for call in fs.calls if call.name == "read_bytes" and "snapshot-" in call.path
+    ]
+    assert read == [table.files.paths.snapshot(12)]
 
 
 def test_completion_gives_the_missing_periods_a_tag(catalog: Catalog, env: FixedEnv) -> None:
