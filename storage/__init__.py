@@ -10,24 +10,32 @@ from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.branches import Branch, DeleteBranchPlan, FastForwardPlan
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.consumers import Consumer
 from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
 from lakewright.storage.operations.incremental import ChangePlan
 from lakewright.storage.operations.postpone import PostponePlan, PostponeResult
+from lakewright.storage.operations.remove_orphans import OrphansPlan
 from lakewright.storage.operations.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
+from lakewright.storage.operations.tags import DeleteTagsPlan
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
+from lakewright.storage.spec.tag import Tag
 from lakewright.storage.table import Table
 
 __all__ = [
     "AnalyzePlan",
     "AnalyzeResult",
+    "Branch",
     "BucketStats",
     "Catalog",
     "ChangePlan",
@@ -36,16 +44,23 @@ __all__ = [
     "CommitResult",
     "CompactionPlan",
     "CompactionResult",
+    "Consumer",
     "DataType",
+    "DeleteBranchPlan",
+    "DeleteTagsPlan",
     "Engine",
+    "ExpireChangelogsPlan",
     "ExpirePlan",
     "ExpireResult",
+    "FastForwardPlan",
     "LocalEngine",
+    "OrphansPlan",
     "PartitionStats",
     "PostponePlan",
     "PostponeResult",
     "RescalePlan",
     "RescaleResult",
+    "RollbackPlan",
     "SchemaSpec",
     "Snapshot",
     "SortCompactionPlan",
@@ -54,6 +69,7 @@ __all__ = [
     "Table",
     "TableSchema",
     "TableStatistics",
+    "Tag",
     "columns_from_arrow",
     "parse_data_type",
 ]
