@@ -18,7 +18,14 @@ from lakewright.storage.files.parquet_files import (
     ParquetFileReader,
     ParquetFileWriter,
 )
-from lakewright.storage.spec.file_format import AVRO, COMPRESSIONS, COUNTED, ORC, PARQUET, FileEncoding
+from lakewright.storage.spec.file_format import (
+    AVRO,
+    COMPRESSIONS,
+    COUNTED,
+    ORC,
+    PARQUET,
+    FileEncoding,
+)
 from lakewright.storage.spec.options import TableOptions
 
 
