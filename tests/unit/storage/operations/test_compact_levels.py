@@ -11,11 +11,14 @@ import pytest
 
 from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
+from lakewright.storage.lsm.universal_compaction import OffPeakHours, UniversalPolicy
+from lakewright.storage.operations.compact import universal_policy
 from lakewright.storage.operations.scan import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
 from lakewright.storage.spec.snapshot import Snapshot
-from tests.support.builders import compact, events, expire, new_table, rows
+from tests.support.builders import compact, events, expire, new_table, rows, with_options
+from tests.support.environment import FixedEnv
 from tests.support.faults import Fault, watched
 from tests.support.invariants import assert_only_reachable_files
 
@@ -652,3 +655,67 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     compact(table)
     assert [content(table)[each] for each in (1, 2, 3)] == ["b1", "c2", "c3"]
     assert sum(deleted_rows(table).values()) >= 3
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+@pytest.mark.mission("FS12")
+def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
+    assert universal_policy(keyed(catalog, "db.defaults").files) == UniversalPolicy()
+    table = keyed(
+        catalog,
+        **{
+            "compaction.max-size-amplification-percent": "50",
+            "compaction.size-ratio": "7",
+            "num-sorted-run.compaction-trigger": "4",
+            "compaction.optimization-interval": "1 h",
+            "compaction.total-size-threshold": "1 mb",
+            "compaction.incremental-size-threshold": "2 mb",
+            "compaction.force-up-level-0": "true",
+            "compaction.offpeak.start.hour": "22",
+            "compaction.offpeak.end.hour": "6",
+            "compaction.offpeak-ratio": "30",
+        },
+    )
+    assert universal_policy(table.files) == UniversalPolicy(
+        max_size_amplification_percent=50,
+        size_ratio_percent=7,
+        run_trigger=4,
+        optimization_interval_ms=3_600_000,
+        total_size_threshold=1 << 20,
+        incremental_size_threshold=2 << 20,
+        force_up_level0=True,
+        off_peak=OffPeakHours(22, 6, 30),
+    )
+    assert universal_policy(table.files, 9).run_trigger == 9
+    assert table.options.num_sorted_run_stop_trigger == 7
+    for lookups in ({"changelog_producer": "lookup"}, {"deletion_vectors__enabled": "true"}):
+        looking = keyed(catalog, f"db.{next(iter(lookups))}", **lookups)
+        assert universal_policy(looking.files).force_up_level0
+
+
+def test_a_full_compaction_comes_again_after_its_interval(catalog: Catalog, env: FixedEnv) -> None:
+    table = keyed(catalog, compaction__optimization_interval="1 h")
+    put(table, 1, 2)
+    put(table, 2, 3)
+    assert "no full compaction for 3600000 ms" in table.plan_compact().tasks[0].reason
+    compact(table)
+    put(table, 3, 4)
+    assert table.plan_compact().tasks == ()
+    env.clock.advance(3_600_001)
+    compact(table)
+    assert levels_of(table) == [5]
+
+
+def test_every_file_is_written_anew_on_request(catalog: Catalog) -> None:
+    table = keyed(catalog, target_file_size="1 kb")
+    put(table, 1, 2)
+    put(table, 8, 9)
+    compact(table, full=True)
+    before = {file.file_name for file in files_of(table)}
+    assert table.plan_compact(full=True).tasks == ()
+    forced = with_options(table, compaction__force_rewrite_all_files="true")
+    assert compact(forced, full=True).files_upgraded == 0
+    assert before.isdisjoint(file.file_name for file in files_of(table))
+    assert levels_of(table) == [5, 5]
