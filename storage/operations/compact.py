@@ -195,7 +195,8 @@ def _pack_append(
         metas,
         target_bytes=target,
         min_files=needed,
-        open_cost_bytes=options.compaction_open_file_cost,
+        # Tasks of a limited number of files are for when there is no end to them.
+        open_cost_bytes=0 if full else options.compaction_open_file_cost,
         small_ratio=options.compaction_small_file_ratio,
     )
     return [tuple(sorted(group, key=_by_age)) for group in groups]

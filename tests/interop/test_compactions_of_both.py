@@ -203,3 +203,23 @@ def shape(table: Table) -> list[tuple[int, int, int | None]]:
     """Level, rows and deletions of each file."""
     files = [entry.file for entry in table.data_files()]
     return sorted((file.level, file.row_count, file.delete_row_count) for file in files)
+
+
+@pytest.mark.mission("FS7")
+def test_others_read_sorted_tables(
+    catalog: Catalog, java: JavaOracle, rust: Oracle, released_pypaimon: Oracle
+) -> None:
+    table = new_table(catalog, {**COLUMNS, "p": "STRING"}, partitions=["p"])
+    for first in (50, 0, 100):
+        values = [
+            {"id": each, "v": f"v{each * 7919 % 997}", "p": "a" if each % 2 else "b"}
+            for each in range(first, first + 50)
+        ]
+        table.write(rows(table, values))
+    table.run_sort_compact(table.plan_sort_compact(["v", "id"], order="zorder"))
+    table.write(rows(table, [{"id": 1000, "v": "later", "p": "a"}]))
+    for reader in (java, rust, released_pypaimon):
+        theirs = reader.read(catalog.root, table.name)
+        assert sorted(json.dumps(row, sort_keys=True) for row in theirs) == content(table)
+    java.compact(catalog.root, table.name)
+    assert table.read().num_rows == 151

@@ -393,3 +393,17 @@ def test_sorting_leaves_deleted_rows_behind(catalog: Catalog) -> None:
     result = table.run_sort_compact(table.plan_sort_compact(["id"]))
     assert (result.rows_after, deletions(table)) == (8, {})
     assert table.read().column("id").to_pylist() == before
+
+
+@pytest.mark.mission("FS7")
+def test_many_tiny_files_are_tasks_of_their_own_unless_all_is_asked_for(catalog: Catalog) -> None:
+    table = new_table(
+        catalog, options={"target-file-size": "1 mb", "source.split.open-file-cost": "512 kb"}
+    )
+    small_appends(table, 9)
+    # A file weighs half a target more than it has bytes; four make up two targets.
+    assert [len(task.files) for task in table.plan_compact().tasks] == [4, 4]
+    assert [len(task.files) for task in table.plan_compact(full=True).tasks] == [9]
+    assert compact(table).files_after == 2
+    assert compact(table, full=True).files_after == 1
+    assert table.plan_compact(full=True).tasks == ()
