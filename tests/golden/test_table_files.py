@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from io import BytesIO
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,14 @@ def test_a_compaction_removes_before_it_adds_and_moves_rows_to_the_top_level() -
     added = [each for each in entries if each.kind is FileKind.ADD]
     assert (meta.num_added_files, meta.num_deleted_files) == (len(added), len(removed))
     assert {each.file.level for each in removed} == {0}
-    assert {(each.file.level, each.file.file_source) for each in added} == {(5, FileSource.COMPACT)}
+    assert {each.file.level for each in added} == {5}
+    # A file that meets no other keeps its bytes, its name, and how it came to be.
+    before = {each.file.file_name: each.file for each in removed}
+    moved = [each.file for each in added if each.file.file_name in before]
+    assert moved
+    assert all(replace(file, level=0) == before[file.file_name] for file in moved)
+    written = [each.file for each in added if each.file.file_name not in before]
+    assert {file.file_source for file in written} == {FileSource.COMPACT}
     assert all(each.file.delete_row_count == 0 for each in added)
     assert all(each.total_buckets == 2 for each in entries)
 
