@@ -7,8 +7,8 @@ is compared is the records of files and their declared schema.
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
