@@ -49,7 +49,11 @@ def pack_small_files(
 
 
 def pack_neighbours(
-    files: Sequence[DataFileMeta], *, target_bytes: int, min_files: int
+    files: Sequence[DataFileMeta],
+    *,
+    target_bytes: int,
+    min_files: int,
+    small_ratio: float = SMALL_FILE_RATIO,
 ) -> list[tuple[DataFileMeta, ...]]:
     """Groups of files that follow each other, where the order of rows counts.
 
@@ -60,7 +64,7 @@ def pack_neighbours(
     window: list[DataFileMeta] = []
     for file in sorted(files, key=lambda each: each.min_sequence_number):
         grows = len(window) >= min_files
-        if grows and not is_small(file, target_bytes):
+        if grows and not is_small(file, target_bytes, small_ratio):
             groups.append(tuple(window))
             window, grows = [], False
         window.append(file)
@@ -72,13 +76,13 @@ def pack_neighbours(
 
 
 def pack_small_stretches(
-    files: Sequence[DataFileMeta], *, target_bytes: int
+    files: Sequence[DataFileMeta], *, target_bytes: int, small_ratio: float = SMALL_FILE_RATIO
 ) -> list[tuple[DataFileMeta, ...]]:
     """Groups of two small files or more with no large one between them, in the order of rows."""
     groups: list[tuple[DataFileMeta, ...]] = []
     stretch: list[DataFileMeta] = []
     for file in sorted(files, key=lambda each: each.min_sequence_number):
-        if is_small(file, target_bytes):
+        if is_small(file, target_bytes, small_ratio):
             stretch.append(file)
             continue
         groups.append(tuple(stretch))

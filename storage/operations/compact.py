@@ -186,18 +186,18 @@ def _pack_append(
     files: TableFiles, metas: Sequence[DataFileMeta], needed: int, *, full: bool
 ) -> list[tuple[DataFileMeta, ...]]:
     options = files.options
-    target = options.target_file_size
+    target, ratio = options.target_file_size, options.compaction_small_file_ratio
     if options.bucket_mode is BucketMode.FIXED:
         if full:
-            return pack_small_stretches(metas, target_bytes=target)
-        return pack_neighbours(metas, target_bytes=target, min_files=needed)
+            return pack_small_stretches(metas, target_bytes=target, small_ratio=ratio)
+        return pack_neighbours(metas, target_bytes=target, min_files=needed, small_ratio=ratio)
     groups = pack_small_files(
         metas,
         target_bytes=target,
         min_files=needed,
         # Tasks of a limited number of files are for when there is no end to them.
         open_cost_bytes=0 if full else options.compaction_open_file_cost,
-        small_ratio=options.compaction_small_file_ratio,
+        small_ratio=ratio,
     )
     return [tuple(sorted(group, key=_by_age)) for group in groups]
 
