@@ -38,8 +38,12 @@ from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KI
 _WINDOW_BYTES = 128 * 1024 * 1024
 _MIN_BATCH_ROWS = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
-# Compressed columns unfold to about this many times their size.
+# Compressed columns unfold to about this many times their size, and seldom to so many more.
 _UNFOLDING = 4
+_MISJUDGED = 16
+_WEIGHED_ROWS = 1024
+# What merging needs besides the values of a row.
+_ROW_OVERHEAD_BYTES = 32
 
 
 def row_order(files: TableFiles) -> RowOrder:
@@ -138,7 +142,7 @@ def _windows(
 ) -> Iterator[pa.Table]:
     runs = _runs_oldest_first(source.files, split)
     total = sum(file.row_count for run in runs for file in run)
-    budget = max(1, window_bytes // _row_bytes(source, split.files))
+    budget = max(1, window_bytes // _row_bytes(source, split, window_bytes))
 
     def batch_rows(run: Sequence[DataFileMeta]) -> int | None:
         if total <= budget:
@@ -190,11 +194,19 @@ def _age(file: DataFileMeta) -> tuple[int, int, int]:
     return (-file.level, file.max_sequence_number, file.min_sequence_number)
 
 
-def _row_bytes(source: FileRows, files: Sequence[DataFileMeta]) -> int:
+def _row_bytes(source: FileRows, split: DataSplit, window_bytes: int) -> int:
     """About what a row takes in memory."""
-    rows = max(1, sum(file.row_count for file in files))
-    stored = sum(file.file_size for file in files) * _UNFOLDING // rows
-    return max(stored, sum(_width(field) for field in source.fields)) + 32
+    rows = max(1, sum(file.row_count for file in split.files))
+    stored = sum(file.file_size for file in split.files) * _UNFOLDING // rows
+    guess = max(stored, sum(_width(field) for field in source.fields)) + _ROW_OVERHEAD_BYTES
+    if guess * rows * _MISJUDGED < window_bytes:
+        return guess
+    # Values that repeat each other are stored as next to nothing, so some rows are weighed.
+    largest = max(split.files, key=lambda file: file.file_size)
+    first = next(source.key_value_rows(split, largest, batch_rows=_WEIGHED_ROWS), None)
+    if first is None or first.num_rows == 0:
+        return guess
+    return max(guess, int(first.nbytes) // first.num_rows + _ROW_OVERHEAD_BYTES)
 
 
 def _width(field: DataField) -> int:
