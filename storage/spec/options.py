@@ -233,6 +233,8 @@ _ONLY: dict[str, tuple[frozenset[str], Use]] = {
     "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
     "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
     "force-lookup": (frozenset({"true", "false"}), Use.WRITE),
+    "postpone.batch-write-fixed-bucket": (frozenset({"false"}), Use.WRITE),
+    "postpone.merge-on-read": (frozenset({"false"}), Use.READ),
     "local-merge-buffer-size": (frozenset(), Use.WRITE),
     "metadata.stats-dense-store": (frozenset({"true", "false"}), Use.READ),
     "snapshot.expire.execution-mode": (frozenset({"sync", "async"}), Use.READ),
@@ -325,6 +327,7 @@ _WITHOUT_EFFECT = frozenset(
         "cache-page-size",
         "async-file-write",
         "streaming-read-overwrite",
+        "dynamic-bucket.assigner-parallelism",
         "consumer.mode",
         "consumer.ignore-progress",
         "commit.callbacks",
@@ -339,6 +342,7 @@ _WITHOUT_EFFECT = frozenset(
     }
 )
 _PREFIXES_WITHOUT_EFFECT = (
+    "postpone.batch-write-fixed-bucket.",
     "write-buffer-",
     "write-manifest-cache",
     "write-max-writers-to-spill",

@@ -36,6 +36,7 @@ REFUSED_ALWAYS = {
     "row-tracking.enabled": "true",
     "data-evolution.enabled": "true",
     "query-auth.enabled": "true",
+    "postpone.merge-on-read": "true",
     "bucket-function.type": "mod",
     "manifest.format": "orc",
     "index-file-in-data-file-dir": "true",
@@ -48,6 +49,7 @@ REFUSED_FOR_WRITING = {
     "file.format": "csv",
     "changelog-file.format": "json",
     "local-merge-buffer-size": "1 mb",
+    "postpone.batch-write-fixed-bucket": "true",
 }
 
 
@@ -81,6 +83,8 @@ def test_an_option_for_writers_is_no_reason_not_to_read(name: str, value: str) -
         "metadata.stats-dense-store": "false",
         "page-size": "64 kb",
         "sink.parallelism": "4",
+        "dynamic-bucket.assigner-parallelism": "4",
+        "postpone.batch-write-fixed-bucket.max-parallelism": "4",
     }.items(),
 )
 def test_an_option_that_changes_nothing_here_is_left_alone(name: str, value: str) -> None:
