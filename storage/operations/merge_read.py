@@ -206,7 +206,8 @@ def _row_bytes(source: FileRows, split: DataSplit, window_bytes: int) -> int:
     first = next(source.key_value_rows(split, largest, batch_rows=_WEIGHED_ROWS), None)
     if first is None or first.num_rows == 0:
         return guess
-    return max(guess, int(first.nbytes) // first.num_rows + _ROW_OVERHEAD_BYTES)
+    weighed = int(first.nbytes // first.num_rows) + _ROW_OVERHEAD_BYTES
+    return max(guess, weighed)
 
 
 def _width(field: DataField) -> int:
