@@ -6,7 +6,9 @@ sensor a table, so that each has its own history of reasons, can be stopped by
 itself, and hides no other when its table cannot be read.
 
 The run plans anew: what the sensor saw may have changed while the run waited. Rows of
-a table that postpones its buckets get theirs first, which is what readers wait for.
+a table that postpones its buckets get theirs first, which is what readers wait for. Where
+they wait for rows of level 0, as with deletion vectors and first-row, any plan takes those
+along, however few they are.
 """
 
 import json
@@ -278,7 +280,7 @@ def build_compact_sensor(
         required_resource_keys={keys.warehouse},
         description=(
             f"Asks for a compaction where a bucket of {declaration.table} has at least "
-            f"{policy.small_files} small files or sorted runs."
+            f"{policy.small_files} small files or sorted runs, or rows that no reader sees before."
         ),
     )
     def compact_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

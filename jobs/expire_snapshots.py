@@ -1,4 +1,11 @@
-"""Expiry: a job that lets old snapshots go with the files only they need, and its schedule."""
+"""Expiry: a job that lets go what is past its time, with the files only that needs.
+
+Snapshots go first, then tags and then changelogs that outlived their snapshots: each is
+planned when what was before it is gone, since that may be what kept a file.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import dagster as dg
 from pydantic import Field
@@ -6,7 +13,7 @@ from pydantic import Field
 from lakewright.platform.declarations import SnapshotPolicy, TableDeclaration
 from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.names import TableNames
-from lakewright.platform.reports import expire_metadata, expire_plan_metadata
+from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, expire_plan_metadata
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
 from lakewright.storage import Table
@@ -39,7 +46,9 @@ def build_expire_job(
         name=names.op(VERB),
         pool=names.pool,
         required_resource_keys={keys.warehouse},
-        description=f"Plan and run an expiry of snapshots of {declaration.table}.",
+        description=(
+            f"Plan and run an expiry of snapshots, tags and changelogs of {declaration.table}."
+        ),
     )
     def expire_table_snapshots(context: dg.OpExecutionContext, config: ExpireConfig) -> None:
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
@@ -54,7 +63,7 @@ def build_expire_job(
         name=names.job(VERB),
         tags=names.tags(VERB),
         executor_def=dg.in_process_executor,
-        description=f"Let old snapshots of {declaration.table} go.",
+        description=f"Let old snapshots, tags and changelogs of {declaration.table} go.",
         metadata={"lakewright/table": declaration.table},
     )
     def expire_job() -> None:
@@ -73,33 +82,61 @@ def _expire(
     time_retained_ms = policy.time_retained
     if config.time_retained is not None:
         time_retained_ms = parse_duration_ms(config.time_retained)
-    plan = table.plan_expire_snapshots(
+    snapshots = table.plan_expire_snapshots(
         retain_min=policy.retain_min if config.retain_min is None else config.retain_min,
         retain_max=policy.retain_max if config.retain_max is None else config.retain_max,
         time_retained_ms=time_retained_ms,
         max_deletes=policy.max_deletes if config.max_deletes is None else config.max_deletes,
     )
-    context.add_output_metadata(dict(expire_plan_metadata(plan)))
-    for reason in plan.reasons:
-        context.log.info("%s: %s", table.name, reason)
-    if config.dry_run or not plan.snapshot_ids:
-        said = "would go" if config.dry_run else "have to go"
-        context.log.info("%s snapshots %s", len(plan.snapshot_ids), said)
-        return
-    result = table.run_expire_snapshots(plan)
-    context.log.info(
-        "%s snapshots expired, %s files with %s bytes deleted",
-        len(result.expired),
-        result.files_deleted,
-        result.bytes_deleted,
-    )
-    context.log_event(
-        dg.AssetObservation(
-            names.asset_key,
-            metadata=expire_metadata(table, result),
-            description=f"expired {len(result.expired)} snapshots",
+    if config.dry_run:
+        plans = ExpiryPlans(
+            snapshots=snapshots,
+            tags=table.plan_expire_tags(),
+            changelogs=table.plan_expire_changelogs(),
         )
+        context.add_output_metadata(dict(expire_plan_metadata(plans)))
+        _log(context, table, plans.reasons)
+        context.log.info("dry run: %s would go", plans.summary)
+        return
+    expired = Expired()
+    try:
+        _log(context, table, snapshots.reasons)
+        expired = replace(expired, snapshots=table.run_expire_snapshots(snapshots))
+        tags = table.plan_expire_tags()
+        _log(context, table, tags.reasons)
+        expired = replace(expired, tags=table.run_expire_tags(tags))
+        changelogs = table.plan_expire_changelogs()
+        _log(context, table, changelogs.reasons)
+        expired = replace(expired, changelogs=table.run_expire_changelogs(changelogs))
+    finally:
+        # What is gone is told even if the rest failed; a run that is tried again tells the rest.
+        _tell(context, table, names, expired)
+    plans = ExpiryPlans(snapshots=snapshots, tags=tags, changelogs=changelogs)
+    context.add_output_metadata(dict(expire_plan_metadata(plans)))
+
+
+def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -> None:
+    for reason in reasons:
+        context.log.info("%s: %s", table.name, reason)
+
+
+def _tell(
+    context: dg.OpExecutionContext, table: Table, names: TableNames, expired: Expired
+) -> None:
+    context.log.info(
+        "%s expired, %s files with %s bytes deleted",
+        expired.summary,
+        expired.files_deleted,
+        expired.bytes_deleted,
     )
+    if expired.count:
+        context.log_event(
+            dg.AssetObservation(
+                names.asset_key,
+                metadata=expire_metadata(table, expired),
+                description=f"expired {expired.summary}",
+            )
+        )
 
 
 def build_expire_schedule(
@@ -114,5 +151,5 @@ def build_expire_schedule(
         cron_schedule=policy.schedule,
         execution_timezone=policy.timezone,
         default_status=running if policy.enabled else stopped,
-        description=f"Lets old snapshots of {declaration.table} go.",
+        description=f"Lets old snapshots, tags and changelogs of {declaration.table} go.",
     )

@@ -43,6 +43,8 @@ def decide(
 ) -> tuple[Decision, ...]:
     """What to do with each partition.
 
+    One is due when a bucket has enough to join, and as soon as any of its rows wait:
+    readers do not see those before they are compacted, however few they are.
     `in_flight` describes runs that work on the table; while there is one,
     nothing is begun. `acted` holds the fingerprint that a partition had when
     its compaction was asked for last: as long as it is the same, asking again
@@ -88,12 +90,17 @@ def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
 
 
 def _weight(partition: PartitionHealth) -> int:
-    return max(partition.small_files, partition.sorted_runs)
+    return max(partition.small_files, partition.sorted_runs, partition.waiting_files)
 
 
 def _judge(
     partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
 ) -> tuple[str, bool]:
+    if partition.waiting_files:
+        files = _counted(partition.waiting_files, "file")
+        rows = _counted(partition.waiting_rows, "row")
+        verb = "waits" if partition.waiting_files == 1 else "wait"
+        return f"{partition.name}: {files} with {rows} {verb} for a compaction", True
     if keyed:
         count, what = partition.sorted_runs, "sorted runs"
     else:
@@ -104,6 +111,10 @@ def _judge(
     if partition.worst_bucket > 0:
         where += f" in bucket {partition.worst_bucket}"
     return f"{where} {sign} {policy.small_files}", due
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _obstacle(

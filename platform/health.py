@@ -18,7 +18,8 @@ class PartitionHealth:
     """One partition; the counts that matter are those of its worst bucket.
 
     A reader of a keyed bucket merges its sorted runs, so those count there;
-    of an append bucket, files below the target size count.
+    of an append bucket, files below the target size count. Rows of waiting files
+    are in no reader's sight before a compaction took them up.
     """
 
     key: str
@@ -30,6 +31,8 @@ class PartitionHealth:
     sorted_runs: int
     worst_bucket: int
     last_file_creation_ms: int | None
+    waiting_files: int = 0
+    waiting_rows: int = 0
 
     @property
     def name(self) -> str:
@@ -65,6 +68,14 @@ class TableHealth:
     @property
     def small_files(self) -> int:
         return sum(each.small_files for each in self.partitions)
+
+    @property
+    def waiting_files(self) -> int:
+        return sum(each.waiting_files for each in self.partitions)
+
+    @property
+    def waiting_rows(self) -> int:
+        return sum(each.waiting_rows for each in self.partitions)
 
 
 def table_health(
@@ -120,4 +131,6 @@ def _partition(
         sorted_runs=worst.sorted_run_count if worst else 0,
         worst_bucket=worst.bucket if worst else 0,
         last_file_creation_ms=stats.last_file_creation_ms,
+        waiting_files=stats.waiting_file_count,
+        waiting_rows=stats.waiting_row_count,
     )

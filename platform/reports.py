@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -18,11 +19,15 @@ from lakewright.platform.publish import PartitionTotals, Published
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
+    DeleteTagsPlan,
+    ExpireChangelogsPlan,
     ExpirePlan,
     ExpireResult,
     Table,
     TableSchema,
 )
+from lakewright.storage.operations.expire_changelogs import ExpireChangelogsResult
+from lakewright.storage.operations.tags import DeleteTagsResult
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]
@@ -200,32 +205,116 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
     return metadata
 
 
-def expire_plan_metadata(plan: ExpirePlan) -> Metadata:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPlans:
+    """What one run of an expiry lets go."""
+
+    snapshots: ExpirePlan
+    tags: DeleteTagsPlan
+    changelogs: ExpireChangelogsPlan
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return (*self.snapshots.reasons, *self.tags.reasons, *self.changelogs.reasons)
+
+    @property
+    def summary(self) -> str:
+        return _counts(
+            len(self.snapshots.snapshot_ids),
+            len(self.tags.tags),
+            len(self.changelogs.changelog_ids),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What one run of an expiry has let go so far; None is what it has not come to."""
+
+    snapshots: ExpireResult | None = None
+    tags: DeleteTagsResult | None = None
+    changelogs: ExpireChangelogsResult | None = None
+
+    @property
+    def snapshot_count(self) -> int:
+        return len(self.snapshots.expired) if self.snapshots else 0
+
+    @property
+    def tag_count(self) -> int:
+        return len(self.tags.tags) if self.tags else 0
+
+    @property
+    def changelog_count(self) -> int:
+        return len(self.changelogs.expired) if self.changelogs else 0
+
+    @property
+    def count(self) -> int:
+        return self.snapshot_count + self.tag_count + self.changelog_count
+
+    @property
+    def files_deleted(self) -> int:
+        return sum(each.files_deleted for each in self._results)
+
+    @property
+    def bytes_deleted(self) -> int:
+        return sum(each.bytes_deleted for each in self._results)
+
+    @property
+    def duration_ms(self) -> int:
+        return sum(each.duration_ms for each in self._results)
+
+    @property
+    def summary(self) -> str:
+        return _counts(self.snapshot_count, self.tag_count, self.changelog_count)
+
+    @property
+    def _results(self) -> list[ExpireResult | DeleteTagsResult | ExpireChangelogsResult]:
+        return [each for each in (self.snapshots, self.tags, self.changelogs) if each is not None]
+
+
+def _counts(snapshots: int, tags: int, changelogs: int) -> str:
+    """The numbers in words; tags and changelogs, which few tables have, only where some go."""
+    told = [_counted(snapshots, "snapshot")]
+    told += [_counted(tags, "tag")] if tags else []
+    told += [_counted(changelogs, "changelog")] if changelogs else []
+    return ", ".join(told)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def expire_plan_metadata(plans: ExpiryPlans) -> Metadata:
     """What an expiry would delete."""
+    ids = plans.snapshots.snapshot_ids
+    files = [*plans.snapshots.files, *plans.tags.files, *plans.changelogs.files]
     metadata: dict[str, Any] = {
-        "lakewright/snapshots": len(plan.snapshot_ids),
-        "lakewright/files": len(plan.files),
-        "lakewright/bytes": plan.bytes,
-        "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plan.reasons)),
+        "lakewright/snapshots": len(ids),
+        "lakewright/tags": len(plans.tags.tags),
+        "lakewright/changelogs": len(plans.changelogs.changelog_ids),
+        "lakewright/files": len(files),
+        "lakewright/bytes": sum(file.size_bytes for file in files),
+        "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plans.reasons)),
     }
-    if plan.snapshot_ids:
-        first, last = plan.snapshot_ids[0], plan.snapshot_ids[-1]
-        metadata["lakewright/snapshot_range"] = f"{first} to {last}"
-    if plan.files:
-        listed = [{"file": file.path, "bytes": file.size_bytes} for file in plan.files]
+    if ids:
+        metadata["lakewright/snapshot_range"] = f"{ids[0]} to {ids[-1]}"
+    if files:
+        listed = [{"file": file.path, "bytes": file.size_bytes} for file in files]
         metadata["plan"] = _rows_table(listed)
     return metadata
 
 
-def expire_metadata(table: Table, result: ExpireResult) -> Metadata:
+def expire_metadata(table: Table, expired: Expired) -> Metadata:
     """What an expiry deleted."""
     return {
         "lakewright/verb": "expire_snapshots",
-        "lakewright/snapshots_expired": len(result.expired),
+        "lakewright/snapshots_expired": expired.snapshot_count,
         "lakewright/snapshots_left": len(table.snapshots()),
-        "lakewright/files_deleted": result.files_deleted,
-        "lakewright/bytes_deleted": result.bytes_deleted,
-        "lakewright/seconds": round(result.duration_ms / 1000, 3),
+        "lakewright/tags_expired": expired.tag_count,
+        "lakewright/tags_left": len(table.tags()),
+        "lakewright/changelogs_expired": expired.changelog_count,
+        "lakewright/files_deleted": expired.files_deleted,
+        "lakewright/bytes_deleted": expired.bytes_deleted,
+        "lakewright/seconds": round(expired.duration_ms / 1000, 3),
         "dagster/table_name": table.name,
     }
 

@@ -9,14 +9,17 @@ from typing import Any
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import is_small
 from lakewright.storage.lsm.sections import sorted_run_count
-from lakewright.storage.operations.scan import grouped_by_bucket
+from lakewright.storage.operations.scan import grouped_by_bucket, readable_entries
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.values import order_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketStats:
-    """One bucket; `sorted_run_count` is how many runs a reader of it merges."""
+    """One bucket; `sorted_run_count` is how many runs a reader of it merges.
+
+    What is waiting are files that readers leave out until a compaction took them up.
+    """
 
     bucket: int
     file_count: int
@@ -25,6 +28,8 @@ class BucketStats:
     sorted_run_count: int
     size_bytes: int
     row_count: int
+    waiting_file_count: int = 0
+    waiting_row_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,14 @@ class PartitionStats:
     @property
     def small_file_count(self) -> int:
         return sum(bucket.small_file_count for bucket in self.buckets)
+
+    @property
+    def waiting_file_count(self) -> int:
+        return sum(bucket.waiting_file_count for bucket in self.buckets)
+
+    @property
+    def waiting_row_count(self) -> int:
+        return sum(bucket.waiting_row_count for bucket in self.buckets)
 
 
 def partition_stats(
@@ -81,6 +94,8 @@ def _partition(
 
 def _bucket(files: TableFiles, bucket: int, group: list[ManifestEntry]) -> BucketStats:
     metas = [entry.file for entry in group]
+    row_count = sum(file.row_count for file in metas)
+    readable = readable_entries(files, group)
     target, ratio = files.options.target_file_size, files.options.compaction_small_file_ratio
     return BucketStats(
         bucket=bucket,
@@ -89,5 +104,7 @@ def _bucket(files: TableFiles, bucket: int, group: list[ManifestEntry]) -> Bucke
         level0_count=sum(file.level == 0 for file in metas),
         sorted_run_count=sorted_run_count(metas) if files.schema.is_keyed else len(metas),
         size_bytes=sum(file.file_size for file in metas),
-        row_count=sum(file.row_count for file in metas),
+        row_count=row_count,
+        waiting_file_count=len(metas) - len(readable),
+        waiting_row_count=row_count - sum(entry.file.row_count for entry in readable),
     )
