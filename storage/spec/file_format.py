@@ -78,7 +78,8 @@ def file_encoding(
     if compression not in known:
         raise InvalidOption(
             f"{format_name} files are not compressed with {compression}; set file.compression, or "
-            f"file.compression.per.level, to one of {', '.join(known)}"
+            f"file.compression.per.level, to one of {', '.join(known)}",
+            option="file.compression",
         )
     named = suffix_has_compression and compression != "none"
     suffix = f".{compression}.{format_name}" if named else f".{format_name}"
@@ -103,6 +104,7 @@ def check_holds(format_name: str, fields: Sequence[DataField], *, table: str) ->
                 "parquet or orc (options file.format, file.format.per.level)",
                 table=table,
                 column=field.name,
+                option="file.format",
             )
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.file_format import (
@@ -436,7 +437,11 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         bucket_keys = schema.key_names
     for key in bucket_keys:
         if key not in schema.field_names:
-            raise InvalidOption(f"{table}: bucket-key names {key!r}, which is no column")
+            raise InvalidOption(
+                f"{table}: bucket-key names {key!r}, which is no column",
+                table=table,
+                option="bucket-key",
+            )
     trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
     default_target = 128 * MIB if schema.is_keyed else 256 * MIB
     retained_min = reader.integer("snapshot.num-retained.min", 10, minimum=1)
@@ -448,7 +453,9 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     if tag_delay_ms >= tag_period.duration // dt.timedelta(milliseconds=1):
         raise InvalidOption(
             f"{table}: tag.creation-delay of {tag_delay_ms} ms is not shorter than the period of "
-            f"tags, {tag_period.duration}"
+            f"tags, {tag_period.duration}",
+            table=table,
+            option="tag.creation-delay",
         )
     return TableOptions(
         bucket=bucket,
@@ -580,7 +587,7 @@ def _max_buckets(reader: _OptionReader) -> int | None:
     # -1 is how the format spells that there is no limit.
     limit = reader.integer(name, -1)
     if limit == 0 or limit < -1:
-        raise InvalidOption(f"{reader.table}: {name}={limit}; write -1 or a positive number")
+        reader.refuse(name, str(limit), "; write -1 or a positive number")
     return None if limit == -1 else limit
 
 
@@ -660,7 +667,7 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
         encodings = [options.file_encoding(level) for level in levels]
         encodings += [options.file_encoding(0, changelog=True)]
     except (UnsupportedError, InvalidOption) as error:
-        raise type(error)(f"{table}: {error.message}", table=table) from error
+        raise type(error)(f"{table}: {error.message}", table=table, **error.details) from error
     for format_name in sorted({encoding.format for encoding in encodings}):
         check_holds(format_name, schema.fields, table=table)
 
@@ -672,7 +679,9 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
     if options.bucket < 1:
         raise InvalidOption(
             f"{table}: merge-engine={VALUE_COUNT} needs buckets in which equal rows meet; set "
-            "bucket to a positive number"
+            "bucket to a positive number",
+            table=table,
+            option="merge-engine",
         )
     formats = {options.file_encoding(level).format for level in range(options.num_levels)}
     for name, meant in {
@@ -684,13 +693,17 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
         if meant:
             raise InvalidOption(
                 f"{table}: {name}={schema.options.get(name)} does not go with "
-                f"merge-engine={VALUE_COUNT}; leave it out"
+                f"merge-engine={VALUE_COUNT}; leave it out",
+                table=table,
+                option=name,
             )
     for name in schema.options:
         if is_merge_option(name) and name != "merge-engine":
             raise InvalidOption(
                 f"{table}: {name} says how rows of a key are merged, and with "
-                f"merge-engine={VALUE_COUNT} they are counted; leave it out"
+                f"merge-engine={VALUE_COUNT} they are counted; leave it out",
+                table=table,
+                option=name,
             )
 
 
@@ -701,22 +714,32 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
     if options.bucket == 0 or options.bucket < lowest:
         postponed = ", or -2 to give rows a bucket later" if schema.has_primary_key else ""
         raise InvalidOption(
-            f"{table}: bucket={options.bucket}; write -1 or a positive number{postponed}"
+            f"{table}: bucket={options.bucket}; write -1 or a positive number{postponed}",
+            table=table,
+            option="bucket",
         )
     if not schema.has_primary_key and options.bucket > 0 and not options.bucket_keys:
         raise InvalidOption(
             f"{table}: bucket={options.bucket} without a bucket-key; name the columns rows are "
-            "hashed by, or leave bucket at -1"
+            "hashed by, or leave bucket at -1",
+            table=table,
+            option="bucket",
         )
     if options.bucket == -1 and options.bucket_keys:
-        raise InvalidOption(f"{table}: a bucket-key needs a fixed number of buckets; set bucket")
+        raise InvalidOption(
+            f"{table}: a bucket-key needs a fixed number of buckets; set bucket",
+            table=table,
+            option="bucket-key",
+        )
     if schema.is_keyed:
         outside = [key for key in options.bucket_keys if key not in schema.key_names]
         if outside:
             raise InvalidOption(
                 f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
                 f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
-                "buckets"
+                "buckets",
+                table=table,
+                option="bucket-key",
             )
 
 
@@ -738,6 +761,12 @@ class _OptionReader:
         self.options = options
         self.table = table
 
+    def refuse(self, name: str, text: str, problem: str) -> NoReturn:
+        """Say what is wrong with an option, right behind its value."""
+        raise InvalidOption(
+            f"{self.table}: {name}={text}{problem}", table=self.table, option=name
+        ) from None
+
     def text(self, name: str, default: str) -> str:
         return self.options.get(name, default)
 
@@ -748,9 +777,9 @@ class _OptionReader:
         try:
             value = int(text)
         except ValueError:
-            raise InvalidOption(f"{self.table}: {name}={text} is no whole number") from None
+            self.refuse(name, text, " is no whole number")
         if minimum is not None and value < minimum:
-            raise InvalidOption(f"{self.table}: {name}={text} is less than {minimum}")
+            self.refuse(name, text, f" is less than {minimum}")
         return value
 
     def boolean(self, name: str, default: bool) -> bool:
@@ -758,16 +787,16 @@ class _OptionReader:
         if text is None:
             return default
         if text.lower() not in ("true", "false"):
-            raise InvalidOption(f"{self.table}: {name}={text} is neither true nor false")
+            self.refuse(name, text, " is neither true nor false")
         return text.lower() == "true"
 
     def size(self, name: str, default: int) -> int:
         text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_size(text))
+        return default if text is None else self._quantity(name, text, parse_size)
 
     def duration_ms(self, name: str, default: int) -> int:
         text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_duration_ms(text))
+        return default if text is None else self._quantity(name, text, parse_duration_ms)
 
     def optional_integer(self, name: str, *, minimum: int) -> int | None:
         return self.integer(name, minimum, minimum=minimum) if name in self.options else None
@@ -785,23 +814,29 @@ class _OptionReader:
         try:
             value = float(text)
         except ValueError:
-            raise InvalidOption(f"{self.table}: {name}={text} is no number") from None
+            self.refuse(name, text, " is no number")
         if not 0 <= value <= 1:
-            raise InvalidOption(f"{self.table}: {name}={text} is not between 0 and 1")
+            self.refuse(name, text, " is not between 0 and 1")
         return value
 
     def names(self, name: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
 
-    def _quantity(self, name: str, text: str, value: int) -> int:
+    def _quantity(self, name: str, text: str, parse: Callable[[str], int]) -> int:
+        try:
+            value = parse(text)
+        except InvalidOption as error:
+            raise InvalidOption(
+                f"{self.table}: {name}={error.message}", table=self.table, option=name
+            ) from None
         if value < 1 and name not in _MAY_BE_ZERO:
-            raise InvalidOption(f"{self.table}: {name}={text} is not positive")
+            self.refuse(name, text, " is not positive")
         return value
 
     def choice(self, name: str, default: str, values: Mapping[str, str]) -> str:
         text = self.options.get(name, default)
         if text.lower() not in values:
-            raise InvalidOption(f"{self.table}: {name}={text} is none of {', '.join(values)}")
+            self.refuse(name, text, f" is none of {', '.join(values)}")
         return values[text.lower()]
 
     def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
@@ -814,20 +849,22 @@ class _OptionReader:
             level, colon, value = pair.partition(":")
             if not colon or not level.strip().isdecimal():
                 raise InvalidOption(
-                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y"
+                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y",
+                    table=self.table,
+                    option=name,
                 )
             try:
                 found[int(level)] = value_of(value.strip())
             except InvalidOption as error:
-                raise InvalidOption(f"{self.table}: {name}: {error.message}") from None
+                raise InvalidOption(
+                    f"{self.table}: {name}: {error.message}", table=self.table, option=name
+                ) from None
         return found
 
     def stats_mode(self, name: str, default: str) -> str:
         text = self.options.get(name, default).lower().replace(" ", "")
         if _STATS_MODES.fullmatch(text) is None:
-            raise InvalidOption(
-                f"{self.table}: {name}={text} is none of none, counts, truncate(16), full"
-            )
+            self.refuse(name, text, " is none of none, counts, truncate(16), full")
         return text
 
     def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
@@ -837,6 +874,6 @@ class _OptionReader:
             if match is None:
                 continue
             if match.group(1) not in schema.field_names:
-                raise InvalidOption(f"{self.table}: {name} names a column that is not there")
+                self.refuse(name, self.options[name], " names a column that is not there")
             modes[match.group(1)] = self.stats_mode(name, "")
         return modes
