@@ -727,4 +727,7 @@ def _joined(reader: SplitReader, parts: list[pa.Table]) -> pa.Table:
     nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
     if not parts:
         return nullable.empty_table()
-    return pa.concat_tables([part.cast(nullable) for part in parts])
+    # A cast copies nothing here, but takes a look at every chunk.
+    return pa.concat_tables(
+        [part if part.schema.equals(nullable) else part.cast(nullable) for part in parts]
+    )

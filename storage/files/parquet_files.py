@@ -96,6 +96,7 @@ class ParquetFileReader:
         self._file = pq.ParquetFile(
             source,
             buffer_size=_READ_BUFFER_BYTES if streams else 0,
+            pre_buffer=not streams,
             page_checksum_verification=True,
         )
         self.row_count = int(self._file.metadata.num_rows)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+# With more than one in so many rows that is less than the one before, rows are in no order.
+_FEW_RUNS = 32
 # Turned over, it makes signed numbers order as unsigned ones.
 _SIGN = np.uint64(1 << 63)
 # The first bytes of a word, by how many of them.
@@ -35,7 +37,7 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """Values that order like a column, or a part of it, and the bits that they need."""
+    """Numbers that order like a column, or a part of it, and the bits that they need."""
 
     values: np.ndarray
     bits: int
@@ -55,7 +57,7 @@ def merge_order(
     """
     if len(keys[0]) == 0:
         return MergeOrder(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    words = _packed([word for key in keys for word in _key_words(key)])
+    words = _packed([word for key in keys for word in _words_with_nulls(key)])
     order = _sorted_by(words)
     repeats = _repeats(words, order)
     starts = np.flatnonzero(~repeats)
@@ -64,25 +66,42 @@ def merge_order(
     return MergeOrder(order, starts)
 
 
-def _sorted_by(words: Sequence[np.ndarray]) -> np.ndarray:
+def _sorted_by(words: Sequence[_Word]) -> np.ndarray:
     """Stable order by several words, the first counting most."""
-    order = np.argsort(words[0], kind="stable")
+    order = _argsort(words[0])
     if len(words) > 1:
         # Few rows share their first word, so the others sort only those.
         repeats = _repeats(words[:1], order)
         shared = _in_larger_groups(repeats)
         rows = order[shared]
         groups = np.cumsum(~repeats)[shared]
-        order[shared] = rows[np.lexsort((*(word[rows] for word in reversed(words[1:])), groups))]
+        later = [word.values[rows] for word in reversed(words[1:])]
+        order[shared] = rows[np.lexsort((*later, groups))]
     return order
 
 
-def _repeats(words: Sequence[np.ndarray], order: np.ndarray) -> np.ndarray:
+def _argsort(word: _Word) -> np.ndarray:
+    values = word.values
+    falls = int(np.count_nonzero(values[1:] < values[:-1]))
+    if falls == 0:
+        return np.arange(len(values))
+    index_bits = len(values).bit_length()
+    if falls * _FEW_RUNS > len(values) and word.bits + index_bits <= 64:
+        # In rows of no order, numbers sort faster than positions do, and the position can be one.
+        shift = np.uint64(index_bits)
+        placed = (values << shift) | np.arange(len(values), dtype=np.uint64)
+        placed.sort()
+        placed &= (np.uint64(1) << shift) - np.uint64(1)
+        return placed.view(np.int64)
+    return np.argsort(values, kind="stable")
+
+
+def _repeats(words: Sequence[_Word], order: np.ndarray) -> np.ndarray:
     """Whether a position of the order has the words of the one before it."""
     repeats = np.ones(len(order), dtype=bool)
     repeats[0] = False
     for word in words:
-        ordered = word[order]
+        ordered = word.values[order]
         repeats[1:] &= ordered[1:] == ordered[:-1]
     return repeats
 
@@ -102,32 +121,30 @@ def _order_within_keys(
     *,
     descending: bool,
 ) -> None:
-    numbers = np.arange(len(order)) if sequence_numbers is None else sequence_numbers.to_numpy()
-    if not sequences:
+    numbers = None if sequence_numbers is None else sequence_numbers.to_numpy()
+    if not sequences and numbers is not None:
         ordered = numbers[order]
         # Where a newer run has the higher numbers throughout, they are in order already.
         if not np.any((ordered[1:] < ordered[:-1]) & repeats[1:]):
             return
     shared = _in_larger_groups(repeats)
     rows = order[shared]
-    groups = np.cumsum(~repeats)[shared]
-    taken = [column.take(pa.array(rows)) for column in sequences]
-    words = [word for column in taken for word in _sequence_words(column, descending=descending)]
-    order[shared] = rows[np.lexsort((numbers[rows], *reversed(_packed(words)), groups))]
+    words = [_narrowed(np.cumsum(~repeats)[shared].astype(np.uint64))]
+    for column in sequences:
+        words += _words_with_nulls(column.take(pa.array(rows)), descending=descending)
+    if numbers is not None:
+        words.append(_from_signed(numbers[rows]))
+    order[shared] = rows[_sorted_by(_packed(words))]
 
 
-def _key_words(column: pa.ChunkedArray) -> list[_Word]:
-    # Only keys that are whole rows hold nulls.
-    return _words(column) if column.null_count == 0 else _sequence_words(column, descending=False)
-
-
-def _sequence_words(column: pa.ChunkedArray, *, descending: bool) -> list[_Word]:
+def _words_with_nulls(column: pa.ChunkedArray, *, descending: bool = False) -> list[_Word]:
     """Words of a column that may hold nulls, which come first either way."""
+    words = _words(_without_nulls(column))
+    if descending:
+        words = [_Word(word.values ^ np.uint64(2**word.bits - 1), word.bits) for word in words]
+    if column.null_count == 0:
+        return words
     valid = column.is_valid().to_numpy().astype(np.uint64)
-    words = [
-        _Word(~word.values if descending else word.values, 64)
-        for word in _words(_without_nulls(column))
-    ]
     return [_Word(valid, 1), *(_Word(word.values * valid, word.bits) for word in words)]
 
 
@@ -140,17 +157,18 @@ def _without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.fill_null(filler[0])
 
 
-def _packed(words: Sequence[_Word]) -> list[np.ndarray]:
+def _packed(words: Sequence[_Word]) -> list[_Word]:
     """Neighbouring words in one integer where their bits fit."""
     packed: list[_Word] = []
     for word in words:
         if packed and packed[-1].bits + word.bits <= 64:
             above = packed.pop()
-            values = (above.values << np.uint64(word.bits)) | word.values
-            packed.append(_Word(values, above.bits + word.bits))
+            # All 64 bits can be shifted away only where there are none above.
+            values = above.values << np.uint64(word.bits) if above.bits else 0
+            packed.append(_Word(values | word.values, above.bits + word.bits))
         else:
             packed.append(word)
-    return [word.values for word in packed]
+    return packed
 
 
 def _words(column: pa.ChunkedArray) -> list[_Word]:
@@ -188,7 +206,7 @@ def _decimal_words(column: pa.ChunkedArray) -> list[_Word]:
     low, high = joined[:, 0], joined[:, 1]
     if column.type.precision <= 18:
         return [_from_signed(low)]
-    return [_from_signed(high), _Word(np.ascontiguousarray(low).view(np.uint64), 64)]
+    return [_from_signed(high), _narrowed(low.copy().view(np.uint64))]
 
 
 def _byte_words(column: pa.ChunkedArray) -> list[_Word]:

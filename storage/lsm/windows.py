@@ -22,14 +22,13 @@ def key_windows(
     """Pieces of each run, window by window in key order; runs keep their places.
 
     The rows of a run come batch by batch, in key order, each key once; memory holds
-    about one batch of each.
+    up to one and a half batches of each. Batches should cover like ranges of keys,
+    since the shortest range bounds the window.
     """
     cursors = [_RunCursor(iter(run), keys) for run in runs]
-    while True:
-        bounds = [cursor.last_key for cursor in cursors if cursor.fill()]
-        if not bounds:
-            return
-        bound = min(bounds)
+    while any([cursor.fill() for cursor in cursors]):
+        bounds = [cursor.last_key for cursor in cursors if not cursor.exhausted]
+        bound = min(bounds, default=None)
         yield [cursor.take_through(bound) for cursor in cursors]
 
 
@@ -40,25 +39,34 @@ class _RunCursor:
         self._batches = batches
         self._keys = keys
         self._rows: pa.Table | None = None
+        self._batch_rows = 0
+        self.exhausted = False
         self.last_key: tuple[Any, ...] = ()
 
+    @property
+    def _left(self) -> int:
+        return 0 if self._rows is None else int(self._rows.num_rows)
+
     def fill(self) -> bool:
-        """Have rows in memory; False if the run has no more."""
-        while self._rows is None or self._rows.num_rows == 0:
+        """Have half a batch in memory, if the run has as many rows; False if it has none."""
+        while not self.exhausted and self._left * 2 <= self._batch_rows:
             following = next(self._batches, None)
             if following is None:
-                return False
-            self._rows = following
+                self.exhausted = True
+                break
+            self._batch_rows = following.num_rows
+            parts = [following] if self._rows is None else [self._rows, following]
+            self._rows = pa.concat_tables(parts)
             if following.num_rows:
-                self.last_key = self._key_at(following.num_rows - 1)
-        return True
+                self.last_key = self._key_at(self._rows.num_rows - 1)
+        return self._left > 0
 
-    def take_through(self, bound: tuple[Any, ...]) -> pa.Table | None:
-        """Rows up to and with the bound; None from a run that was empty from the start."""
+    def take_through(self, bound: tuple[Any, ...] | None) -> pa.Table | None:
+        """Rows up to and with the bound, or all; None from a run that never had any."""
         rows = self._rows
         if rows is None:
             return None
-        if rows.num_rows == 0 or self.last_key <= bound:
+        if bound is None or rows.num_rows == 0 or self.last_key <= bound:
             self._rows = rows.slice(rows.num_rows)
             return rows
         count = bisect_right(range(rows.num_rows), bound, key=self._key_at)

@@ -35,7 +35,7 @@ from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 # What the rows of one window should take in memory, over all runs; another may be read ahead.
-_WINDOW_BYTES = 128 * 1024 * 1024
+_WINDOW_BYTES = 64 * 1024 * 1024
 _MIN_BATCH_ROWS = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 # Compressed columns unfold to about this many times their size, and seldom to so many more.

@@ -51,6 +51,14 @@ def test_runs_are_drawn_from_as_their_keys_come_up() -> None:
     assert drawn == [[800], [100]]
 
 
+def test_a_run_that_has_ended_bounds_no_window() -> None:
+    runs = [batches([1, 2, 3], 10, [0]), batches(list(range(50)), 10, [0])]
+    windows = list(key_windows(runs, ["k"]))
+    assert sum(piece.num_rows for piece in windows[0] if piece is not None) == 7
+    # Batch by batch of the second run, though the first has long ended.
+    assert len(windows) <= 6
+
+
 @given(runs=st.lists(st.sets(st.tuples(st.text(max_size=3), st.booleans())), max_size=4))
 def test_keys_of_several_columns_are_compared_as_a_whole(
     runs: list[set[tuple[str, bool]]],
