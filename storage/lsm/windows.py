@@ -26,7 +26,10 @@ def key_windows(
     since the shortest range bounds the window.
     """
     cursors = [_RunCursor(iter(run), keys) for run in runs]
-    while any([cursor.fill() for cursor in cursors]):
+    while True:
+        filled = [cursor.fill() for cursor in cursors]
+        if not any(filled):
+            return
         bounds = [cursor.last_key for cursor in cursors if not cursor.exhausted]
         bound = min(bounds, default=None)
         yield [cursor.take_through(bound) for cursor in cursors]
