@@ -9,6 +9,20 @@ import pytest
 
 from tests.pipelines.lake import EVENTS, Lake, events
 
+# The changes of three commits stay for a reader, and the rows of one.
+WITH_CHANGELOGS = EVENTS.replace(
+    "    partition_keys: [dt]\n",
+    """    partition_keys: [dt]
+    primary_key: [dt, id]
+    options:
+      changelog-producer: input
+      snapshot.num-retained.min: 1
+      snapshot.num-retained.max: 1
+      changelog.num-retained.min: 1
+      changelog.num-retained.max: 3
+""",
+)
+
 
 @pytest.fixture
 def with_history(lake: Lake) -> Lake:
@@ -50,6 +64,74 @@ def test_a_run_may_ask_for_other_numbers_than_the_policy(with_history: Lake) -> 
     outcome = with_history.run("expire_snapshots", retain_min=1, max_deletes=1)
     assert outcome.success, outcome.failure
     assert [each.id for each in with_history.table().snapshots()] == [2, 3, 4]
+
+
+def test_tags_past_their_time_go_with_the_snapshots_and_others_stay(with_history: Lake) -> None:
+    table = with_history.table()
+    table.create_tag("brief", snapshot_id=1, time_retained_ms=1)
+    table.create_tag("lasting", snapshot_id=2)
+
+    outcome = with_history.run("expire_snapshots")
+
+    assert outcome.success, outcome.failure
+    assert [each.name for each in with_history.table().tags()] == ["lasting"]
+    assert table.read(tag="lasting").num_rows == 3
+    told = outcome.observations[None]
+    assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (2, 1)
+    assert told["lakewright/tags_left"] == 1
+    assert outcome.outputs["lakewright/tags"] == 1
+    assert "tag brief was to be retained until" in outcome.outputs["reasons"]
+
+
+def test_a_tag_goes_also_when_every_snapshot_stays(with_history: Lake) -> None:
+    with_history.table().create_tag("brief", snapshot_id=1, time_retained_ms=1)
+
+    outcome = with_history.run("expire_snapshots", retain_min=4)
+
+    assert outcome.success, outcome.failure
+    assert with_history.table().tags() == ()
+    assert len(with_history.table().snapshots()) == 4
+    told = outcome.observations[None]
+    assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (0, 1)
+
+
+def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
+    with_history.table().create_tag("brief", snapshot_id=1, time_retained_ms=1)
+
+    outcome = with_history.run("expire_snapshots", dry_run=True)
+
+    assert outcome.success, outcome.failure
+    assert outcome.outputs["lakewright/tags"] == 1
+    assert "tag brief was to be retained until" in outcome.outputs["reasons"]
+    assert not outcome.observations
+    assert [each.name for each in with_history.table().tags()] == ["brief"]
+
+
+def test_a_run_with_nothing_past_its_time_observes_nothing(with_history: Lake) -> None:
+    with_history.table().create_tag("lasting", snapshot_id=1)
+    outcome = with_history.run("expire_snapshots", retain_min=4)
+    assert outcome.success, outcome.failure
+    assert not outcome.observations
+
+
+def test_changelogs_that_outlived_their_snapshots_go_in_the_same_run(lake: Lake) -> None:
+    lake.declare(WITH_CHANGELOGS)
+    for _ in range(5):
+        lake.give(events("2024-01-01", 0, 3))
+        lake.materialize(partitions="2024-01-01", config={"mode": "upsert"})
+    before = lake.rows()
+
+    dry = lake.run("expire_snapshots", dry_run=True)
+    outcome = lake.run("expire_snapshots")
+
+    assert dry.outputs["lakewright/changelogs"] == 0
+    assert outcome.success, outcome.failure
+    assert [each.id for each in lake.table().snapshots()] == [5]
+    assert [each.id for each in lake.table().changelogs()] == [3, 4]
+    told = outcome.observations[None]
+    assert (told["lakewright/snapshots_expired"], told["lakewright/changelogs_expired"]) == (4, 2)
+    assert outcome.outputs["lakewright/changelogs"] == 2
+    assert lake.rows() == before
 
 
 def test_a_table_that_does_not_exist_yet_is_no_failure(lake: Lake) -> None:

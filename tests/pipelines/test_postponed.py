@@ -19,13 +19,23 @@ def test_rows_that_wait_are_asked_for_and_get_their_buckets(lake: Lake) -> None:
     assert lake.rows() == []
     (request,) = lake.tick().run_requests
     config = request.run_config["ops"]["compact__shop__events"]["config"]
-    assert config["partitions"] == ["2024-01-02"]
+    assert config["partitions"] == ["2024-01-01", "2024-01-02"]
     outcome = lake.run_job("compact__shop__events", request.run_config, **request.tags)
     assert outcome.success
-    assert {row["dt"] for row in lake.rows()} == {"2024-01-02"}
-    assert lake.run("compact").success
-    assert {row["dt"] for row in lake.rows()} == {"2024-01-01", "2024-01-02"}
+    assert [row["dt"] for row in lake.rows()].count("2024-01-02") == 4
+    assert [row["dt"] for row in lake.rows()].count("2024-01-01") == 3
     assert not lake.tick().run_requests
+
+
+def test_a_run_for_one_partition_leaves_the_others_waiting(lake: Lake) -> None:
+    lake.declare(POSTPONED)
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
+    lake.materialize(partitions=("2024-01-01", "2024-01-02"))
+    assert lake.run("compact", partitions=["2024-01-02"]).success
+    assert {row["dt"] for row in lake.rows()} == {"2024-01-02"}
+    (request,) = lake.tick().run_requests
+    config = request.run_config["ops"]["compact__shop__events"]["config"]
+    assert config["partitions"] == ["2024-01-01"]
 
 
 def test_a_dry_run_leaves_them_waiting(lake: Lake) -> None:

@@ -11,7 +11,10 @@ from lakewright.storage import BucketStats, PartitionStats, parse_data_type
 NOW_MS = 1_000_000_000
 
 
-def bucket(number: int, *, small: int = 0, runs: int = 0) -> BucketStats:
+def bucket(
+    number: int, *, small: int = 0, runs: int = 0, waiting: tuple[int, int] = (0, 0)
+) -> BucketStats:
+    """A bucket of small files; `waiting` are files and rows that no reader sees."""
     return BucketStats(
         bucket=number,
         file_count=small,
@@ -20,6 +23,8 @@ def bucket(number: int, *, small: int = 0, runs: int = 0) -> BucketStats:
         sorted_run_count=runs,
         size_bytes=small * 100,
         row_count=small * 10,
+        waiting_file_count=waiting[0],
+        waiting_row_count=waiting[1],
     )
 
 
@@ -75,6 +80,26 @@ def test_keyed_tables_count_sorted_runs() -> None:
     assert reasons(found) == ["partition dt=a: 2 sorted runs < 5: leave"]
     found = health(stats(None, bucket(0, small=1, runs=5)), keyed=True)
     assert reasons(found) == ["partition dt=null: 5 sorted runs ≥ 5: compact"]
+
+
+def test_rows_that_wait_are_reason_enough_over_all_buckets() -> None:
+    spread = stats("a", bucket(0, small=3, waiting=(2, 90)), bucket(1, small=1, waiting=(1, 30)))
+    found = health(spread, stats("b", bucket(0, small=1, runs=1)), keyed=True)
+    assert reasons(found) == [
+        "partition dt=a: 3 files with 120 rows wait for a compaction: compact",
+        "partition dt=b: 1 sorted runs < 5: leave",
+    ]
+    assert (found.waiting_files, found.waiting_rows) == (3, 120)
+    single = health(stats("a", bucket(-2, small=1, runs=1, waiting=(1, 1))), keyed=True)
+    assert reasons(single) == ["partition dt=a: 1 file with 1 row waits for a compaction: compact"]
+
+
+def test_rows_that_wait_were_asked_for_once_in_each_state() -> None:
+    found = health(stats("a", bucket(0, small=1, waiting=(1, 10))), keyed=True)
+    mark = found.partitions[0].fingerprint
+    told = "partition dt=a: 1 file with 10 rows waits for a compaction"
+    assert reasons(found, acted={"a": mark}) == [f"{told}: was asked for already in this state"]
+    assert reasons(found, in_flight=["run 7"]) == [f"{told}: waits for run 7"]
 
 
 def test_a_table_without_partitions_is_one() -> None:

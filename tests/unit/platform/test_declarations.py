@@ -241,6 +241,83 @@ def test_what_is_wrong_with_further_keys_is_said(
     assert any(problem in each for each in found), found
 
 
+KEYED = """\
+table: shop.orders
+columns:
+  - {name: id, type: BIGINT}
+  - {name: amount, type: DOUBLE}
+  - {name: at, type: TIMESTAMP(9)}
+primary_key: [id]
+source: {python: "a.b:c"}
+options:
+  target-file-size: 8 MB
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "  merge-engine: first-row\n  changelog-producer: lookup\n",
+        "  merge-engine: aggregation\n  fields.amount.aggregate-function: sum\n",
+        "  merge-engine: partial-update\n  sequence.field: at\n",
+        "  deletion-vectors.enabled: true\n  bucket: -2\n",
+        "  changelog-producer: full-compaction\n  bucket: -1\n",
+        "  file.format: orc\n  file.format.per.level: '0:parquet'\n",
+        "  tag.automatic-creation: process-time\n  tag.num-retained-max: 7\n",
+    ],
+)
+def test_a_table_can_be_created_with_the_options_of_its_declaration(
+    tmp_path: Path, options: str
+) -> None:
+    (declaration,) = load(tmp_path, KEYED + options)
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    table = catalog.create_table(declaration.table, declaration.schema_spec)
+    for line in options.splitlines():
+        name, value = line.strip().split(": ", 1)
+        assert table.schema.options[name] == value.strip("'")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("merge-engine: first-rwo", "10: options.merge-engine: shop.orders sets option"),
+        ("deletion-vectors.enabled: 1", "10: options.deletion-vectors.enabled: shop.orders sets"),
+        ("changelog-producer: all", "10: options.changelog-producer: shop.orders sets option"),
+        ("bucket: -3", "10: options.bucket: shop.orders: bucket=-3; write -1 or a positive number"),
+        ("bucket: many", "10: options.bucket: shop.orders: bucket=many is no whole number"),
+        (
+            "bucket: -1\n  bucket-key: id",
+            "11: options.bucket-key: shop.orders: a bucket-key needs a fixed number of buckets",
+        ),
+        ("file.format: avro", "10: options.file.format: shop.orders: column at cannot be in"),
+        ("file.compression: lz5", "10: options.file.compression: shop.orders: file.compression="),
+        (
+            "file.format: avro\n  file.compression: lz4",
+            "11: options.file.compression: shop.orders: avro files are not compressed with lz4",
+        ),
+        (
+            "snapshot.time-retained: soon",
+            "10: options.snapshot.time-retained: shop.orders: snapshot.time-retained='soon' is not",
+        ),
+        ("tag.num-retained-max: 0", "10: options.tag.num-retained-max: shop.orders: tag.num-"),
+        ("tag.creation-delay: 2d", "10: options.tag.creation-delay: shop.orders: tag.creation-"),
+        (
+            "merge-engine: first-row\n  deletion-vectors.enabled: true",
+            "11: options.deletion-vectors.enabled: shop.orders: deletion-vectors.enabled=true does",
+        ),
+        (
+            "fields.price.aggregate-function: sum",
+            "10: options.fields.price.aggregate-function: shop.orders: ",
+        ),
+    ],
+)
+def test_a_refused_option_is_pointed_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, problem: str
+) -> None:
+    found = problems(tmp_path, f"{KEYED}  {options}\n", monkeypatch)
+    assert [each.startswith(f"tables/flights.yaml:{problem}") for each in found] == [True], found
+
+
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = GOOD.replace("type: DOUBLE", "type: DUBLE").replace("a.b:c", "a.b")
     found = problems(tmp_path, text, monkeypatch)
