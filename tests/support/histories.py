@@ -16,6 +16,7 @@ from typing import Any
 Row = dict[str, Any]
 Kinds = tuple[str, ...]
 PARTITION = "p"
+LONG_BYTES = 3000
 # The producers whose changelogs come of compactions.
 COMPACTING_PRODUCERS = frozenset({"full-compaction", "lookup"})
 # Canonical values of each type that columns are made of; null comes on top where it may.
@@ -234,12 +235,22 @@ def described(step: Step) -> str:
     match step:
         case Write(rows, kinds):
             listed = zip(kinds, rows, strict=True)
-            return "write" + "".join(f"\n       {kind} {json.dumps(row)}" for kind, row in listed)
+            return "write" + "".join(f"\n       {kind} {_shown(row)}" for kind, row in listed)
         case Overwrite(rows, target):
-            shown = "".join(f"\n       {json.dumps(row)}" for row in rows)
+            shown = "".join(f"\n       {_shown(row)}" for row in rows)
             return f"overwrite {target or 'table'}{shown}"
         case _:
             return str(step)
+
+
+def _shown(row: Row) -> str:
+    """A row with its long texts cut."""
+    return json.dumps(
+        {
+            name: f"{value[:20]}…" if isinstance(value, str) and len(value) > LONG_BYTES else value
+            for name, value in row.items()
+        }
+    )
 
 
 def draw(
@@ -282,15 +293,15 @@ class _Author:
         options = {"file.format": random.choice(setting.formats), **self._buckets()}
         if setting.deletion_vectors:
             options["deletion-vectors.enabled"] = "true"
-        options["num-sorted-run.compaction-trigger"] = str(random.choice((2, 3, 5)))
+        layered = self._minor and random.random() < 0.5
+        trigger = 2 if layered else random.choice((2, 3, 5))
+        options["num-sorted-run.compaction-trigger"] = str(trigger)
         options["write-only"] = str(write_only).lower()
         if random.random() < 0.4:
             # So small that our writers begin a file with every row, and all merge manifests.
             options |= {"target-file-size": "1 b", "manifest.merge-min-count": "2"}
         options |= setting.options
-        steps: list[Step] = [self._write(first=True)]
-        while len(steps) < length:
-            steps.append(self._step())
+        steps = self._layers(length) if layered else self._anything(length)
         if not isinstance(steps[-1], Compact):
             steps.append(Compact(full=True))
         return History(
@@ -303,6 +314,27 @@ class _Author:
             hands=tuple(random.randrange(2) for _ in steps),
             conditions=tuple(self._conditions()),
         )
+
+    def _anything(self, length: int) -> list[Step]:
+        steps: list[Step] = [self._write(self._random.randint(3, 7))]
+        while len(steps) < length:
+            steps.append(self._step())
+        return steps
+
+    def _layers(self, length: int) -> list[Step]:
+        """Small files over one that holds every key, so that compactions stop half way down."""
+        base = self._write(2 * len(self._key_values))
+        # Texts that do not compress: runs of equal size would all be merged.
+        names = [name for name, text in self._setting.columns.items() if text == "STRING"]
+        rows = tuple(
+            {**row, **{name: self._random.randbytes(LONG_BYTES).hex() for name in names}}
+            for row in base.rows
+        )
+        steps: list[Step] = [Write(rows, base.kinds), Compact(full=True)]
+        while len(steps) < length:
+            steps += [self._write(self._random.randint(1, 3)) for _ in range(2)]
+            steps.append(Compact(full=False))
+        return steps
 
     def _conditions(self) -> Iterator[Condition]:
         """One on a key, one on a value, where their types allow it."""
@@ -333,7 +365,7 @@ class _Author:
 
     def _step(self) -> Step:
         weights: dict[Callable[[], Step], int] = {
-            self._write: 60,
+            lambda: self._write(self._random.randint(1, 7)): 60,
             lambda: Compact(full=True): 8 if self._minor else 20,
             lambda: Compact(full=False): 12 if self._minor else 0,
             self._overwrite: 8,
@@ -343,8 +375,7 @@ class _Author:
         chosen = self._random.choices(list(weights), list(weights.values()))[0]
         return chosen()
 
-    def _write(self, *, first: bool = False) -> Write:
-        count = self._random.randint(3, 7) if first else self._random.randint(1, 7)
+    def _write(self, count: int) -> Write:
         rows, kinds = [], []
         retracted: set[tuple[Any, ...]] = set()
         written: set[tuple[Any, ...]] = set()
