@@ -68,9 +68,7 @@ class IndexStore:
                 f"{index.external_path}, which is not implemented"
             )
         name = self.paths.index(index.file_name)
-        return decode_hash_index(
-            self._read(index.file_name), name=name, expected=index.row_count
-        )
+        return decode_hash_index(self._read(index.file_name), name=name, expected=index.row_count)
 
     def write_hash_index(self, hashes: np.ndarray, *, name: str) -> IndexFileMeta:
         """Write the key hashes of a dynamic bucket, each once."""

@@ -159,9 +159,7 @@ def test_show_says_which_option_stands_in_the_way(
     rewrite_schema(table, options={**options, "merge-engine": "magic"})
     ended = lakewright(unchecked_catalog, "show", "shop.orders")
     assert ended.code == 0
-    assert (
-        "reading      not possible: shop.orders sets option merge-engine=magic" in ended.out
-    )
+    assert "reading      not possible: shop.orders sets option merge-engine=magic" in ended.out
 
 
 # --- snapshots, files, partitions --------------------------------------------------------------
