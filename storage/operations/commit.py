@@ -143,6 +143,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     scope = staged.overwrite
 
     def build(latest: Snapshot | None) -> Change | None:
+        _check_staged_files(files, staged)
         removed: list[ManifestEntry] = []
         removed_indexes = replaced
         if scope is not None:
@@ -236,7 +237,7 @@ def commit_statistics(
     """
 
     def build(latest: Snapshot | None) -> Change | None:
-        if files.schemas.ids()[-1] != files.schema.id:
+        if files.schemas.latest(table=files.name).id != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
                 table=files.name,
@@ -374,6 +375,21 @@ def _check_schema(files: TableFiles, staged: StagedWrite) -> None:
         )
 
 
+def _check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
+    """Whether the files are still there; what deletes staged files deletes all, so one tells."""
+    for message in staged.messages:
+        for file in message.new_files:
+            path = files.data_file_path(message.partition, message.bucket, file)
+            if not files.fs.exists(path):
+                raise FilesGone(
+                    f"data file {path} of a staged write to {files.name} is there no more: the "
+                    "write was aborted, or committed and rolled back or expired since; look "
+                    "whether its rows are there, and stage them again if not",
+                    table=files.name,
+                )
+            return
+
+
 # --- the loop ---------------------------------------------------------------------------------
 
 
@@ -454,6 +470,9 @@ def _try_commit(
         ours = _is_ours(files, snapshot)
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
+    if ours and not _base_stands(files, latest):
+        delete_files(files.fs, [files.paths.snapshot(snapshot.id)])
+        ours = False
     if not ours:
         _clean_up(files, written)
         return None
@@ -463,6 +482,20 @@ def _try_commit(
         if latest is None:
             files.snapshots.hint_earliest(snapshot.id)
     return snapshot
+
+
+def _base_stands(files: TableFiles, base: Snapshot | None) -> bool:
+    """Whether the history still leads to the snapshot that a commit was built on.
+
+    A rollback may have taken it away, and what it names, while the commit was written. An
+    expiry may have too, but then nothing is left before it.
+    """
+    if base is None:
+        return True
+    try:
+        return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
+    except SnapshotNotFound:
+        return not any(each < base.id for each in files.snapshots.ids())
 
 
 def _write_manifests(
@@ -487,7 +520,7 @@ def _write_manifests(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
         for entry in change.entries
     )
-    schema_id = files.schemas.ids()[-1]
+    schema_id = files.schemas.latest(table=files.name).id
     return Snapshot(
         id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
         schema_id=schema_id,

@@ -17,6 +17,7 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
     BucketCountChanged,
     CommitOutcomeUnknownError,
+    FilesGone,
     KeyRangesOverlap,
     RetriesExhausted,
     SchemaMoved,
@@ -306,6 +307,52 @@ def test_a_snapshot_that_another_writer_replaced_is_committed_again(catalog: Cat
     over(table, fs).write(rows(table, events(9, 10)))
     assert values_of(table, "id") == [0, 5, 9]
     assert len(table.snapshots()) == 3
+
+
+def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    for number in range(5):
+        table.write(rows(table, events(number, number + 1)))
+    staged = table.stage(rows(table, events(100, 101)))
+
+    def roll_back() -> None:
+        table.run_rollback(table.plan_rollback(snapshot_id=2))
+
+    result = interrupted(table, roll_back).commit(staged)
+    assert result.snapshot is not None
+    assert (result.snapshot.id, result.attempts) == (3, 2)
+    assert values_of(table, "id") == [0, 1, 100]
+    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
+    assert_sound(table)
+
+
+def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    table.write(rows(table, events(1, 2)))
+    staged = table.stage(rows(table, events(2, 3)))
+
+    def write_and_expire() -> None:
+        table.write(rows(table, events(3, 4)))
+        table.run_expire_snapshots(
+            table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        )
+
+    interrupted(table, write_and_expire).commit(staged)
+    assert values_of(table, "id") == [0, 1, 2, 3]
+    assert_sound(table)
+
+
+def test_a_write_that_was_rolled_back_is_not_published_without_its_files(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    staged = table.stage(rows(table, events(1, 2)))
+    table.commit(staged)
+    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    with pytest.raises(FilesGone, match="stage them again"):
+        table.commit(staged)
+    assert values_of(table, "id") == [0]
+    assert_sound(table)
 
 
 def test_an_unknown_outcome_says_what_to_look_for_and_deletes_nothing(
