@@ -306,6 +306,7 @@ def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> Comp
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        SchemaMoved: the table's schema changed since it was opened.
         CorruptionError: rows written differ in number from rows merged; nothing is committed.
     """
     return carry_out(files, plan, engine, rewrite_bucket)

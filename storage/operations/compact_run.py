@@ -24,6 +24,7 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionTask,
 )
 from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
 from lakewright.storage.operations.sweep import delete_unpublished, sweep
 from lakewright.storage.operations.write import partition_spec_values
@@ -45,9 +46,11 @@ def carry_out(
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        SchemaMoved: the table's schema changed since it was opened.
         CorruptionError: rows written differ in number from rows merged; nothing is committed.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
+    check_current_schema(files)
     started = files.env.now_ms()
     snapshot = files.snapshots.latest()
     work = _live_work(files, plan, snapshot)
@@ -135,6 +138,8 @@ def _live_work(
         place = (partition, task.bucket)
         held = {entry.file.file_name: entry for entry in live.get(place, ())}
         if held.keys() >= set(task.files):
+            # Lookups read the rest of the bucket too.
+            check_rewritable(files, (entry.file for entry in held.values()))
             entries = [held.pop(name) for name in task.files]
             found = _with_bucket(files, task, entries, list(held.values()), indexes.get(place, ()))
             work += [] if found is None else [found]

@@ -37,6 +37,7 @@ from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.compact_outputs import check_written
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
 from lakewright.storage.operations.sweep import sweep
 from lakewright.storage.operations.write import partition_spec_values
@@ -231,10 +232,12 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
 
     Raises:
         StalePlan: none of the planned partitions is as it was; plan again.
+        SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
+    check_current_schema(files)
     started = files.env.now_ms()
     snapshot = files.snapshots.latest()
     moves, dropped = _live_moves(files, plan, snapshot)
@@ -287,6 +290,7 @@ def _live_moves(
         # Rows written since the plan stay for the next one.
         planned = set(task.files)
         chosen = in_writing_order(file for name, file in metas.items() if name in planned)
+        check_rewritable(files, chosen)
         moves.append(
             _Move(
                 run_id=files.env.new_id(),

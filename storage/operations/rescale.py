@@ -45,6 +45,7 @@ from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows
+from lakewright.storage.operations.rewrite_schema import check_rewritable
 from lakewright.storage.operations.scan import (
     DataSplit,
     deletions_by_bucket,
@@ -374,6 +375,7 @@ def _live_moves(
         partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
         entries = live.get(partition, [])
         if {entry.file.file_name for entry in entries} == set(task.files):
+            check_rewritable(files, (entry.file for entry in entries))
             moves.append(_Move(task, tuple(entries), tuple(indexes[partition])))
         else:
             changed.append(task.partition)

@@ -162,6 +162,7 @@ def run_sort_compact(
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        SchemaMoved: the table's schema changed since it was opened.
         CorruptionError: rows written differ in number from rows read; nothing is committed.
     """
     _check_sortable(files, plan.by)
