@@ -112,6 +112,17 @@ class SnapshotStore:
         ids = self.ids()
         return ids[0] if ids else None
 
+    def kept_ids(self) -> list[int]:
+        """Every snapshot that no expiry has begun to take: those from EARLIEST on, in order.
+
+        An expiry points EARLIEST at the first that stays before it deletes anything, so those
+        before it may have lost files already.
+        """
+        ids = self.ids()
+        hint = self._hint(self.paths.earliest_hint)
+        first = hint if hint in ids else None
+        return ids if first is None else [each for each in ids if each >= first]
+
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
         while True:
@@ -257,11 +268,14 @@ class ReferenceStore:
         return decode_tag(data, tag_name=name, name=self.paths.tag(name))
 
     def consumers(self) -> dict[str, int]:
-        """The next snapshot each consumer wants to read."""
+        """The next snapshot each consumer wants to read; without those deleted meanwhile."""
         positions = {}
         for status in self.fs.list_dir(self.paths.consumer_dir):
             if status.name.startswith("consumer-"):
-                data = self.fs.read_bytes(status.path)
+                try:
+                    data = self.fs.read_bytes(status.path)
+                except FileMissing:
+                    continue
                 try:
                     position = int(json.loads(data)["nextSnapshot"])
                 except (ValueError, KeyError, TypeError) as error:
@@ -287,12 +301,18 @@ class ReferenceStore:
         }
 
     def changelogs(self) -> list[Snapshot]:
-        """Long-lived changelogs, oldest first: snapshots that outlive expiry for their changes."""
-        found = [
-            decode_snapshot(self.fs.read_bytes(status.path), name=status.path)
-            for status in self.fs.list_dir(self.paths.changelog_dir)
-            if numbered(status.name, "changelog-") is not None
-        ]
+        """Long-lived changelogs, oldest first: snapshots that outlive expiry for their changes.
+
+        One that somebody expires meanwhile is left out.
+        """
+        found = []
+        for status in self.fs.list_dir(self.paths.changelog_dir):
+            if numbered(status.name, "changelog-") is None:
+                continue
+            try:
+                found.append(decode_snapshot(self.fs.read_bytes(status.path), name=status.path))
+            except FileMissing:
+                continue
         return sorted(found, key=lambda changelog: changelog.id)
 
     def put_changelog(self, snapshot_id: int, snapshot_file: bytes) -> None:

@@ -15,11 +15,12 @@ would not be known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from lakewright.storage.errors import CorruptionError, TableNotFound
+from lakewright.storage.errors import CorruptionError, SnapshotNotFound, TableNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.spec.manifest import (
@@ -102,8 +103,15 @@ def on_branch(files: TableFiles, branch: str) -> TableFiles:
 
 
 def branch_roots(files: TableFiles) -> list[Root]:
-    """The roots of one branch: its snapshots in order, its tags, its changelogs."""
-    snapshots = (files.snapshots.read(each) for each in files.snapshots.ids())
+    """The roots of one branch: its snapshots in order, its tags, its changelogs.
+
+    A snapshot that an expiry has begun to take is none any more; neither is one that goes while
+    it is read.
+    """
+    snapshots = []
+    for snapshot_id in files.snapshots.kept_ids():
+        with suppress(SnapshotNotFound):
+            snapshots.append(files.snapshots.read(snapshot_id))
     return [
         *(snapshot_root(files, each) for each in snapshots),
         *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
@@ -415,14 +423,55 @@ def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
     remove_empty_folders(files.fs, folders, below=files.paths.root)
 
 
-def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
-    """Whether the lists of a snapshot are there, so that something new may refer to it.
+# --- what something new may refer to ----------------------------------------------------------
+
+
+def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = ()) -> bool:
+    """Whether a branch's own snapshot or tag still keeps what a snapshot needs.
+
+    `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
+    is there: a deletion that did not see the root has by then made this false.
+    """
+    if snapshot.id in files.snapshots.kept_ids():
+        with suppress(SnapshotNotFound):
+            if is_same(files.snapshots.read(snapshot.id), snapshot):
+                return True
+    tags = files.references.tags().values()
+    return any(is_same(tag.snapshot, snapshot) for tag in tags if tag.name not in beside)
+
+
+def is_same(left: Snapshot, right: Snapshot) -> bool:
+    """Whether two files say the same snapshot, be it a snapshot's or a tag's."""
+    return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
+
+
+def check_lists(files: TableFiles, snapshot: Snapshot, what: str) -> None:
+    """Whether the manifest lists of a snapshot are there.
 
     Raises:
         CorruptionError: one is missing.
     """
-    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-        path = files.paths.manifest(name)
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    _check_there(files, [files.paths.manifest(name) for name in lists], what)
+
+
+def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
+    """Whether everything that a snapshot's state needs is there, down to its data files.
+
+    Raises:
+        CorruptionError: something is missing; the message names the first.
+    """
+    check_lists(files, snapshot, what)
+    root, reach = tag_root(files, what, snapshot), Reach()
+    _check_there(files, sorted(reach.metadata(root)), what)
+    data = reach.state(root)
+    folders = {path.rsplit("/", 1)[0] for path in data}
+    there = {each.path for folder in folders for each in files.fs.list_dir(folder)}
+    _check_there(files, sorted(data.keys() - there), what)
+
+
+def _check_there(files: TableFiles, paths: Iterable[str], what: str) -> None:
+    for path in paths:
         if not files.fs.exists(path):
             raise CorruptionError(
                 f"{what} of {files.name} needs {path}, which is missing",

@@ -4,10 +4,12 @@
 2. Later snapshots go, with the tags and long-lived changelogs made of them, and the files that
    only those reached. Consumers beyond are set back to the snapshot that comes next. Branches
    keep what they have.
-3. Run: restore the target's snapshot if only a tag held it, point LATEST at it, delete the later
+3. Run: pin the target by a tag of our own, so that an expiry beside us sees it, and look that it
+   is whole; restore its snapshot if only a tag held it, point LATEST at it, delete the later
    snapshots from the last one down, then changelogs and tags, then files nothing reaches any
    more. Stopped halfway, the table is at a snapshot between; rolling back again goes on.
-4. The next commit makes the snapshot after the target.
+4. Last, look whether somebody committed on top of what went, and whether the target is there.
+5. The next commit makes the snapshot after the target.
 
 Source: Paimon `RollbackHelper`.
 """
@@ -15,9 +17,17 @@ Source: Paimon `RollbackHelper`.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
+from lakewright.storage.codec.snapshot_json import encode_tag
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    TagNotFound,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.reachable import (
@@ -27,13 +37,19 @@ from lakewright.storage.operations.reachable import (
     all_roots,
     check_whole,
     delete_unreachable,
+    is_kept,
     only_kept_by,
     snapshot_root,
     unreachable_from_json,
 )
+from lakewright.storage.operations.tags import local_time
 from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
+
+# A tag that holds the target while the rest goes.
+_PIN = "rollback-in-progress-"
+_PIN_RETAINED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,7 @@ class RollbackPlan:
     restored_tag: str | None
     snapshot_ids: tuple[int, ...]
     tags: tuple[str, ...]
+    tag_snapshot_ids: tuple[int, ...]
     changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
     files: tuple[UnreachableFile, ...]
@@ -69,6 +86,7 @@ class RollbackPlan:
             restored_tag=data["restored_tag"],
             snapshot_ids=tuple(data["snapshot_ids"]),
             tags=tuple(data["tags"]),
+            tag_snapshot_ids=tuple(data["tag_snapshot_ids"]),
             changelog_ids=tuple(data["changelog_ids"]),
             consumers=tuple(data["consumers"]),
             files=unreachable_from_json(data["files"]),
@@ -111,10 +129,10 @@ def plan_rollback(
             f"{files.name} has no snapshot to roll back to: nothing was committed yet",
             table=files.name,
         )
-    check_whole(files, target, f"rollback to snapshot {target.id}")
-    roots = all_roots(files)
-    going = [root for root in roots if _is_later(files, root, target)]
-    staying = [root for root in roots if not _is_later(files, root, target)]
+    _check_target(files, target)
+    roots = [*all_roots(files), *_half_expired(files, target)]
+    going = [root for root in roots if _goes(files, root, target)]
+    staying = [root for root in roots if not _goes(files, root, target)]
     consumers = consumers_beyond(files, target.id)
     if not going and not consumers:
         raise InvalidRequestError(
@@ -132,14 +150,48 @@ def plan_rollback(
         restored_tag=restored_tag,
         snapshot_ids=tuple(_ids(going, RootKind.SNAPSHOT)),
         tags=tuple(str(root.label) for root in going if root.kind is RootKind.TAG),
+        tag_snapshot_ids=tuple(_ids(going, RootKind.TAG)),
         changelog_ids=tuple(_ids(going, RootKind.CHANGELOG)),
         consumers=consumers,
         files=only_kept_by(files, going, staying),
     )
 
 
-def _is_later(files: TableFiles, root: Root, target: Snapshot) -> bool:
-    return root.branch == files.paths.branch and root.snapshot.id > target.id
+def _check_target(files: TableFiles, target: Snapshot) -> None:
+    """Whether the target can be gone back to.
+
+    Raises:
+        SnapshotNotFound: an expiry has begun to take it, and no tag holds it.
+        CorruptionError: some of its files are missing.
+    """
+    if not is_kept(files, target, beside=_pins(files)):
+        kept = files.snapshots.kept_ids()
+        there = f"from {kept[0]} to {kept[-1]}" if kept else "none"
+        raise SnapshotNotFound(
+            f"snapshot {target.id} of {files.name} has expired, at least in part, and no tag holds "
+            f"it; roll back to one that is kept, which are {there}, or to a tag",
+            table=files.name,
+            snapshot_id=target.id,
+        )
+    check_whole(files, target, f"rollback to snapshot {target.id}")
+
+
+def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
+    """Snapshots after the target that an expiry has begun to take."""
+    kept = files.snapshots.kept_ids()
+    found = []
+    for snapshot_id in files.snapshots.ids():
+        if target.id < snapshot_id and snapshot_id not in kept:
+            with suppress(SnapshotNotFound):
+                found.append(snapshot_root(files, files.snapshots.read(snapshot_id)))
+    return found
+
+
+def _goes(files: TableFiles, root: Root, target: Snapshot) -> bool:
+    if root.branch != files.paths.branch:
+        return False
+    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(_PIN)
+    return is_pin or root.snapshot.id > target.id
 
 
 def _is_snapshot(files: TableFiles, root: Root, snapshot_id: int) -> bool:
@@ -152,7 +204,8 @@ def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str:
     return next(
         str(root.label)
         for root in tags
-        if root.branch == files.paths.branch and root.snapshot.id == target.id
+        if not str(root.label).startswith(_PIN)
+        and root.branch == files.paths.branch and root.snapshot.id == target.id
     )
 
 
@@ -176,19 +229,20 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     _check_current(files, plan)
-    snapshots = _delete_later(files, plan)
+    snapshot_file = _pin(files, plan)
+    snapshots = _delete_later(files, plan, snapshot_file)
     delete_changelogs_from(files, plan.changelog_ids)
-    tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
+    lost = [name for name in plan.tags if name != _pin_name(plan)]
+    tags = delete_files(files.fs, [files.paths.tag(name) for name in lost])
     for name in plan.consumers:
         files.references.set_consumer(name, plan.target_id + 1)
     deleted = delete_unreachable(files, plan.files)
-    new = [each for each in files.snapshots.ids() if each > plan.target_id]
-    if new:
-        raise StalePlan(
-            f"snapshot {new[-1]} was committed to {files.name} while it was rolled back to "
-            f"{plan.target_id}, on top of what is gone; roll back again",
-            table=files.name,
-        )
+    if not files.snapshots.exists(plan.target_id):
+        # An expiry that had begun before the pin was there took the file, and nothing it names.
+        files.snapshots.restore(plan.target_id, snapshot_file)
+        files.snapshots.hint_earliest(plan.target_id)
+    delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
+    check_nothing_newer(files, plan.target_id, f"it was rolled back to {plan.target_id}")
     return RollbackResult(
         target_id=plan.target_id,
         snapshots_deleted=snapshots,
@@ -199,44 +253,96 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     )
 
 
-def _delete_later(files: TableFiles, plan: RollbackPlan) -> int:
+def _pin(files: TableFiles, plan: RollbackPlan) -> bytes:
+    """Hold the target by a tag of our own; its snapshot file.
+
+    Raises:
+        StalePlan: it expired since the plan was made.
+    """
+    pin = _pin_name(plan)
+    try:
+        if plan.restored_tag is None:
+            snapshot_file = files.snapshots.read_file(plan.target_id)
+        else:
+            snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
+        made = local_time(files.env.now_ms(), None)
+        # One that a crash leaves behind expires as other tags do.
+        data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
+        files.references.replace_tag(pin, data)
+        _check_target(files, files.references.tag(pin).snapshot)
+    except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
+        delete_files(files.fs, [files.paths.tag(pin)])
+        raise StalePlan(
+            f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; "
+            "plan again",
+            table=files.name,
+        ) from error
+    return snapshot_file
+
+
+def _pin_name(plan: RollbackPlan) -> str:
+    return f"{_PIN}{plan.target_id}"
+
+
+def _pins(files: TableFiles) -> list[str]:
+    return [name for name in files.references.tag_names() if name.startswith(_PIN)]
+
+
+def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> int:
     """Leave the target as the latest snapshot; how many were deleted."""
     # From the last one down, so that what is there is a table at any moment.
     later = sorted(plan.snapshot_ids, reverse=True)
     paths = [files.paths.snapshot(each) for each in later]
-    if plan.target_id + 1 in later:
-        # Not believed until the snapshot after it is gone.
-        files.snapshots.hint_latest(plan.target_id)
-        return delete_files(files.fs, paths)
-    # The snapshots after the target expired, so a hint to it would be believed too early.
+    if plan.restored_tag is None:
+        earliest = files.snapshots.earliest_id() or plan.target_id
+        if plan.target_id + 1 in later:
+            # Not believed until the snapshot after it is gone.
+            files.snapshots.hint_latest(plan.target_id)
+            deleted = delete_files(files.fs, paths)
+        else:
+            delete_files(files.fs, [files.paths.latest_hint])
+            deleted = delete_files(files.fs, paths)
+            files.snapshots.hint_latest(plan.target_id)
+        files.snapshots.hint_earliest(min(earliest, plan.target_id))
+        return deleted
+    # Until the later snapshots are gone everybody looks what is there, and takes the highest.
     delete_files(files.fs, [files.paths.latest_hint])
-    if plan.restored_tag is not None:
-        restored = files.references.read_tagged_snapshot_file(plan.restored_tag)
-        files.snapshots.restore(plan.target_id, restored)
+    files.snapshots.restore(plan.target_id, snapshot_file)
+    # What an expiry left of the snapshots before it stays out of sight.
+    files.snapshots.hint_earliest(plan.target_id)
     deleted = delete_files(files.fs, paths)
     files.snapshots.hint_latest(plan.target_id)
-    earliest = files.snapshots.ids()[0]
-    files.snapshots.hint_earliest(earliest)
     return deleted
+
+
+def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> None:
+    """Whether a snapshot that was made the latest still is.
+
+    Raises:
+        StalePlan: somebody committed on top of what is gone.
+    """
+    new = [each for each in files.snapshots.ids() if each > latest_id]
+    if new:
+        raise StalePlan(
+            f"snapshot {new[-1]} was committed to {files.name} while {while_what}, on top of what "
+            f"is gone; roll back to {latest_id}",
+            table=files.name,
+        )
 
 
 def _check_current(files: TableFiles, plan: RollbackPlan) -> None:
     later = {each for each in files.snapshots.ids() if each > plan.target_id}
     tags = files.references.tags().values()
-    later_tags = {tag.name for tag in tags if tag.snapshot.id > plan.target_id}
-    target_is_there = plan.restored_tag is not None or files.snapshots.exists(plan.target_id)
-    if not later <= set(plan.snapshot_ids) or not later_tags <= set(plan.tags):
+    held = {tag.name: tag.snapshot.id for tag in tags}
+    planned = dict(zip(plan.tags, plan.tag_snapshot_ids, strict=True))
+    later_tags = {name for name, each in held.items() if each > plan.target_id}
+    moved = {name for name, each in planned.items() if held.get(name, each) != each}
+    if not later <= set(plan.snapshot_ids) or not later_tags <= planned.keys() or moved:
         news = [str(each) for each in sorted(later - set(plan.snapshot_ids))]
-        news += sorted(later_tags - set(plan.tags))
+        news += sorted(later_tags - planned.keys() | moved)
         raise StalePlan(
             f"{', '.join(news)} of {files.name} came after the plan to roll back to snapshot "
             f"{plan.target_id}; plan again",
-            table=files.name,
-        )
-    if not target_is_there:
-        raise StalePlan(
-            f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; "
-            "plan again",
             table=files.name,
         )
 

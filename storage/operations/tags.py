@@ -37,8 +37,10 @@ from lakewright.storage.operations.reachable import (
     RootKind,
     UnreachableFile,
     all_roots,
-    check_whole,
+    check_lists,
     delete_unreachable,
+    is_kept,
+    is_same,
     only_kept_by,
     unreachable_from_json,
 )
@@ -81,15 +83,30 @@ def create_tag(
             table=files.name,
         )
     try:
-        check_whole(files, snapshot, f"tag {name}")
-    except CorruptionError as error:
-        # An expiry that did not see the tag took the snapshot meanwhile.
+        _check_kept(files, name, snapshot)
+    except (CorruptionError, SnapshotNotFound):
         delete_files(files.fs, [files.paths.tag(name)])
-        raise SnapshotNotFound(
-            f"snapshot {snapshot.id} of {files.name} expired while it was tagged",
-            table=files.name,
-        ) from error
+        raise
     return files.references.tag(name)
+
+
+def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
+    """Whether something else keeps what a new tag stands for, now that the tag is there.
+
+    Raises:
+        SnapshotNotFound: whatever deleted it may not have seen the tag.
+        CorruptionError: a list of it is missing.
+    """
+    if not is_kept(files, snapshot, beside=[name]):
+        kept = files.snapshots.kept_ids()
+        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
+        raise SnapshotNotFound(
+            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
+            f"part, so tag {name} cannot stand for it; {there}",
+            table=files.name,
+            snapshot_id=snapshot.id,
+        )
+    check_lists(files, snapshot, f"tag {name}")
 
 
 def replace_tag(
@@ -106,14 +123,21 @@ def replace_tag(
         SnapshotNotFound: there is no such snapshot.
     """
     plan = plan_delete_tags(files, [name])
+    old_file = files.references.read_tag_file(name)
     snapshot_file, snapshot = _snapshot_to_tag(files, snapshot_id)
-    check_whole(files, snapshot, f"tag {name}")
+    holds_it_already = is_same(files.references.tag(name).snapshot, snapshot)
     data = encode_tag(
         snapshot_file,
         create_time=local_now(files),
         time_retained_ms=_retained(files, time_retained_ms),
     )
     files.references.replace_tag(name, data)
+    try:
+        if not holds_it_already:
+            _check_kept(files, name, snapshot)
+    except (CorruptionError, SnapshotNotFound):
+        files.references.replace_tag(name, old_file)
+        raise
     delete_unreachable(files, plan.files)
     return files.references.tag(name)
 
@@ -126,8 +150,17 @@ def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
         AlreadyExistsError: there is a tag of the new name.
     """
     check_reference_name(new_name, "tag")
-    if not files.references.put_tag(new_name, files.references.read_tag_file(name)):
-        raise AlreadyExistsError(f"tag {new_name} of {files.name} exists already", table=files.name)
+    tag_file = files.references.read_tag_file(name)
+    is_new = name != new_name and files.references.put_tag(new_name, tag_file)
+    # A try that was stopped in the middle has left the tag under both names.
+    is_half_done = name != new_name and files.references.read_tag_file(new_name) == tag_file
+    if not is_new and not is_half_done:
+        held = files.references.tag(new_name).snapshot.id
+        raise AlreadyExistsError(
+            f"tag {new_name} of {files.name} exists already, for snapshot {held}; choose another "
+            f"name for {name}, or delete {new_name} first",
+            table=files.name,
+        )
     delete_files(files.fs, [files.paths.tag(name)])
     return files.references.tag(new_name)
 
@@ -396,11 +429,12 @@ def plan_delete_tags(
 
 
 def _has_snapshot(files: TableFiles, tag: Tag) -> bool:
+    if tag.snapshot.id not in files.snapshots.kept_ids():
+        return False
     try:
-        snapshot = files.snapshots.read(tag.snapshot.id)
+        return is_same(files.snapshots.read(tag.snapshot.id), tag.snapshot)
     except SnapshotNotFound:
         return False
-    return snapshot.delta_manifest_list == tag.snapshot.delta_manifest_list
 
 
 def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:

@@ -86,19 +86,24 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
 
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize("how", ["tag", "id"])
-def test_a_tag_whose_snapshot_expired_is_a_target(any_catalog: Catalog, how: str) -> None:
+@pytest.mark.parametrize("target", [2, 5, 6])
+def test_a_tag_whose_snapshot_expired_is_a_target(
+    any_catalog: Catalog, how: str, target: int
+) -> None:
+    """Also where the snapshot after it is still there."""
     table = history(any_catalog)
-    before = content(table, snapshot_id=2)
-    table.create_tag("t", snapshot_id=2, time_retained_ms=HOUR)
+    before = content(table, snapshot_id=target)
+    table.create_tag("t", snapshot_id=target, time_retained_ms=HOUR)
     expire(table, keep=2)
     assert ids(table) == [7, 8]
-    plan = table.plan_rollback(tag="t") if how == "tag" else table.plan_rollback(snapshot_id=2)
+    plan = table.plan_rollback(tag="t") if how == "tag" else table.plan_rollback(snapshot_id=target)
     assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
     table.run_rollback(plan)
-    assert ids(table) == [2]
+    assert ids(table) == [target]
+    assert [tag.name for tag in table.tags()] == ["t"]
     assert content(table) == content(table, tag="t") == before
     assert_sound(table)
-    restored = table.files.snapshots.read_file(2)
+    restored = table.files.snapshots.read_file(target)
     assert b"tagTimeRetained" not in restored
     # And on, with the files of the tag still its own.
     table.write(rows(table, events(0, 3, v="new")))
