@@ -48,7 +48,7 @@ from lakewright.storage.spec.commit import (
     StagedWrite,
     WriteMode,
 )
-from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
+from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     EntryIdentity,
@@ -263,12 +263,49 @@ def _place(message: CommitMessage) -> tuple[bytes, int]:
 def _still_applies(
     message: CommitMessage, live: Collection[EntryIdentity], indexes: Collection[IndexEntry]
 ) -> bool:
-    """Whether everything that a rewrite replaces is still there, and nothing else of its index."""
+    """Whether what a rewrite replaces is still there, as it was read, and its index its own."""
     before = _entries(message, message.compact_before)
     removed = _removed_indexes(message)
-    return all(entry.identity in live for entry in before) and _replaces_own_indexes(
-        _new_indexes(message), removed, indexes
+    return (
+        all(entry.identity in live for entry in before)
+        and _replaces_own_indexes(_new_indexes(message), removed, indexes)
+        and _knows_deletions(message, indexes)
+        and _marks_live_files(message, live)
     )
+
+
+def _knows_deletions(message: CommitMessage, indexes: Collection[IndexEntry]) -> bool:
+    """Whether the rows now gone from files written anew are those that were left out.
+
+    A rewrite replaces the index files of every vector that it applied.
+    """
+    moved = {file.file_name for file in message.compact_after}
+    rewritten = {file.file_name for file in message.compact_before} - moved
+    present = [entry.file for entry in indexes if _place(message) == entry.place[:2]]
+    return _vectors_of(rewritten, present) == _vectors_of(rewritten, message.removed_indexes)
+
+
+def _vectors_of(
+    names: Collection[str], indexes: Iterable[IndexFileMeta]
+) -> set[tuple[str, DeletionVectorRange]]:
+    return {
+        (index.file_name, vector)
+        for index in indexes
+        for vector in index.deletion_vectors or ()
+        if vector.data_file in names
+    }
+
+
+def _marks_live_files(message: CommitMessage, live: Collection[EntryIdentity]) -> bool:
+    """Whether the files whose rows a new index takes out were not written anew meanwhile."""
+    marked = {
+        vector.data_file for index in message.new_indexes for vector in index.deletion_vectors or ()
+    }
+    if not marked:
+        return True
+    there = {file.file_name for file in message.compact_after}
+    there |= {each.file_name for each in live if (each.partition, each.bucket) == _place(message)}
+    return marked <= there
 
 
 def _replaces_own_indexes(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakewright.storage import Catalog, CompactionPlan, Table
+from lakewright.storage import Catalog, CompactionPlan, LocalEngine, Table
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.scan import index_entries
@@ -379,6 +379,45 @@ def test_deleted_rows_of_an_append_table_go_with_their_file(any_catalog: Catalog
     assert deletions(table) == {}
     assert content(table) == before
     assert table.plan_compact(full=True).tasks == ()
+
+
+class Overtaken(LocalEngine):
+    """Somebody deletes the first row of a file between the rewriting and the commit."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self.table = table
+
+    def map(self, function: Any, tasks: Any) -> Any:
+        done = super().map(function, tasks)
+        entry = min(self.table.data_files(), key=lambda each: each.file.min_sequence_number)
+        with_deleted_rows(self.table, {entry.file.file_name: [0]})
+        return done
+
+
+@pytest.mark.parametrize("verb", ["compact", "sort", "rescale"])
+@pytest.mark.mission("FS7")
+def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
+    catalog: Catalog, verb: str
+) -> None:
+    options = {"deletion-vectors.enabled": "true"}
+    if verb == "rescale":
+        options |= {"bucket": "1", "bucket-key": "id"}
+    table = new_table(catalog, {"id": "INT"}, options=options)
+    for first in (0, 5):
+        table.write(rows(table, [{"id": first + n} for n in range(5)]))
+    engine = Overtaken(table)
+    if verb == "compact":
+        lost = table.run_compact(table.plan_compact(full=True), engine)
+        assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
+    elif verb == "sort":
+        lost = table.run_sort_compact(table.plan_sort_compact(["id"]), engine)
+        assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
+    else:
+        with pytest.raises(StalePlan):
+            table.run_rescale(table.plan_rescale(2, [{}]), engine)
+    assert len(values_of(table, "id")) == 9
+    assert_only_reachable_files(table)
 
 
 @pytest.mark.mission("FS7")

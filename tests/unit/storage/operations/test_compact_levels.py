@@ -657,6 +657,40 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     assert sum(deleted_rows(table).values()) >= 3
 
 
+@pytest.mark.mission("FS12")
+def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: Catalog) -> None:
+    options = {"deletion_vectors__enabled": "true", "compaction__force_rewrite_all_files": "true"}
+    table = keyed(catalog, **options)
+    put(table, *range(5), v="old")
+    compact(table, full=True)
+
+    def meanwhile_somebody() -> None:
+        put(table, 1, v="new")
+        compact(table)
+
+    meanwhile.append(meanwhile_somebody)
+    result = table.run_compact(table.plan_compact(full=True), Overtaken())
+    assert (result.snapshot, result.dropped_tasks) == (None, 1)
+    assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("FS12")
+def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: Catalog) -> None:
+    options = {"deletion_vectors__enabled": "true", "compaction__force_rewrite_all_files": "true"}
+    table = keyed(catalog, **options)
+    put(table, *range(5), v="old")
+    compact(table, full=True)
+    whole = table.plan_compact(full=True)
+    put(table, 1, v="new")
+    meanwhile.append(lambda: table.run_compact(whole))
+    result = table.run_compact(table.plan_compact(), Overtaken())
+    assert (result.snapshot, result.dropped_tasks) == (None, 1)
+    compact(table)
+    assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
+    assert_only_reachable_files(table)
+
+
 # --- options ------------------------------------------------------------------------------------
 
 
