@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,9 @@ ORIGIN = "_ORIGIN"
 POSITION = "_POSITION"
 
 _DEDUPLICATE = merge_function(MergeSpec(), ())
+# Beyond this the offsets into a column's bytes may not fit 32 bits.
+_MOST_TOGETHER_BYTES = 2**31 - 1
+_PIECE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def sorted_groups(rows: pa.Table, by: RowOrder) -> KeyGroups:
     Columns `_ORIGIN` and `_POSITION`, where there are any, become the groups' own.
     """
     found = _order_of(rows, by)
-    taken = rows.combine_chunks().take(pa.array(found.order))
+    taken = _combined(rows) if _in_order(found.order, rows) else take_rows(rows, found.order)
     if ORIGIN not in taken.column_names:
         return KeyGroups(taken, found.starts)
     return KeyGroups(
@@ -61,9 +64,67 @@ def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Tabl
         return function.merge(sorted_groups(rows, by))
     found = _order_of(rows, by)
     picked = _picked(rows, found, function)
-    if len(picked) == rows.num_rows and np.all(picked[1:] > picked[:-1]):
-        return rows
-    return rows.combine_chunks().take(pa.array(picked))
+    return rows if _in_order(picked, rows) else take_rows(rows, picked)
+
+
+def merged_pieces(
+    rows: pa.Table, by: RowOrder, function: MergeFunction, *, piece_bytes: int
+) -> Iterator[pa.Table]:
+    """What `merge_rows` makes of the rows, in pieces of about so many bytes.
+
+    Where an engine selects rows, memory holds one piece besides them.
+    """
+    if rows.num_rows == 0 or not isinstance(function, SelectingMerge):
+        yield merge_rows(rows, by, function)
+        return
+    picked = _picked(rows, _order_of(rows, by), function)
+    if _in_order(picked, rows):
+        yield rows
+        return
+    step = max(1, piece_bytes * rows.num_rows // max(1, rows.nbytes))
+    rows = _combined(rows)
+    for start in range(0, len(picked), step):
+        yield take_rows(rows, picked[start : start + step])
+
+
+def _combined(rows: pa.Table) -> pa.Table:
+    return rows.combine_chunks() if rows.nbytes <= _MOST_TOGETHER_BYTES else rows
+
+
+def take_rows(
+    rows: pa.Table, positions: np.ndarray, *, most_bytes: int = _MOST_TOGETHER_BYTES
+) -> pa.Table:
+    """Rows at positions, each of them there once at most; their text may be of any size."""
+    if rows.nbytes <= most_bytes:
+        return rows.combine_chunks().take(pa.array(positions))
+    batches = rows.to_batches()
+    firsts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    step = max(1, min(most_bytes, _PIECE_BYTES) * rows.num_rows // rows.nbytes)
+    pieces = [
+        _gathered(batches, firsts, positions[start : start + step])
+        for start in range(0, len(positions), step)
+    ]
+    return pa.concat_tables([rows.schema.empty_table(), *pieces])
+
+
+def _gathered(
+    batches: Sequence[pa.RecordBatch], firsts: np.ndarray, positions: np.ndarray
+) -> pa.Table:
+    """Rows of several batches, halved until their text fits one chunk."""
+    lies_in = np.searchsorted(firsts, positions, side="right") - 1
+    by_batch = np.argsort(lies_in, kind="stable")
+    taken = []
+    for number in np.unique(lies_in):
+        local = positions[lies_in == number] - firsts[number]
+        taken.append(batches[number].take(pa.array(local)))
+    back = np.empty(len(positions), dtype=np.int64)
+    back[by_batch] = np.arange(len(positions))
+    found = pa.Table.from_batches(taken)
+    if len(positions) > 1 and found.nbytes > _MOST_TOGETHER_BYTES:
+        half = len(positions) // 2
+        halves = (positions[:half], positions[half:])
+        return pa.concat_tables([_gathered(batches, firsts, each) for each in halves])
+    return found.combine_chunks().take(pa.array(back))
 
 
 def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
@@ -91,7 +152,7 @@ def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa
     repeated = np.repeat(~alone, found.ends - found.starts)
     lengths = (found.ends - found.starts)[~alone]
     groups = KeyGroups(
-        rows.combine_chunks().take(pa.array(found.order[repeated])),
+        take_rows(rows, found.order[repeated]),
         np.cumsum(lengths) - lengths,
     )
     return pa.concat_tables([kept, without_deletions(function.combine(groups))])
@@ -124,6 +185,11 @@ def _picked(rows: pa.Table, found: MergeOrder, function: SelectingMerge) -> np.n
     kinds = rows.column(VALUE_KIND).to_numpy()
     picked: np.ndarray = found.order[function.pick(kinds[found.order], found.starts)]
     return picked
+
+
+def _in_order(positions: np.ndarray, rows: pa.Table) -> bool:
+    """Whether these are the positions of all rows, as they lie."""
+    return len(positions) == rows.num_rows and bool(np.all(positions[1:] > positions[:-1]))
 
 
 def _only(rows: pa.Table, positions: np.ndarray) -> pa.Table:

@@ -23,18 +23,17 @@ from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.merge import merge_rows, retracting, sorted_groups
+from lakewright.storage.lsm.merge import merged_pieces, retracting, sorted_groups
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.merge_read import row_order
+from lakewright.storage.operations.task_memory import ROW_GROUP_BYTES
 from lakewright.storage.spec.file_format import FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-# Rows are gathered up to this size before they become a row group.
-_BUFFER_BYTES = 64 * 1024 * 1024
 # Field ids of the columns that key-value files have besides the table's (Paimon SpecialFields).
 _KEY_FIELD_ID_START = 2**30 - 1
 _SEQUENCE_FIELD_ID = 2**31 - 1 - 1
@@ -77,7 +76,7 @@ class RollingWriter:
         """Append rows in the columns of `file_schema`, key-value ones in key order."""
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
-        if self._pending_bytes >= min(_BUFFER_BYTES, self.files.options.target_file_size):
+        if self._pending_bytes >= min(ROW_GROUP_BYTES, self.files.options.target_file_size):
             self.flush()
 
     @property
@@ -272,15 +271,16 @@ class BucketWriter:
         if not self._rows:
             self._rolling.flush()
             return
-        rows = self._numbered_rows()
         if self._changelog is None:
-            merged = merge_rows(rows, self._order, self._function)
+            for merged in merged_pieces(
+                self._numbered_rows(), self._order, self._function, piece_bytes=ROW_GROUP_BYTES
+            ):
+                self._rolling.write(self._with_keys(merged))
         else:
-            groups = sorted_groups(rows, self._order)
+            groups = sorted_groups(self._numbered_rows(), self._order)
             self._changelog.write(self._with_keys(groups.rows))
             self._changelog.end_file()
-            merged = self._function.merge(groups)
-        self._rolling.write(self._with_keys(merged))
+            self._rolling.write(self._with_keys(self._function.merge(groups)))
         self._rolling.end_file()
 
     def close(self) -> WrittenFiles:

@@ -32,8 +32,6 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
-_BATCH_ROWS = 1 << 18
-
 
 class ChangeSource(Enum):
     """What a split's rows are: as written, merged with deletions kept, or a difference."""
@@ -89,7 +87,8 @@ class ChangeReader:
             case ChangeSource.WRITTEN:
                 source = self._rows(self._needed())
                 for part, file in _files_of(split.after):
-                    for rows in source.key_value_rows(part, file, batch_rows=_BATCH_ROWS):
+                    batch_rows = source.batch_rows(part, file)
+                    for rows in source.key_value_rows(part, file, batch_rows=batch_rows):
                         yield self._told(rows)
             case ChangeSource.STATE:
                 source = self._rows(self.files.merge_spec.with_needed(self._needed()))
@@ -128,7 +127,7 @@ class ChangeReader:
         source = self._rows(self.files.schema.field_names if whole else self._needed())
         if not whole:
             for part, file in _files_of(split.after):
-                for rows in source.rows(part, file, batch_rows=_BATCH_ROWS):
+                for rows in source.batches(part, file):
                     yield _all_of_kind(rows, RowKind.INSERT)
             return
         removed, added = difference_by_row(

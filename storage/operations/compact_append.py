@@ -26,9 +26,6 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 
-# Rows are handed on in pieces of this many.
-BATCH_ROWS = 1 << 18
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTask:
@@ -53,9 +50,7 @@ def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> Commit
         CorruptionError: rows written differ in number from rows read.
     """
     source, split = FileRows(files, files.schema.fields), split_of(task)
-    batches = (
-        rows for file in task.files for rows in source.rows(split, file, batch_rows=BATCH_ROWS)
-    )
+    batches = (rows for file in task.files for rows in source.batches(split, file))
     return write_append(files, write_id, task, batches)
 
 

@@ -5,12 +5,14 @@
 3. Rows that a deletion vector names are left out.
 
 Keys are read from the table's own columns: the copies that data files hold of them
-say the same, and files in thin mode have none.
+say the same, and files in thin mode have none. How many rows are read at once follows
+from what they weigh.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -23,7 +25,8 @@ from lakewright.storage.files.data_files import read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.scan import DataSplit
-from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.operations.task_memory import BATCH_BYTES
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import (
     COUNT,
@@ -34,6 +37,18 @@ from lakewright.storage.spec.schema import (
 )
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
+# Who stops reading early should not have asked for many more rows than these.
+_MOST_BATCH_ROWS = 1 << 18
+# Compressed columns unfold to about this many times their size, and seldom to so many more.
+_UNFOLDING = 4
+_MISJUDGED = 16
+# Rows are weighed a few at a time, until there are enough of them or they weigh something.
+_WEIGHED_AT_ONCE = 64
+_WEIGHED_TIMES = 16
+_WEIGHED_BYTES = 1024 * 1024
+# What merging needs besides the values of a row.
+_ROW_OVERHEAD_BYTES = 32
+_OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
 
 class KeyValueReading(TypedDict, total=False):
@@ -57,6 +72,10 @@ class FileRows:
     ) -> Iterator[pa.Table]:
         """The columns asked for, whole or batch by batch."""
         yield from self._read(split, file, self.fields, {}, batch_rows)
+
+    def batches(self, split: DataSplit, file: DataFileMeta) -> Iterator[pa.Table]:
+        """The columns asked for, in batches of about `BATCH_BYTES`."""
+        return self.rows(split, file, batch_rows=self.batch_rows(split, file))
 
     def key_value_rows(
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
@@ -82,6 +101,35 @@ class FileRows:
             columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
             columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
             yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
+
+    def batch_rows(
+        self, split: DataSplit, *metas: DataFileMeta, batch_bytes: int = BATCH_BYTES
+    ) -> int:
+        """How many rows of files of a split make up a batch of about so many bytes."""
+        return min(
+            _MOST_BATCH_ROWS, max(1, batch_bytes // self.row_bytes(split, metas, batch_bytes))
+        )
+
+    def row_bytes(self, split: DataSplit, metas: Sequence[DataFileMeta], batch_bytes: int) -> int:
+        """About what a row of some files takes in memory, for batches of so many bytes."""
+        rows = max(1, sum(file.row_count for file in metas))
+        stored = sum(file.file_size for file in metas) // rows
+        width = sum(_width(field) for field in self.fields)
+        guess = max(stored * _UNFOLDING, width) + _ROW_OVERHEAD_BYTES
+        if guess * rows * _MISJUDGED < batch_bytes:
+            return guess
+        # Values that repeat each other are stored as next to nothing, so some rows are weighed.
+        weighed = self._weigh(split, max(metas, key=lambda file: file.file_size))
+        return max(weighed, stored) + _ROW_OVERHEAD_BYTES
+
+    def _weigh(self, split: DataSplit, file: DataFileMeta) -> int:
+        read = self.key_value_rows if self.files.schema.is_keyed else self.rows
+        count = weight = 0
+        for rows in islice(read(split, file, batch_rows=_WEIGHED_AT_ONCE), _WEIGHED_TIMES):
+            count, weight = count + rows.num_rows, weight + rows.nbytes
+            if weight >= _WEIGHED_BYTES:
+                break
+        return weight // max(1, count)
 
     def _read(
         self,
@@ -153,6 +201,11 @@ class FileRows:
         if file.schema_id not in self._schemas:
             self._schemas[file.schema_id] = self.files.schemas.read(file.schema_id)
         return self._schemas[file.schema_id]
+
+
+def _width(field: DataField) -> int:
+    fixed = isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
+    return 8 if fixed else 32
 
 
 def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:

@@ -28,22 +28,14 @@ from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.operations.task_memory import WINDOW_BYTES
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-# What the rows of one window should take in memory, over all runs; another may be read ahead.
-_WINDOW_BYTES = 64 * 1024 * 1024
 _MIN_BATCH_ROWS = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
-# Compressed columns unfold to about this many times their size, and seldom to so many more.
-_UNFOLDING = 4
-_MISJUDGED = 16
-_WEIGHED_ROWS = 1024
-# What merging needs besides the values of a row.
-_ROW_OVERHEAD_BYTES = 32
 
 
 def row_order(files: TableFiles) -> RowOrder:
@@ -57,7 +49,7 @@ def row_order(files: TableFiles) -> RowOrder:
 
 
 def key_windows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[KeyGroups]:
     """Rows of a split in merge order, window by window in key order, with their places.
 
@@ -69,7 +61,7 @@ def key_windows(
 
 
 def merged_windows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[pa.Table]:
     """At most one row of each key, in key order, deletions included."""
     files = source.files
@@ -83,7 +75,7 @@ def merged_windows(
 
 
 def merged_rows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = _WINDOW_BYTES
+    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
 ) -> Iterator[pa.Table]:
     """The rows that are there after the merge, in no promised order."""
     files = source.files
@@ -142,14 +134,15 @@ def _windows(
 ) -> Iterator[pa.Table]:
     runs = _runs_oldest_first(source.files, split)
     total = sum(file.row_count for run in runs for file in run)
-    budget = max(1, window_bytes // _row_bytes(source, split, window_bytes))
+    budget = max(1, window_bytes // source.row_bytes(split, split.files, window_bytes))
 
     def batch_rows(run: Sequence[DataFileMeta]) -> int | None:
         if total <= budget:
             return None
         # Runs are read in step when each holds its share of the rows in memory.
         share = sum(file.row_count for file in run) * budget // total
-        return max(_MIN_BATCH_ROWS, share)
+        # Small batches are slow to read, but not as bad as runs that hold more than there is room.
+        return max(1, share, min(_MIN_BATCH_ROWS, budget // len(runs)))
 
     batches = [
         _rows_of_run(source, split, run, batch_rows=batch_rows(run), placed=placed, system=system)
@@ -192,32 +185,3 @@ def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFi
 
 def _age(file: DataFileMeta) -> tuple[int, int, int]:
     return (-file.level, file.max_sequence_number, file.min_sequence_number)
-
-
-def _row_bytes(source: FileRows, split: DataSplit, window_bytes: int) -> int:
-    """About what a row takes in memory."""
-    rows = max(1, sum(file.row_count for file in split.files))
-    stored = sum(file.file_size for file in split.files) * _UNFOLDING // rows
-    guess = max(stored, sum(_width(field) for field in source.fields)) + _ROW_OVERHEAD_BYTES
-    if guess * rows * _MISJUDGED < window_bytes:
-        return guess
-    # Values that repeat each other are stored as next to nothing, so some rows are weighed.
-    largest = max(split.files, key=lambda file: file.file_size)
-    first = next(source.key_value_rows(split, largest, batch_rows=_WEIGHED_ROWS), None)
-    if first is None or first.num_rows == 0:
-        return guess
-    weighed = int(first.nbytes // first.num_rows) + _ROW_OVERHEAD_BYTES
-    return max(guess, weighed)
-
-
-def _width(field: DataField) -> int:
-    fixed = isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
-    return 8 if fixed else 32
-
-
-_OF_ANY_LENGTH = {
-    TypeRoot.CHAR,
-    TypeRoot.VARCHAR,
-    TypeRoot.BINARY,
-    TypeRoot.VARBINARY,
-}

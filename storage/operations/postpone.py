@@ -40,6 +40,7 @@ from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
 from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -52,10 +53,6 @@ from lakewright.storage.spec.options import (
 )
 from lakewright.storage.spec.schema import VALUE_KIND
 from lakewright.storage.spec.snapshot import Snapshot
-
-_BATCH_ROWS = 1 << 18
-# Rows that one task holds in memory at most, over all buckets it writes.
-_BUFFER_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,13 +365,14 @@ class _BucketSorting:
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
         )
         keys = self._files.schema.fields_of(self._files.options.bucket_keys)
-        for rows in self._rows.key_value_rows(split, file, batch_rows=_BATCH_ROWS):
+        batch_rows = self._rows.batch_rows(split, file)
+        for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
             buckets = buckets_of(rows, keys, self._move.task.bucket_count)
             # Rows are numbered anew, after those that their bucket holds.
             unnumbered = rows.select([VALUE_KIND, *self._files.schema.field_names])
             for bucket in np.unique(buckets).tolist():
                 self._writer(bucket).write(unnumbered.filter(pa.array(buckets == bucket)))
-            self._free_memory()
+            free_memory(self._writers.values())
 
     def close(self) -> tuple[CommitMessage, ...]:
         """The partition's messages: postponed files go, files of buckets come."""
@@ -419,8 +417,3 @@ class _BucketSorting:
             bucket=bucket,
             next_sequence=self._move.next_sequences.get(bucket, 0),
         )
-
-    def _free_memory(self) -> None:
-        if sum(writer.buffered_bytes for writer in self._writers.values()) > _BUFFER_BYTES:
-            for writer in self._writers.values():
-                writer.flush()

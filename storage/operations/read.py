@@ -19,9 +19,6 @@ from lakewright.storage.operations.merge_read import merged_rows
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.spec.predicate import Predicate, columns_of
 
-# Files without merging are handed on in pieces of this many rows.
-_BATCH_ROWS = 1 << 18
-
 
 class SplitReader:
     """Reads splits of one table, one read schema, one filter and one choice of columns."""
@@ -48,5 +45,6 @@ class SplitReader:
             yield keep_matching(rows, self.predicate, self.files.schema).select(list(self.columns))
 
     def _raw(self, split: DataSplit) -> Iterator[pa.Table]:
+        batch_rows = self._raw_rows.batch_rows(split, *split.files)
         for file in split.files:
-            yield from self._raw_rows.rows(split, file, batch_rows=_BATCH_ROWS)
+            yield from self._raw_rows.rows(split, file, batch_rows=batch_rows)

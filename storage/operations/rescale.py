@@ -53,6 +53,7 @@ from lakewright.storage.operations.scan import (
     live_entries,
 )
 from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
@@ -66,8 +67,6 @@ from lakewright.storage.spec.options import (
 )
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
-# Rows of append tables are handed on in pieces of this many.
-_BATCH_ROWS = 1 << 18
 # Partitions are rewritten together until they make up this many tasks.
 _TASKS_AT_ONCE = 64
 
@@ -537,6 +536,7 @@ class _Moving:
                         writers[bucket] = self._writer(bucket, level=self._run_level)
                     writers[bucket].write(rows)
                     due[bucket] += rows.num_rows
+                free_memory(writers.values())
             for bucket, writer in writers.items():
                 runs[bucket].append(writer.close())
         moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
@@ -548,12 +548,13 @@ class _Moving:
         due: dict[int, int] = defaultdict(int)
         for split in self._share.splits:
             for file in sorted(split.files, key=lambda each: each.min_sequence_number):
-                for batch in self._rows.rows(split, file, batch_rows=_BATCH_ROWS):
+                for batch in self._rows.batches(split, file):
                     for bucket, rows in self._by_bucket(batch):
                         if bucket not in writers:
                             writers[bucket] = self._writer(bucket, level=0)
                         writers[bucket].write(rows)
                         due[bucket] += rows.num_rows
+                    free_memory(writers.values())
         return self._proved(
             [(bucket, each.close()) for bucket, each in sorted(writers.items())], due
         )

@@ -35,7 +35,6 @@ from lakewright.storage.lsm.sort_layout import (
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.compact import planned_buckets
 from lakewright.storage.operations.compact_append import (
-    BATCH_ROWS,
     AppendTask,
     split_of,
     write_append,
@@ -195,7 +194,7 @@ def _look(
     sampled: list[pa.Table] = []
     seen = 0
     for file in work.files:
-        for rows in source.rows(split, file, batch_rows=BATCH_ROWS):
+        for rows in source.batches(split, file):
             # The first of every so many rows, counted over all files.
             places = np.arange(-seen % every, rows.num_rows, every)
             sampled += [rows.take(pa.array(places)), *_extremes(rows, by)]
@@ -230,9 +229,7 @@ def _sorted_parts(
 ) -> Iterator[pa.Table]:
     """Rows of one part after the other; all but the only one are put aside meanwhile."""
     source, split = FileRows(files, files.schema.fields), split_of(work)
-    batches = (
-        rows for file in work.files for rows in source.rows(split, file, batch_rows=BATCH_ROWS)
-    )
+    batches = (rows for file in work.files for rows in source.batches(split, file))
     if not len(points):
         yield layout.sorted_rows(pa.concat_tables(batches))
         return

@@ -34,6 +34,7 @@ from lakewright.storage.operations.bucket_writer import (
 from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
+from lakewright.storage.operations.task_memory import detached, free_memory, slices
 from lakewright.storage.spec.commit import (
     CommitMessage,
     OverwriteScope,
@@ -45,9 +46,6 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET, Use, check_supported
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
 from lakewright.storage.spec.values import Value, from_python, to_python
-
-# Rows that one task holds in memory at most, over all buckets it writes.
-_BUFFER_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,10 +157,11 @@ class StagingWriter:
             InvalidRows: a row does not fit the table or the partition.
             BucketCountChanged: the option `bucket` was changed since a partition was written.
         """
-        conformed = self._conform(rows)
-        for partition, bucket, part in self._split(conformed):
-            self._writer(partition, bucket).write(part)
-        self._free_memory()
+        for piece in slices(rows):
+            conformed = self._conform(detached(piece))
+            for partition, bucket, part in self._split(conformed):
+                self._writer(partition, bucket).write(part)
+            free_memory(self._writers.values())
 
     def close(self) -> tuple[CommitMessage, ...]:
         """Finish all files; on failure none of them is left.
@@ -222,18 +221,6 @@ class StagingWriter:
         self._indexes.append(index)
         return (index,), before
 
-    def _free_memory(self) -> None:
-        """Flush the fullest writers, until half of what a task may buffer is free."""
-        sizes = {place: writer.buffered_bytes for place, writer in self._writers.items()}
-        total = sum(sizes.values())
-        if total <= _BUFFER_BYTES:
-            return
-        for place in sorted(sizes, key=lambda each: -sizes[each]):
-            self._writers[place].flush()
-            total -= sizes[place]
-            if total <= _BUFFER_BYTES // 2:
-                return
-
     def _conform(self, rows: pa.Table) -> pa.Table:
         files = self._files
         kinds = None
@@ -280,13 +267,14 @@ class StagingWriter:
             # Of numbers this small the order is counted, not compared.
             numbers = numbers.astype(np.uint16)
         order = np.argsort(numbers, kind="stable")
-        ordered = rows.take(pa.array(order))
+        # Parts of one table would keep all of it in memory for the sake of the last to be written.
+        rows = rows.combine_chunks()
         numbers = numbers[order]
         starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
         ends = np.append(starts[1:], len(order))
         for start, end in zip(starts, ends, strict=True):
             row = order[start]
-            part = ordered.slice(start, end - start)
+            part = rows.take(pa.array(order[start:end]))
             yield places.partitions[places.codes[row]], int(places.buckets[row]), part
 
     def _writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:

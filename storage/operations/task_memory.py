@@ -1,0 +1,88 @@
+"""How much memory a task takes, and what is held of it at once.
+
+One number is the budget of a task besides the interpreter and its libraries. What is read
+ahead, merged, gathered and encoded are shares of it, small enough to be there together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+# Three quarters are for Arrow's rows, the rest for what allocators and decoders keep besides.
+TASK_MEMORY_BYTES = 512 * 1024 * 1024
+# Rows of one window, over all runs. Up to one and a half windows of batches are read ahead,
+# while another is combined and taken into its order.
+WINDOW_BYTES = TASK_MEMORY_BYTES // 16
+# Rows that are read or taken over as one table.
+BATCH_BYTES = TASK_MEMORY_BYTES // 16
+# Rows that become a row group; while it is encoded it takes up to as much again.
+ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 8
+# Rows that wait to be written, over all buckets of a task; sorting takes as much again.
+WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
+
+
+class Buffering(Protocol):
+    """A writer that gathers rows before it writes them."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Memory taken by rows that have not reached a file yet."""
+        ...
+
+    def flush(self) -> None:
+        """Free the memory."""
+        ...
+
+
+# A part of a table that holds back more than this many times its own bytes is copied.
+_HELD_BACK = 2
+
+
+def free_memory(writers: Collection[Buffering], most_bytes: int = WRITE_BUFFER_BYTES) -> None:
+    """Where the writers of a task gather too much, flush the fullest until half of it is free."""
+    sizes = [(writer.buffered_bytes, writer) for writer in writers]
+    total = sum(size for size, _ in sizes)
+    if total <= most_bytes:
+        return
+    for size, writer in sorted(sizes, key=lambda each: -each[0]):
+        writer.flush()
+        total -= size
+        if total <= most_bytes // 2:
+            return
+
+
+def slices(rows: pa.Table, most_bytes: int = BATCH_BYTES) -> Iterator[pa.Table]:
+    """The rows in parts of at most so many bytes, or of one row; nothing is copied."""
+    if rows.num_rows <= 1 or _weight(rows) <= most_bytes:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    yield from slices(rows.slice(0, half), most_bytes)
+    yield from slices(rows.slice(half), most_bytes)
+
+
+def detached(rows: pa.Table) -> pa.Table:
+    """The rows, copied where they keep a much larger table in memory."""
+    if rows.get_total_buffer_size() <= _HELD_BACK * rows.nbytes:
+        return rows
+    return rows.take(pa.array(np.arange(rows.num_rows)))
+
+
+def _weight(rows: pa.Table) -> int:
+    return sum(_column_weight(column) for column in rows.columns)
+
+
+def _column_weight(column: pa.ChunkedArray) -> int:
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    # Each slice has the whole dictionary, and its rows are what they are without one.
+    values = [chunk.dictionary for chunk in column.chunks]
+    widths = [each.nbytes // max(1, len(each)) for each in values]
+    return sum(
+        width * len(chunk) + chunk.indices.nbytes
+        for width, chunk in zip(widths, column.chunks, strict=True)
+    )
