@@ -2,12 +2,14 @@
 
 1. A branch is a folder of its own schemas, snapshots, tags and consumers. It begins with the
    table's schema alone, or with the snapshot that a tag or an id names.
-2. Create: tag and snapshot first, then the schemas from the last one down. The branch is there
-   when its first schema is; a try that was stopped before is cleaned up by the next one.
+2. Create: the schemas from the last one down to the second, tag and snapshot, then the first
+   schema, with which the branch is there, and keeps files. Only then look whether what it began at
+   is still kept. A try that was stopped before is cleaned up by the next one.
 3. Delete: the branch's first schema, its folder, then the files that only it reached.
 4. Fast-forward: main becomes the branch. Its own snapshots and tags from where the branch begins
    go, with the files that only they reached; schemas, snapshots (the last one first, so that a
-   reader sees the old table or the new one) and tags of the branch are copied over.
+   reader sees the old table or the new one) and tags of the branch are copied over. What main has
+   written with a schema that the branch has another one for goes before that is replaced.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -29,17 +31,26 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, drop_branch_files
 from lakewright.storage.operations.reachable import (
+    FIRST_SCHEMA_ID,
     Root,
     RootKind,
     UnreachableFile,
     all_roots,
-    check_whole,
+    branch_roots,
+    check_lists,
     delete_unreachable,
+    is_kept,
+    is_same,
+    is_whole_branch,
     on_branch,
     only_kept_by,
     unreachable_from_json,
 )
-from lakewright.storage.operations.rollback import consumers_beyond, delete_changelogs_from
+from lakewright.storage.operations.rollback import (
+    check_nothing_newer,
+    consumers_beyond,
+    delete_changelogs_from,
+)
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.snapshot import Snapshot
@@ -47,7 +58,6 @@ from lakewright.storage.spec.tag import Tag
 
 # How a branch of a table is named where tables are: `database.table$branch_name`.
 BRANCH_MARK = "$branch_"
-_FIRST_SCHEMA_ID = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +89,7 @@ def list_branches(files: TableFiles) -> tuple[Branch, ...]:
 
 def branch_names(files: TableFiles) -> list[str]:
     """Names of the branches that are whole."""
-    there = files.references.branches()
-    return sorted(name for name in there if files.fs.exists(there[name].schema(_FIRST_SCHEMA_ID)))
+    return sorted(name for name in files.references.branches() if is_whole_branch(files, name))
 
 
 def at_branch(files: TableFiles, name: str) -> TableFiles:
@@ -137,40 +146,61 @@ def create_branch(
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
     schema_id = files.schemas.latest(table=files.name).id
+    snapshot: Snapshot | None = None
     if tag is not None:
         tag_file = files.references.read_tag_file(tag)
         snapshot = files.references.tag(tag).snapshot
         snapshot_file = _snapshot_file(files, snapshot, tag)
-        schema_id = snapshot.schema_id
-        seen.references.replace_tag(tag, tag_file)
-        _begin_at(seen, snapshot, snapshot_file)
     elif snapshot_id is not None:
         snapshot = files.snapshots.read(snapshot_id)
+        snapshot_file = files.snapshots.read_file(snapshot_id)
+    if snapshot is not None:
         schema_id = snapshot.schema_id
-        _begin_at(seen, snapshot, files.snapshots.read_file(snapshot_id))
-    for each in reversed([each for each in files.schemas.ids() if each <= schema_id]):
-        seen.schemas.restore(each, files.schemas.read_file(each))
+        _check_beginning(files, name, snapshot)
+    schema_files = {
+        each: files.schemas.read_file(each) for each in files.schemas.ids() if each <= schema_id
+    }
+    for each in sorted(schema_files.keys() - {FIRST_SCHEMA_ID}, reverse=True):
+        seen.schemas.restore(each, schema_files[each])
+    if tag is not None:
+        seen.references.replace_tag(tag, tag_file)
+    if snapshot is not None:
+        seen.snapshots.restore(snapshot.id, snapshot_file)
+        seen.snapshots.hint_latest(snapshot.id)
+        seen.snapshots.hint_earliest(snapshot.id)
+    seen.schemas.restore(FIRST_SCHEMA_ID, schema_files[FIRST_SCHEMA_ID])
+    if snapshot is not None:
+        try:
+            _check_beginning(files, name, snapshot)
+        except (CorruptionError, SnapshotNotFound):
+            _drop(seen)
+            raise
     return at_branch(files, name)
 
 
-def _begin_at(branch: TableFiles, snapshot: Snapshot, snapshot_file: bytes) -> None:
-    """Give a branch its first snapshot.
+def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
+    """Whether the table keeps what a branch begins at.
 
     Raises:
-        SnapshotNotFound: an expiry took it meanwhile.
+        SnapshotNotFound: an expiry, a rollback or the deletion of a tag took it.
+        CorruptionError: a list of it is missing.
     """
-    branch.snapshots.restore(snapshot.id, snapshot_file)
-    branch.snapshots.hint_latest(snapshot.id)
-    branch.snapshots.hint_earliest(snapshot.id)
-    try:
-        check_whole(branch, snapshot, f"branch {branch.paths.branch}")
-    except CorruptionError as error:
-        drop_branch_files(branch.fs, branch.paths.metadata_root)
+    if not is_kept(files, snapshot):
+        kept = files.snapshots.kept_ids()
+        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
         raise SnapshotNotFound(
-            f"snapshot {snapshot.id} of {branch.name} expired before branch "
-            f"{branch.paths.branch} could begin there",
-            table=branch.name,
-        ) from error
+            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
+            f"part, so branch {name} cannot begin there; {there}",
+            table=files.name,
+            snapshot_id=snapshot.id,
+        )
+    check_lists(files, snapshot, f"branch {name}")
+
+
+def _drop(branch: TableFiles) -> None:
+    """Delete a branch's own files, its first schema first: from then on it is not there."""
+    delete_files(branch.fs, [branch.paths.schema(FIRST_SCHEMA_ID)])
+    drop_branch_files(branch.fs, branch.paths.metadata_root)
 
 
 def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
@@ -253,9 +283,9 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
 
 
 def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
-    roots = all_roots(files)
-    going = [root for root in roots if root.branch == name]
-    staying = [root for root in roots if root.branch != name]
+    # Also of one that is half made or half gone, which all_roots leaves out.
+    going = branch_roots(on_branch(files, name))
+    staying = [root for root in all_roots(files) if root.branch != name]
     return DeleteBranchPlan(
         table=files.name,
         branch=name,
@@ -284,8 +314,7 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
     seen = on_branch(files, plan.branch)
     _check_no_more(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
     # From here on nobody finds the branch, and a new one of its name begins from nothing.
-    delete_files(files.fs, [seen.paths.schema(_FIRST_SCHEMA_ID)])
-    drop_branch_files(files.fs, seen.paths.metadata_root)
+    _drop(seen)
     deleted = delete_unreachable(files, plan.files)
     return BranchResult(
         branch=plan.branch,
@@ -376,10 +405,12 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     mine = {each.id: each for each in _snapshots(files)}
     first = min(theirs)
     # Main's earlier snapshots lead to the branch only if it has the branch's first one itself.
-    is_ancestor = first in mine and _same(mine[first], theirs[first])
+    is_ancestor = first in mine and is_same(mine[first], theirs[first])
     kept = [each for each in mine if is_ancestor and each < first]
     shared = max((each for each in theirs if _is_in(mine, theirs[each])), default=first - 1)
-    stays = _Staying(first, frozenset(kept), theirs, seen.references.tags())
+    stays = _Staying(
+        first, frozenset(kept), theirs, seen.references.tags(), _schemas_shared(files, seen)
+    )
     roots = all_roots(files)
     going = [root for root in roots if not root.branch and not stays.has(root)]
     staying = [root for root in roots if root.branch or stays.has(root)]
@@ -407,6 +438,7 @@ class _Staying:
     kept_ids: frozenset[int]
     snapshots: Mapping[int, Snapshot]
     tags: Mapping[str, Tag]
+    schemas_shared: int
 
     def has(self, root: Root) -> bool:
         snapshot = root.snapshot
@@ -414,24 +446,35 @@ class _Staying:
             case RootKind.SNAPSHOT:
                 return snapshot.id in self.kept_ids or _is_in(self.snapshots, snapshot)
             case RootKind.CHANGELOG:
-                return snapshot.id < self.first_id
+                return self._is_before(snapshot)
             case RootKind.TAG:
                 theirs = self.tags.get(str(root.label))
                 if theirs is not None:
-                    return _same(theirs.snapshot, snapshot)
-                return snapshot.id < self.first_id or _is_in(self.snapshots, snapshot)
+                    return is_same(theirs.snapshot, snapshot)
+                return self._is_before(snapshot) or _is_in(self.snapshots, snapshot)
+
+    def _is_before(self, snapshot: Snapshot) -> bool:
+        """Whether it is older than the branch, and can be read with the branch's schemas."""
+        return snapshot.id < self.first_id and snapshot.schema_id < self.schemas_shared
+
+
+def _schemas_shared(files: TableFiles, seen: TableFiles) -> int:
+    """The first schema that main and a branch do not have alike; those before both have."""
+    both = zip(files.schemas.ids(), seen.schemas.ids(), strict=False)
+    shared = FIRST_SCHEMA_ID
+    for mine, theirs in both:
+        if mine != theirs or files.schemas.read_file(mine) != seen.schemas.read_file(theirs):
+            break
+        shared = mine + 1
+    return shared
 
 
 def _snapshots(files: TableFiles) -> list[Snapshot]:
     return [files.snapshots.read(each) for each in files.snapshots.ids()]
 
 
-def _same(left: Snapshot, right: Snapshot) -> bool:
-    return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
-
-
 def _is_in(snapshots: Mapping[int, Snapshot], snapshot: Snapshot) -> bool:
-    return snapshot.id in snapshots and _same(snapshots[snapshot.id], snapshot)
+    return snapshot.id in snapshots and is_same(snapshots[snapshot.id], snapshot)
 
 
 def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
@@ -450,6 +493,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
             "plan again",
             table=files.name,
         )
+    _delete_of_other_schemas(files, seen, plan)
     for each in seen.schemas.ids():
         files.schemas.restore(each, seen.schemas.read_file(each))
     _copy_snapshots(files, seen, plan)
@@ -464,12 +508,36 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
         read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
         files.references.set_consumer(consumer, read_on)
     deleted = delete_unreachable(files, plan.files)
+    last = max(plan.new_snapshot_ids)
+    check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")
     return BranchResult(
         branch=plan.branch,
         files_deleted=deleted.files,
         bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
+    """Delete what main is to lose and could not be read with the branch's schemas.
+
+    Main goes back to what it was before its schema changed, and from there to the branch.
+    """
+    shared = _schemas_shared(files, seen)
+    if not any(each >= shared for each in files.schemas.ids()):
+        return
+    lost = sorted(plan.lost_snapshot_ids, reverse=True)
+    of_others = [each for each in lost if files.snapshots.read(each).schema_id >= shared]
+    tags = [
+        each for each in plan.lost_tags if files.references.tag(each).snapshot.schema_id >= shared
+    ]
+    changelogs = [each.id for each in files.references.changelogs() if each.schema_id >= shared]
+    if of_others:
+        delete_files(files.fs, [files.paths.latest_hint])
+    delete_files(files.fs, [files.paths.snapshot(each) for each in of_others])
+    delete_files(files.fs, [files.paths.tag(each) for each in tags])
+    if set(changelogs) & set(plan.lost_changelog_ids):
+        delete_changelogs_from(files, plan.lost_changelog_ids)
 
 
 def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:

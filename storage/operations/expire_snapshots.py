@@ -8,10 +8,10 @@
 3. Keep whatever `end`, a later snapshot, a tag, a branch or a changelog reaches;
    what cannot be read keeps everything it might name, so nothing is deleted then.
    Where changelogs live longer than snapshots, those of the range stay.
-4. Run: point EARLIEST at `end`, keep the changelogs that stay, delete data files, then
-   manifests, then the lists that name them, then snapshot files, oldest first. Stopped
-   halfway, the next run finds the same range, and takes a manifest that is gone for one
-   whose files are.
+4. Run: point EARLIEST at `end`, so that nobody begins anything at what goes, and only then ask
+   what refers to it; keep the changelogs that stay, delete data files, then manifests, then
+   the lists that name them, then snapshot files, oldest first. Stopped halfway, the next run
+   goes at least as far, and takes a manifest that is gone for one whose files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
-from lakewright.storage.errors import InvalidRequestError, StalePlan
+from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
@@ -133,6 +134,10 @@ def plan_expire_snapshots(
     if not ids:
         return _nothing(files, None, stale, "the table has no snapshot")
     end, reasons = _end_of_range(files, ids, retention, stale)
+    kept = files.snapshots.kept_ids()
+    if kept and end < kept[0]:
+        end = kept[0]
+        reasons.append(f"an expiry of those before snapshot {end} has begun already")
     expired = [snapshot_id for snapshot_id in ids if snapshot_id < end]
     if not expired:
         return _nothing(files, ids[0], stale, *reasons)
@@ -215,6 +220,11 @@ def _files_of_range(
     """What goes with a range; `changelogs` are the snapshots of it whose changes stay."""
     going = [snapshot_root(files, each) for each in expired]
     staying = _staying(files, end)
+    if not staying or staying[0].kind is not RootKind.SNAPSHOT or staying[0].snapshot.id != end:
+        raise StalePlan(
+            f"snapshot {end} of {files.name}, the first that was to stay, is gone; plan again",
+            table=files.name,
+        )
     first = staying[0]
     sizes = metadata_sizes(files)
     lost = Reach(present=sizes.keys())
@@ -260,13 +270,21 @@ def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
     run_expire_consumers(files, stale)
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
-    _check_current(files, plan)
+    _check_range(files, plan)
+    known = _others(files)
+    _check_unused(files, plan)
     files.snapshots.hint_earliest(plan.end_id)
+    if not _others(files) <= known:
+        # Made before EARLIEST was there to be seen.
+        _check_unused(files, plan)
+    _check_range(files, plan)
     _keep_changelogs(files, plan.changelog_ids)
     root = files.paths.root
     paths = [f"{root}/{file.path}" for file in plan.files]
     deleted = delete_files(files.fs, paths)
+    _check_range(files, plan)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
+    _check_not_rolled_back(files, plan)
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)
     return ExpireResult(
@@ -289,20 +307,36 @@ def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
         )
 
 
-def _check_current(files: TableFiles, plan: ExpirePlan) -> None:
-    """The range must still be the earliest, and what is to go still unreachable."""
-    ids = files.snapshots.ids()
+def _check_range(files: TableFiles, plan: ExpirePlan) -> None:
+    """The range must still be the earliest, with a snapshot after it that no expiry takes."""
+    ids, kept = files.snapshots.ids(), files.snapshots.kept_ids()
     planned = set(plan.snapshot_ids)
-    if plan.end_id not in ids or not {each for each in ids if each < plan.end_id} <= planned:
+    if plan.end_id not in kept or not {each for each in ids if each < plan.end_id} <= planned:
         raise StalePlan(
             f"the plan expires snapshots {plan.snapshot_ids[0]} to {plan.snapshot_ids[-1]} of "
             f"{files.name}, which now has {ids[0] if ids else 'none'} to "
             f"{ids[-1] if ids else 'none'}; plan again",
             table=files.name,
         )
-    present = [files.snapshots.read(each) for each in plan.snapshot_ids if each in ids]
+
+
+def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
+    """What keeps files besides this branch's own snapshots, to see whether something came."""
+    return {
+        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list)
+        for root in all_roots(files)
+        if root.branch != files.paths.branch or root.kind is not RootKind.SNAPSHOT
+    }
+
+
+def _check_unused(files: TableFiles, plan: ExpirePlan) -> None:
+    """What is to go must still be unreachable."""
+    present = []
+    for snapshot_id in plan.snapshot_ids:
+        with suppress(SnapshotNotFound):
+            present.append(files.snapshots.read(snapshot_id))
     fresh: set[str] = set()
-    if present:
+    if present and plan.end_id is not None:
         found = _files_of_range(files, present, plan.end_id, plan.changelog_ids)
         fresh = {file.path for file in found}
     still_used = [file.path for file in plan.files if file.path not in fresh]
@@ -312,3 +346,27 @@ def _check_current(files: TableFiles, plan: ExpirePlan) -> None:
             "which something refers to by now; plan again",
             table=files.name,
         )
+
+
+def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:
+    """A table that was rolled back into the range meanwhile stays there: a tag holds that state.
+
+    Raises:
+        StalePlan: it was.
+    """
+    if files.snapshots.ids():
+        return
+    tags = files.references.tags().values()
+    held = [tag for tag in tags if tag.snapshot.id in plan.snapshot_ids]
+    if held:
+        latest = held[-1]
+        files.snapshots.restore(
+            latest.snapshot.id, files.references.read_tagged_snapshot_file(latest.name)
+        )
+        files.snapshots.hint_earliest(latest.snapshot.id)
+        files.snapshots.hint_latest(latest.snapshot.id)
+    raise StalePlan(
+        f"{files.name} was rolled back while snapshots {plan.snapshot_ids[0]} to "
+        f"{plan.snapshot_ids[-1]} expired; plan again",
+        table=files.name,
+    )

@@ -20,7 +20,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from lakewright.storage.errors import CorruptionError, SnapshotNotFound, TableNotFound
+from lakewright.storage.errors import (
+    CorruptionError,
+    SchemaNotFound,
+    SnapshotNotFound,
+    TableNotFound,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.spec.manifest import (
@@ -31,6 +36,8 @@ from lakewright.storage.spec.manifest import (
     ManifestFileMeta,
 )
 from lakewright.storage.spec.snapshot import Snapshot
+
+FIRST_SCHEMA_ID = 0
 
 
 class RootKind(Enum):
@@ -83,12 +90,22 @@ def unreachable_from_json(data: Iterable[Mapping[str, Any]]) -> tuple[Unreachabl
 
 
 def all_roots(files: TableFiles) -> list[Root]:
-    """Every root there is, on main and on every branch."""
+    """Every root there is, on main and on every branch.
+
+    A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
+    it looks, once it is there, whether what it begins at still is.
+    """
     main = on_branch(files, "")
     found = branch_roots(main)
     for name in files.references.branches():
-        found += branch_roots(on_branch(files, name))
+        if is_whole_branch(files, name):
+            found += branch_roots(on_branch(files, name))
     return found
+
+
+def is_whole_branch(files: TableFiles, name: str) -> bool:
+    """Whether a branch is there: its first schema is written last and deleted first."""
+    return files.fs.exists(replace(files.paths, branch=name).schema(FIRST_SCHEMA_ID))
 
 
 def on_branch(files: TableFiles, branch: str) -> TableFiles:
@@ -271,7 +288,7 @@ class Reach:
                 return [*state, *changelog]
             case RootKind.TAG:
                 return state
-            case RootKind.CHANGELOG if _has_producer(root):
+            case RootKind.CHANGELOG if self._has_producer(root):
                 return changelog
             case RootKind.CHANGELOG:
                 # Other writers keep the base list too, which nobody reads: it goes, and stays not.
@@ -329,13 +346,23 @@ class Reach:
         key = (root.branch, root.snapshot.schema_id)
         seen = self._tables.get(key)
         if seen is None:
-            seen = self._tables[key] = root.files.at_schema(root.snapshot.schema_id)
+            seen = self._tables[key] = _at_schema(root)
         return seen
 
+    def _has_producer(self, root: Root) -> bool:
+        """Whether its commit wrote changelog files, so that what it added is nobody's changelog."""
+        options = self._seen(root).schema.options
+        return options.get("changelog-producer", "none").strip().lower() != "none"
 
-def _has_producer(root: Root) -> bool:
-    """Whether the table writes changelog files, so that what commits add is nobody's changelog."""
-    return root.files.schema.options.get("changelog-producer", "none").strip().lower() != "none"
+
+def _at_schema(root: Root) -> TableFiles:
+    try:
+        return root.files.at_schema(root.snapshot.schema_id)
+    except SchemaNotFound:
+        if not root.branch or is_whole_branch(root.files, root.branch):
+            raise
+        # Of a branch that is half gone; what a table is partitioned by never changes.
+        return root.files
 
 
 def _paths(entries: Iterable[_Entry]) -> dict[str, int]:

@@ -205,7 +205,8 @@ def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str:
         str(root.label)
         for root in tags
         if not str(root.label).startswith(_PIN)
-        and root.branch == files.paths.branch and root.snapshot.id == target.id
+        and root.branch == files.paths.branch
+        and root.snapshot.id == target.id
     )
 
 

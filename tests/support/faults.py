@@ -142,6 +142,21 @@ class WatchedFiles:
         raise UnavailableError(f"{call.name} of {call.path} failed as a test wants it")
 
 
+@dataclass
+class OvertakenFiles(WatchedFiles):
+    """Somebody else does something, once, right after a call that `at` chooses."""
+
+    at: Callable[[Call], bool] = lambda call: True
+    meanwhile: Callable[[], object] | None = None
+
+    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+        result = super().run(name, path, effect)
+        if self.meanwhile is not None and self.at(Call(name, path)):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return result
+
+
 class _WatchedOutput:
     """A file being written, whose closing is a call like others."""
 
@@ -189,7 +204,39 @@ def watched(
     return Table(replace(table.files, fs=fs)), fs
 
 
+def overtaken(table: Table, at: Callable[[Call], bool], meanwhile: Callable[[], object]) -> Table:
+    """The same table, on which somebody does something right after a call."""
+    fs = OvertakenFiles(table.files.fs, at=at, meanwhile=meanwhile)
+    return Table(replace(table.files, fs=fs))
+
+
 def watched_catalog(catalog: Catalog) -> tuple[Catalog, WatchedFiles]:
     """The same warehouse seen through a file system that watches."""
     fs = WatchedFiles(catalog.fs)
     return replace(catalog, fs=fs), fs
+
+
+@dataclass
+class InterruptedFiles(WatchedFiles):
+    """Implements `FileSystem`; lets somebody else do something right before a chosen call, once.
+
+    `when` chooses the call, `meanwhile` is what happens then.
+    """
+
+    when: Callable[[Call], bool] = lambda call: False
+    meanwhile: Callable[[], object] = lambda: None
+    has_happened: bool = False
+
+    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+        if not self.has_happened and self.when(Call(name, path)):
+            self.has_happened = True
+            self.meanwhile()
+        return super().run(name, path, effect)
+
+
+def interrupted(
+    table: Table, *, when: Callable[[Call], bool], meanwhile: Callable[[], object]
+) -> tuple[Table, InterruptedFiles]:
+    """The same table, seen by somebody whom others are faster than at one moment."""
+    fs = InterruptedFiles(table.files.fs, when=when, meanwhile=meanwhile)
+    return Table(replace(table.files, fs=fs)), fs

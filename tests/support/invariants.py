@@ -80,16 +80,16 @@ class RawTable:
             if _ROOT.fullmatch(path):
                 kind = path.split("/")[-2]
                 gone = {*without[kind]}
-                if kind == "changelog" and self.has_producer():
-                    gone.add("deltaManifestList")
                 found = self.json(path)
+                if kind == "changelog" and self.has_producer(path, found["schemaId"]):
+                    gone.add("deltaManifestList")
                 yield kind, {key: value for key, value in found.items() if key not in gone}
 
-    def has_producer(self) -> bool:
-        """Whether the table writes changelog files."""
-        schemas = [path for path in self.paths() if re.fullmatch(r"schema/schema-\d+", path)]
-        latest = max(schemas, key=lambda path: int(path.rsplit("-", 1)[1]))
-        return bool(self.json(latest)["options"].get("changelog-producer", "none") != "none")
+    def has_producer(self, path: str, schema_id: int) -> bool:
+        """Whether the table wrote changelog files when it had a schema; a path beside that."""
+        folder = path.rsplit("/", 2)[0] + "/" if path.count("/") > 1 else ""
+        options = self.json(f"{folder}schema/schema-{schema_id}")["options"]
+        return bool(options.get("changelog-producer", "none") != "none")
 
     def live_records(self, snapshot: Json) -> list[Json]:
         """Manifest records of the files live in a snapshot."""

@@ -31,7 +31,7 @@ from tests.support.builders import (
     with_options,
 )
 from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, watched
+from tests.support.faults import Crashed, Fault, interrupted, watched
 from tests.support.fixtures import memory_uri
 from tests.support.invariants import (
     assert_nothing_missing,
@@ -346,6 +346,102 @@ def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
     assert values(table) == "x"
 
 
+def with_column(table: Table, name: str) -> Table:
+    """The table after a column came to its schema."""
+    schema = table.schema
+    column = replace(schema.fields[-1], id=schema.highest_field_id + 1, name=name)
+    wider = replace(
+        schema,
+        id=schema.id + 1,
+        fields=(*schema.fields, column),
+        highest_field_id=column.id,
+    )
+    assert table.files.schemas.put_schema(wider)
+    return Table(replace(table.files, schema=wider))
+
+
+@pytest.mark.parametrize("branch_changes_too", [False, True])
+def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
+    catalog: Catalog, branch_changes_too: bool
+) -> None:
+    """The branch's beginning expired, so every snapshot of main is older than the branch."""
+    table = history(catalog)
+    table.create_tag("before", snapshot_id=2)
+    branch = table.create_branch("b", snapshot_id=2)
+    table = with_column(table, "of_main")
+    table.write(rows(table, [{"id": 1, "day": "a", "v": "m", "of_main": "x"}]))
+    table.create_tag("after")
+    if branch_changes_too:
+        branch = with_column(branch, "of_branch")
+    for version in "xyz":
+        upsert(branch, version)
+    expire(branch, keep=1)
+    assert ids(branch)[0] > 5
+    plan = table.plan_fast_forward("b")
+    assert plan.lost_tags == ("after",)
+    table.run_fast_forward(plan)
+    table = catalog.table("db.t")
+    assert [tag.name for tag in table.tags()] == ["before"]
+    assert values_of(table, "v", tag="before") == ["a0", "a1", "a2"]
+    assert values(table) == "z"
+    assert_sound(table)
+    assert_readable_history(table)
+
+
+@pytest.mark.parametrize("first", ["shared", "expired"])
+def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_schema(
+    first: str,
+) -> None:
+    def make() -> Table:
+        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+        branch = with_column(table.create_branch("b", snapshot_id=2), "of_branch")
+        upsert(branch, "x")
+        table = with_column(table, "of_main")
+        upsert(table, "m")
+        if first == "expired":
+            expire(branch, keep=1)
+        return table
+
+    for number in range(1, 100):
+        table = make()
+        broken, fs = watched(
+            table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
+        )
+        with suppress(Crashed):
+            forward(broken)
+        if fs.counted < number:
+            assert number > 5
+            return
+        place = f"{fs.changes[number - 1]}"
+        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        for snapshot in table.snapshots():
+            assert table.read(snapshot_id=snapshot.id).num_rows == 3, place
+        forward(table)
+        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        assert values(table) == "x", place
+        assert "of_branch" in table.arrow_schema.names
+        assert_nothing_missing(table)
+        assert_readable_history(table)
+    raise AssertionError("the verb made too many calls")
+
+
+def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
+    table = history(catalog)
+    branch = table.create_branch("b", snapshot_id=4)
+    upsert(branch, "x")
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.name == "delete" and "/bucket-" in call.path,
+        meanwhile=lambda: upsert(table, "late"),
+    )
+    upsert(table, "m")
+    with pytest.raises(
+        StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
+    ):
+        late.run_fast_forward(late.plan_fast_forward("b"))
+    assert fs.has_happened
+
+
 def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     table = history(catalog)
     branch = table.create_branch("b")
@@ -365,6 +461,61 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     with pytest.raises(StalePlan, match=r"branch b of db.t has other snapshots"):
         table.run_fast_forward(plan)
     assert values_of(table, "id") == [0, 1, 2, 5]
+
+
+# --- half a branch -----------------------------------------------------------------------------
+
+
+def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> None:
+    def make() -> Table:
+        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+        table = with_column(table, "one")
+        upsert(table, "c")
+        table.create_tag("start")
+        return with_column(table, "two")
+
+    for number in range(1, 100):
+        table = make()
+        broken, fs = watched(
+            table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
+        )
+        with suppress(Crashed):
+            broken.create_branch("b", tag="start")
+        if fs.counted < number:
+            assert number > 5
+            return
+        if number % 2:
+            with suppress(BranchNotFound):
+                table.run_delete_branch(table.plan_delete_branch("b"))
+        with suppress(AlreadyExistsError):
+            table.create_branch("b", tag="start")
+        assert values(table.at_branch("b")) == "c"
+        assert_sound(table)
+    raise AssertionError("the verb made too many calls")
+
+
+def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Catalog) -> None:
+    table = history(catalog)
+    branch = with_column(table.create_branch("b", snapshot_id=4), "of_branch")
+    upsert(branch, "x")
+    plan = table.plan_delete_branch("b")
+    late, fs = interrupted(
+        branch,
+        when=lambda call: call.name == "put_if_absent" and "/snapshot-" in call.path,
+        meanwhile=lambda: table.run_delete_branch(plan),
+    )
+    with suppress(StorageError, IndexError):
+        late.write(rows(late, events(0, 3, v="y")))
+    assert fs.has_happened
+    assert names(table) == []
+    upsert(table, "c")
+    expire(table)
+    assert values(table) == "c"
+    if "b" in table.files.references.branches():
+        table.run_delete_branch(table.plan_delete_branch("b"))
+    assert "b" not in table.files.references.branches()
+    assert values(table.create_branch("b", snapshot_id=6)) == "c"
+    assert_nothing_missing(table)
 
 
 # --- crashes -----------------------------------------------------------------------------------

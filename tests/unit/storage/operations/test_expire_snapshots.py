@@ -198,7 +198,10 @@ def test_nothing_goes_when_what_refers_to_it_cannot_be_read(
 ) -> None:
     table = new_table(unchecked_catalog)
     commits(table, env, 3)
-    path = Path(table.files.paths.root) / name
+    root = Path(table.files.paths.root)
+    (root / "branch/branch-b/schema").mkdir(parents=True)
+    shutil.copy(root / "schema/schema-0", root / "branch/branch-b/schema/schema-0")
+    path = root / name
     path.parent.mkdir(parents=True)
     path.write_text(data)
     with pytest.raises(CorruptionError, match=path.name):
