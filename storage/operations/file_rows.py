@@ -42,11 +42,16 @@ _MOST_BATCH_ROWS = 1 << 18
 # Compressed columns unfold to about this many times their size, and seldom to so many more.
 _UNFOLDING = 4
 _MISJUDGED = 16
+# Of a few rows it costs more to weigh them than to be wrong.
+_UNWEIGHED_ROWS = 1024
 # Rows are weighed a few at a time, until there are enough of them or they weigh something.
-_WEIGHED_AT_ONCE = 64
-_WEIGHED_TIMES = 16
+_WEIGHED_AT_ONCE = 128
+_WEIGHED_TIMES = 4
 _WEIGHED_BYTES = 1024 * 1024
-# What merging needs besides the values of a row.
+# What values take in memory that are of one length, and those that are not and nobody weighed.
+_FIXED_BYTES = 8
+_LENGTHY_BYTES = 32
+# What merging needs besides the values of a row: sequence, kind, order.
 _ROW_OVERHEAD_BYTES = 32
 _OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
@@ -114,18 +119,22 @@ class FileRows:
         """About what a row of some files takes in memory, for batches of so many bytes."""
         rows = max(1, sum(file.row_count for file in metas))
         stored = sum(file.file_size for file in metas) // rows
-        width = sum(_width(field) for field in self.fields)
-        guess = max(stored * _UNFOLDING, width) + _ROW_OVERHEAD_BYTES
-        if guess * rows * _MISJUDGED < batch_bytes:
+        lengthy = [field for field in self.fields if not _is_fixed(field)]
+        fixed = _FIXED_BYTES * (len(self.fields) - len(lengthy)) + _ROW_OVERHEAD_BYTES
+        if not lengthy:
+            return fixed
+        guess = max(stored * _UNFOLDING, fixed + _LENGTHY_BYTES * len(lengthy))
+        if rows <= _UNWEIGHED_ROWS and guess * rows * _MISJUDGED < batch_bytes:
             return guess
         # Values that repeat each other are stored as next to nothing, so some rows are weighed.
-        weighed = self._weigh(split, max(metas, key=lambda file: file.file_size))
-        return max(weighed, stored) + _ROW_OVERHEAD_BYTES
+        largest = max(metas, key=lambda file: file.file_size)
+        return max(fixed + self._weigh(split, largest, lengthy), stored)
 
-    def _weigh(self, split: DataSplit, file: DataFileMeta) -> int:
-        read = self.key_value_rows if self.files.schema.is_keyed else self.rows
+    def _weigh(self, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField]) -> int:
+        """What some columns take, judged by the first rows of a file."""
         count = weight = 0
-        for rows in islice(read(split, file, batch_rows=_WEIGHED_AT_ONCE), _WEIGHED_TIMES):
+        first = self._read(split, file, fields, {}, _WEIGHED_AT_ONCE)
+        for rows in islice(first, _WEIGHED_TIMES):
             count, weight = count + rows.num_rows, weight + rows.nbytes
             if weight >= _WEIGHED_BYTES:
                 break
@@ -203,9 +212,8 @@ class FileRows:
         return self._schemas[file.schema_id]
 
 
-def _width(field: DataField) -> int:
-    fixed = isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
-    return 8 if fixed else 32
+def _is_fixed(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
 
 
 def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
