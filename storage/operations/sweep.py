@@ -1,16 +1,17 @@
 """Deleting what writes left behind that will never be published.
 
-Every deletion here first asks the snapshots made since the writing began, so a
+Every deletion here first asks whatever keeps files, on main and on every branch, so a
 file that a commit has published is never touched, whatever the caller believes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from lakewright.storage.errors import CorruptionError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.scan import index_entries, live_entries
+from lakewright.storage.operations.reachable import Root, RootKind, all_roots
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
 # By how much the clocks of a writer, a committer and the store may differ.
@@ -30,25 +31,20 @@ def delete_unpublished(
     files: TableFiles, messages: Sequence[CommitMessage], *, since_snapshot_id: int | None
 ) -> int:
     """Delete the new files that messages name, except those published after a snapshot."""
+    paths = [
+        files.data_file_path(message.partition, message.bucket, file)
+        for message in messages
+        for file in message.written_files
+    ] + [
+        files.paths.index(index.file_name)
+        for message in messages
+        for index in message.new_indexes
+        # An index that takes its own place was there before the message.
+        if index not in message.removed_indexes
+    ]
     made = [file.creation_time for message in messages for file in message.written_files]
     began_ms = min((time or 0 for time in made), default=0)
-    published = _published_since(files, since_snapshot_id, began_ms)
-    return delete_files(
-        files.fs,
-        [
-            files.data_file_path(message.partition, message.bucket, file)
-            for message in messages
-            for file in message.written_files
-            if file.file_name not in published
-        ]
-        + [
-            files.paths.index(index.file_name)
-            for message in messages
-            for index in message.new_indexes
-            # An index that takes its own place was there before the message.
-            if index not in message.removed_indexes and index.file_name not in published
-        ],
-    )
+    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
 
 
 def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
@@ -57,35 +53,92 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     Tasks that died without a word are found too, since files carry the id of
     their write in their names. The whole table is listed: this is for failures.
     """
-    found = [each for each in files.fs.list_tree(files.paths.root) if f"-{write_id}" in each.name]
+    found = [each for each in files.fs.list_tree(files.paths.root) if write_id in each.name]
     began_ms = min((each.modified_ms for each in found), default=0)
-    published = _published_since(files, since_snapshot_id, began_ms)
-    return delete_files(files.fs, [each.path for each in found if each.name not in published])
+    paths = [each.path for each in found]
+    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
 
 
-def _published_since(files: TableFiles, snapshot_id: int | None, began_ms: int) -> set[str]:
-    """Names of files that a commit after a snapshot may have published; written from a time on."""
-    first = (snapshot_id or 0) + 1
-    for snapshot in files.snapshots.newest_first():
+def _delete_but_published(
+    files: TableFiles, paths: Sequence[str], since_snapshot_id: int | None, began_ms: int
+) -> int:
+    if not paths:
+        return 0
+    names = {_name(path) for path in paths}
+    published = _published(files, names, since_snapshot_id or 0, began_ms)
+    return delete_files(files.fs, [path for path in paths if _name(path) not in published])
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _published(
+    files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
+) -> set[str]:
+    """Those of the names that a commit may have published, after a snapshot and a time."""
+    while True:
+        roots = all_roots(files)
+        try:
+            return _named_by(roots, names, since_snapshot_id, began_ms)
+        except CorruptionError:
+            # What an expiry takes meanwhile is no root any more; the next one keeps the rest.
+            if _labels(all_roots(files)) == _labels(roots):
+                raise
+
+
+def _labels(roots: Sequence[Root]) -> list[tuple[str, RootKind, int | str, str]]:
+    return [
+        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list) for root in roots
+    ]
+
+
+def _named_by(
+    roots: Sequence[Root], names: Collection[str], since_snapshot_id: int, began_ms: int
+) -> set[str]:
+    """Those of the names that a root keeps or its commit removed; each manifest is read once."""
+    wanted = frozenset(names)
+    snapshots = {
+        (root.branch, root.snapshot.id): root.snapshot.delta_manifest_list
+        for root in roots
+        if root.kind is RootKind.SNAPSHOT
+    }
+    found: set[str] = set()
+    read: set[str] = set()
+    for root in roots:
+        snapshot, manifests = root.snapshot, root.files.manifests
+        place = (root.branch, snapshot.id)
         # After a rollback the snapshots that come begin with smaller ids.
-        if snapshot.id < first:
-            if snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
-                break
-            first = snapshot.id
-    later = [files.snapshots.read(each) for each in files.snapshots.ids() if each >= first]
-    names: set[str] = set()
-    for snapshot in later:
-        # Entries that remove a file name what was published before.
-        lists = [snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
-        for name in filter(None, lists):
-            entries = files.manifests.entries(files.manifests.read_list(name))
-            names |= {entry.file.file_name for entry in entries}
-        names |= {entry.file.file_name for entry in index_entries(files, snapshot)}
-    if later and later[0].id > first:
-        # What expired deltas added is live, or removed above, or kept by a tag.
-        roots = [later[-1], *(tag.snapshot for tag in files.references.tags().values())]
-        for root in roots:
-            live = live_entries(files.at_schema(root.schema_id), root)
-            names |= {entry.file.file_name for entry in live}
-            names |= {entry.file.file_name for entry in index_entries(files, root)}
-    return names
+        is_earlier = snapshot.id <= since_snapshot_id
+        if is_earlier and snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
+            continue
+        if root.kind is RootKind.TAG and snapshots.get(place) == snapshot.delta_manifest_list:
+            continue
+        is_next = root.kind is RootKind.SNAPSHOT and (root.branch, snapshot.id - 1) in snapshots
+        for name in _lists(root, with_base=not is_next):
+            for meta in manifests.read_list(name):
+                if meta.file_name not in read:
+                    entries = manifests.read_manifest(meta.file_name)
+                    found |= wanted & {entry.file.file_name for entry in entries}
+                    read.add(meta.file_name)
+        index_manifest = snapshot.index_manifest
+        if root.kind is RootKind.CHANGELOG or index_manifest is None or index_manifest in read:
+            continue
+        indexes = manifests.read_index_manifest(index_manifest)
+        found |= wanted & {entry.file.file_name for entry in indexes}
+        read.add(index_manifest)
+    return found
+
+
+def _lists(root: Root, *, with_base: bool) -> Iterator[str]:
+    """Manifest lists that name what a root keeps; the base says what was there before it."""
+    snapshot, files = root.snapshot, root.files
+    is_changelog = root.kind is RootKind.CHANGELOG
+    if with_base and not is_changelog:
+        yield snapshot.base_manifest_list
+    if not is_changelog or files.fs.exists(files.paths.manifest(snapshot.delta_manifest_list)):
+        yield snapshot.delta_manifest_list
+    changes = snapshot.changelog_manifest_list
+    # A snapshot restored from a tag, or copied to a branch, may have lost its changelog.
+    if changes is not None and files.fs.exists(files.paths.manifest(changes)):
+        yield changes

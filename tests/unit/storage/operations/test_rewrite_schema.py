@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SchemaMoved
 from tests.support.builders import compact, content, new_table, rows
-from tests.support.faults import WatchedFiles
+from tests.support.faults import overtaken
 from tests.support.invariants import assert_only_reachable_files
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
@@ -51,20 +51,6 @@ def with_new_column(catalog: Catalog, table: Table) -> Table:
     return later
 
 
-@dataclass
-class _Overtaken(WatchedFiles):
-    """Somebody does something once the schemas were listed, and is seen by whoever looks next."""
-
-    meanwhile: Callable[[], object] | None = None
-
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
-        result = super().run(name, path, effect)
-        if name == "list_dir" and path.endswith("/schema") and self.meanwhile is not None:
-            meanwhile, self.meanwhile = self.meanwhile, None
-            meanwhile()
-        return result
-
-
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.mission("FS7", "SE14")
 def test_a_table_opened_before_a_column_was_added_rewrites_nothing(
@@ -92,9 +78,13 @@ def test_a_column_added_just_after_the_schema_was_looked_at_is_noticed_by_its_fi
     old = new_table(catalog, COLUMNS, **settings)
     for _ in range(2):
         old.write(rows(old, [{"id": 1, "v": "a"}]))
-    overtaken = _Overtaken(old.files.fs, meanwhile=lambda: with_new_column(catalog, old))
+    slow = overtaken(
+        old,
+        lambda call: call.name == "list_dir" and call.path.endswith("/schema"),
+        lambda: with_new_column(catalog, old),
+    )
     with pytest.raises(SchemaMoved, match="was written with schema 1"):
-        rewrite(Table(replace(old.files, fs=overtaken)))
+        rewrite(slow)
     found = catalog.table(old.name).read().to_pylist()
     assert {row["id"]: row["x"] for row in found} == {1: None, 2: "x2", 3: "x3"}
     assert_only_reachable_files(old)

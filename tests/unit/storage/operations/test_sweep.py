@@ -1,0 +1,136 @@
+"""Deleting what will never be published, and nothing that anybody keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.operations.engine import Result, Task
+from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.faults import Call, overtaken
+from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
+
+
+@dataclass
+class Engine:
+    """An engine on which something happens once the tasks are done."""
+
+    then: Callable[[], object]
+    name: str = "then"
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        results = [function(task) for task in tasks]
+        self.then()
+        return results
+
+
+def lost_worker() -> None:
+    raise RuntimeError("worker lost")
+
+
+# --- what others keep ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept_by", ["branch", "branch's branch point"])
+def test_aborting_a_write_leaves_what_a_branch_reaches(catalog: Catalog, kept_by: str) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    staged = table.stage(rows(table, events(1, 5)))
+    table.commit(staged)
+    branch = table.create_branch("b", snapshot_id=2)
+    if kept_by == "branch":
+        # The commit that the branch begins with may go from it too.
+        branch.write(rows(branch, events(5, 6)))
+        expire(branch)
+    before = content(branch)
+    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    assert table.abort(staged) == 0
+    assert content(branch) == before
+    assert_only_reachable_files(table)
+
+
+def test_aborting_a_write_leaves_what_a_long_lived_changelog_keeps(catalog: Catalog) -> None:
+    options = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
+    table = new_table(catalog, options=options)
+    table.write(rows(table, events(0, 1)))
+    staged = table.stage(rows(table, events(1, 3)))
+    table.commit(staged)
+    compact(table, full=True)
+    table.write(rows(table, events(3, 4)))
+    expire(table)
+    assert table.files.references.changelogs()
+    assert table.abort(staged) == 0
+    assert_only_reachable_files(table)
+
+
+def test_aborting_a_write_leaves_what_a_tag_keeps_after_a_rollback(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 1)))
+    staged = table.stage(rows(table, events(1, 3)))
+    table.commit(staged)
+    table.write(rows(table, events(3, 4)))
+    table.create_tag("kept")
+    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    for number in range(3):
+        table.write(rows(table, events(10 + number, 11 + number)))
+    expire(table, keep=2)
+    table.abort(staged)
+    assert_nothing_missing(table)
+
+
+# --- an expiry at the same time -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("listing", [1, 2, 3, 4])
+@pytest.mark.parametrize("one_is_lost", [False, True])
+@pytest.mark.mission("FS7", "FS12")
+def test_a_committed_compaction_succeeds_though_an_expiry_runs(
+    catalog: Catalog, one_is_lost: bool, listing: int
+) -> None:
+    table = new_table(catalog, partitions=["day"], keys=["day", "id"], options={"bucket": "1"})
+    for number in range(3):
+        for day in "ab":
+            table.write(rows(table, events(number, number + 2, day=day)))
+    calls: list[str] = []
+
+    def somebody() -> None:
+        if one_is_lost:
+            compact(table, [{"day": "b"}], full=True)
+
+    def once_listed(call: Call) -> bool:
+        """What snapshots there are after the commit is known, and now they are read."""
+        if call.name == "put_if_absent" and "/snapshot-" in call.path:
+            calls.append("commit")
+        elif calls and call.name.startswith("list_"):
+            calls.append("list")
+        return len(calls) == listing + 1
+
+    def expiry() -> None:
+        table.write(rows(table, events(9, 10)))
+        expire(table)
+
+    slow = overtaken(table, once_listed, expiry)
+    result = slow.run_compact(slow.plan_compact(full=True), Engine(somebody))
+    assert (result.snapshot is not None, result.dropped_tasks) == (True, int(one_is_lost))
+    assert values_of(table, "id")[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert_only_reachable_files(table)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["part", "part-", "x.y_"])
+@pytest.mark.mission("FS7")
+def test_whatever_files_are_called_a_failed_compaction_leaves_none(
+    catalog: Catalog, prefix: str
+) -> None:
+    options = {"bucket": "1", "data-file.prefix": prefix}
+    table: Table = new_table(catalog, keys=["id"], options=options)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    with pytest.raises(RuntimeError, match="worker lost"):
+        table.run_compact(table.plan_compact(full=True), Engine(lost_worker))
+    assert_only_reachable_files(table)
