@@ -26,7 +26,7 @@ from lakewright.storage.operations.compaction_plan import (
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
-from lakewright.storage.operations.sweep import delete_unpublished, sweep
+from lakewright.storage.operations.sweep import delete_unpublished, sweep_after_failure
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
@@ -71,7 +71,7 @@ def carry_out(
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
-        sweep(files, run_id, since_snapshot_id=snapshot.id)
+        sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
     published = [message for message in messages if message not in lost]

@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidRequestError,
+    RetriesExhausted,
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
@@ -39,7 +40,7 @@ from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
-from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.sweep import sweep, sweep_after_failure
 from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
@@ -232,6 +233,7 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
         SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
+        RetriesExhausted: others committed too often; partitions done before stay done.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     check_current_schema(files)
@@ -311,13 +313,15 @@ def _rewrite(
     try:
         written = engine.map(partial(_give_buckets, files), moves)
         for move, messages in zip(moves, written, strict=True):
-            outcomes.append((move, _commit(files, move, messages, snapshot)))
+            try:
+                outcomes.append((move, _commit(files, move, messages, snapshot)))
+            except CommitOutcomeUnknownError:
+                # Its files may be published; those of the partitions that follow never are.
+                unfinished.discard(move.run_id)
+                raise
             unfinished.discard(move.run_id)
-    except CommitOutcomeUnknownError:
-        raise
     except BaseException:
-        for run_id in unfinished:
-            sweep(files, run_id, since_snapshot_id=snapshot.id)
+        sweep_after_failure(files, unfinished, since_snapshot_id=snapshot.id)
         raise
     return outcomes
 
@@ -329,6 +333,9 @@ def _commit(
         result, lost = commit_compaction(
             files, messages, user=move.run_id, base_snapshot_id=base.id, whole_partitions=True
         )
+    except RetriesExhausted:
+        # Nobody touched the partition; there were only too many commits at once.
+        raise
     except CommitConflictError:
         lost, result = messages, None
     if lost or result is None or result.snapshot is None:

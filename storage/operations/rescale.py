@@ -33,6 +33,7 @@ from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidRequestError,
+    RetriesExhausted,
     SchemaMoved,
     StalePlan,
 )
@@ -52,7 +53,7 @@ from lakewright.storage.operations.scan import (
     index_entries,
     live_entries,
 )
-from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.sweep import sweep, sweep_after_failure
 from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
@@ -286,6 +287,7 @@ def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> Rescale
     Raises:
         StalePlan: none of the planned partitions is as it was; plan again.
         SchemaMoved: the table's schema changed since the plan.
+        RetriesExhausted: others committed too often.
         CorruptionError: rows written differ in number from rows read; the partition stays.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
@@ -405,13 +407,15 @@ def _rewrite(
         for move in moves:
             run_id = run_ids[move.partition]
             own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
-            outcomes.append((move, _commit(files, move, own, run_id, snapshot)))
+            try:
+                outcomes.append((move, _commit(files, move, own, run_id, snapshot)))
+            except CommitOutcomeUnknownError:
+                # Its files may be published; those of the partitions that follow never are.
+                del unfinished[move.partition]
+                raise
             del unfinished[move.partition]
-    except CommitOutcomeUnknownError:
-        raise
     except BaseException:
-        for run_id in unfinished.values():
-            sweep(files, run_id, since_snapshot_id=snapshot.id)
+        sweep_after_failure(files, unfinished.values(), since_snapshot_id=snapshot.id)
         raise
     return outcomes
 
@@ -470,6 +474,9 @@ def _commit(
             whole_partitions=True,
             kind=CommitKind.OVERWRITE,
         )
+    except RetriesExhausted:
+        # Nobody wrote to the partition; there were only too many commits at once.
+        raise
     except CommitConflictError:
         sweep(files, run_id, since_snapshot_id=base.id)
         return None

@@ -6,9 +6,10 @@ file that a commit has published is never touched, whatever the caller believes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
-from lakewright.storage.errors import CorruptionError
+from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.reachable import Root, RootKind, all_roots
@@ -57,6 +58,15 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     began_ms = min((each.modified_ms for each in found), default=0)
     paths = [each.path for each in found]
     return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+
+
+def sweep_after_failure(
+    files: TableFiles, write_ids: Iterable[str], *, since_snapshot_id: int | None
+) -> None:
+    """Sweep what failed writes left; a store that fails now too does not hide why they failed."""
+    for write_id in write_ids:
+        with suppress(StorageError):
+            sweep(files, write_id, since_snapshot_id=since_snapshot_id)
 
 
 def _delete_but_published(

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    RetriesExhausted,
+    UnavailableError,
+)
 from lakewright.storage.operations.engine import Result, Task
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.faults import Call, overtaken
-from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
+from tests.support.faults import Call, WatchedFiles, overtaken
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_only_reachable_files,
+    unreachable_files,
+)
 
 
 @dataclass
@@ -117,6 +127,75 @@ def test_a_committed_compaction_succeeds_though_an_expiry_runs(
     assert (result.snapshot is not None, result.dropped_tasks) == (True, int(one_is_lost))
     assert values_of(table, "id")[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert_only_reachable_files(table)
+
+
+# --- commits that fail --------------------------------------------------------------------------
+
+
+def several_partitions(catalog: Catalog, verb: str, **options: str) -> Table:
+    buckets = "-2" if verb == "postpone" else "1"
+    table = new_table(
+        catalog, partitions=["day"], keys=["day", "id"], options={"bucket": buckets, **options}
+    )
+    for day in "abc":
+        table.write(rows(table, events(0, 4, day=day)))
+    return table
+
+
+def run(table: Table, verb: str) -> None:
+    if verb == "postpone":
+        table.run_postpone_compact(table.plan_postpone_compact())
+    else:
+        days: list[dict[str, object]] = [{"day": day} for day in "abc"]
+        table.run_rescale(table.plan_rescale(2, days))
+
+
+@dataclass
+class Mute(WatchedFiles):
+    """A store that does not say whether it created the first snapshot it was asked for."""
+
+    creates: bool = True
+    asked: int = 0
+
+    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+        if "/snapshot-" in path and name in ("put_if_absent", "exists"):
+            self.asked += name == "put_if_absent"
+            if self.asked == 1:
+                if name == "put_if_absent" and self.creates:
+                    super().run(name, path, effect)
+                raise UnavailableError("no answer")
+        return super().run(name, path, effect)
+
+
+@pytest.mark.parametrize("creates", [True, False])
+@pytest.mark.parametrize("verb", ["postpone", "rescale"])
+def test_a_commit_of_unknown_outcome_leaves_nothing_of_the_partitions_that_follow(
+    unchecked_catalog: Catalog, verb: str, creates: bool
+) -> None:
+    table = several_partitions(unchecked_catalog, verb)
+    fs = Mute(table.files.fs, creates=creates)
+    with pytest.raises(CommitOutcomeUnknownError):
+        run(Table(replace(table.files, fs=fs)), verb)
+    days = {path.split("/")[-3] for path in unreachable_files(table) if "/bucket-" in path}
+    # What the commit names may be the table's yet, so it must stay.
+    assert days == (set() if creates else {"day=a"})
+    assert_nothing_missing(table)
+    run(table, verb)
+    assert values_of(table, "id") == sorted([0, 1, 2, 3] * 3)
+
+
+@pytest.mark.parametrize("verb", ["postpone", "rescale"])
+def test_a_race_that_is_lost_too_often_is_told_as_such(catalog: Catalog, verb: str) -> None:
+    table = several_partitions(catalog, verb, **{"commit.max-retries": "0"})
+    slow = overtaken(
+        table,
+        lambda call: call.name == "write_bytes" and "/manifest-list-" in call.path,
+        lambda: table.write(rows(table, events(4, 5, day="z"))),
+    )
+    with pytest.raises(RetriesExhausted, match=r"commit\.max-retries"):
+        run(slow, verb)
+    assert_only_reachable_files(table)
+    run(table, verb)
 
 
 # --- names --------------------------------------------------------------------------------------
