@@ -203,8 +203,10 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
     Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
     older rows a new one replaces, or comes too late to replace.
     """
+    # Asked for tables, too, whose merge options cannot be read: their files can still be counted.
+    engine = files.schema.options.get("merge-engine", "").strip().lower()
     skips_level_0 = files.schema.has_primary_key and (
-        files.options.deletion_vectors_enabled or files.merge_spec.engine is MergeEngine.FIRST_ROW
+        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
     )
     return [
         entry

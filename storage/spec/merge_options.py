@@ -157,9 +157,9 @@ class _Reader:
 
     def _engine(self) -> MergeEngine:
         text = self.options.get("merge-engine", MergeEngine.DEDUPLICATE.value)
-        names = [each.value for each in MergeEngine]
-        if text.lower() not in names:
-            self._unsupported("merge-engine", text, f"implemented: {', '.join(names)}")
+        if text.lower() not in {each.value for each in MergeEngine}:
+            keyed = [each.value for each in MergeEngine if each is not MergeEngine.VALUE_COUNT]
+            self._unsupported("merge-engine", text, f"implemented: {', '.join(keyed)}")
         engine = MergeEngine(text.lower())
         if engine is MergeEngine.VALUE_COUNT:
             self._invalid(

@@ -11,7 +11,6 @@ import pytest
 
 from lakewright.storage import Catalog, Table, parse_data_type
 from lakewright.storage.codec.schema_json import type_to_json
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.values import from_python
 from tests.interop.test_they_read_ours import KINDS, as_read_by, without_ids
@@ -167,32 +166,6 @@ def test_bounds_that_java_wrote_are_understood(catalog: Catalog, java: JavaOracl
             stored = from_python(literal, data_type)
             found = table.read(Leaf(name, Operator.EQ, (stored,)), columns=["k"])
             assert row["k"] in found.column("k").to_pylist(), (type_name, literal)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"bucket": "-1", "deletion-vectors.enabled": "true"}, "deletion-vectors.enabled"),
-        ({"bucket": "1", "merge-engine": "partial-update"}, "merge-engine"),
-        ({"bucket": "1", "merge-engine": "first-row"}, "merge-engine"),
-        ({"bucket": "1", "sequence.field": "v"}, "sequence.field"),
-    ],
-    ids=str,
-)
-def test_tables_of_java_with_other_engines_are_refused_by_name(
-    catalog: Catalog, java: JavaOracle, options: dict[str, str], named: str
-) -> None:
-    table = create_theirs(catalog, java, dict(EVENTS), keys=("id",), options=options)
-    with pytest.raises(UnsupportedError, match=named):
-        table.read()
-    with pytest.raises(UnsupportedError, match=named):
-        table.write(rows(table, events(0, 1)))
-
-
-def test_a_table_with_dynamic_buckets_is_refused(catalog: Catalog, java: JavaOracle) -> None:
-    table = create_theirs(catalog, java, dict(EVENTS), keys=("id",), options={"bucket": "-1"})
-    with pytest.raises(UnsupportedError, match="dynamic buckets"):
-        table.read()
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
