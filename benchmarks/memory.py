@@ -1,9 +1,11 @@
 """The case `memory`: a bucket ten times larger than what a task may use is compacted and read.
 
-A process is given a budget for all of its memory, interpreter and libraries included. One
-bucket holds ten times the budget in rows, counted as Arrow holds them. Child processes compact
-it and read it batch by batch; their high-water marks are compared with the budget, and a limit
-of the address space ends whoever tries to hold the bucket several times over.
+The budget is what storage promises of a task, `TASK_MEMORY_BYTES`: resident memory besides what
+the process took with all imports done, before the work began. One bucket holds ten times the
+budget in rows, counted as Arrow holds them. Child processes compact it and read it batch by
+batch; what their high-water marks rose by is compared with the budget, and a limit of the
+address space ends whoever tries to hold the bucket several times over. Another budget makes
+another bucket and another mark to be below; it changes nothing in what storage does.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ from benchmarks.prepare import DATABASE, clone_folder
 from benchmarks.processes import ROOT
 from benchmarks.results import MemoryResult, ResultFile, Status
 from lakewright.storage import Catalog, SchemaSpec, Table, columns_from_arrow
+from lakewright.storage.operations.task_memory import TASK_MEMORY_BYTES
 
-DEFAULT_BUDGET_MIB = 512
+DEFAULT_BUDGET_MIB = TASK_MEMORY_BYTES // 2**20
 TIMES_LARGER = 10
 COMMITS = 5
 COMMIT_SHARE = 10
@@ -79,16 +82,16 @@ def memory_section(file: ResultFile) -> str:
         return ""
     lines = [
         "\n## Memory\n",
-        "One bucket, a base and five commits over all of it; memory of the whole process.\n",
-        "| work | rows | bucket in Arrow | in files | budget | peak | idle before | seconds |",
+        "One bucket, a base and five commits over all of it; peaks are above what was had before.\n",
+        "| work | rows | bucket in Arrow | in files | budget | peak | had before | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for each in results:
         sizes = (each.bucket_bytes, each.file_bytes, each.budget_bytes)
         shown = " | ".join(f"{size / _MIB:,.0f} MiB" for size in sizes)
         if each.status is Status.OK:
-            peak = f"{each.peak_bytes / _MIB:,.0f} MiB"
-            peak = peak if each.peak_bytes <= each.budget_bytes else f"**{peak}**"
+            peak = f"{_taken_bytes(each) / _MIB:,.0f} MiB"
+            peak = peak if _taken_bytes(each) <= each.budget_bytes else f"**{peak}**"
             came = f"{peak} | {each.before_bytes / _MIB:,.0f} MiB | {each.seconds:.1f}"
         else:
             came = f"**{each.status.value}**: {each.note} | – | –"
@@ -124,9 +127,13 @@ def _sentence(result: MemoryResult) -> str:
         return f"memory: {result.work}: {result.status.value}, {result.note}"
     return (
         f"memory: {result.work} of {result.bucket_bytes / _MIB:,.0f} MiB: peak "
-        f"{result.peak_bytes / _MIB:,.0f} MiB, budget {result.budget_bytes / _MIB:,.0f} MiB, "
+        f"{_taken_bytes(result) / _MIB:,.0f} MiB, budget {result.budget_bytes / _MIB:,.0f} MiB, "
         f"{result.seconds:.1f} s"
     )
+
+
+def _taken_bytes(result: MemoryResult) -> int:
+    return result.peak_bytes - result.before_bytes
 
 
 def _child(work: str, folder: Path, budget_mib: int, *, limit_bytes: int | None) -> dict[str, Any]:

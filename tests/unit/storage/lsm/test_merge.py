@@ -7,13 +7,21 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewright.storage.lsm.merge import deduplicate, without_deletions
+from lakewright.storage.lsm.merge import (
+    RowOrder,
+    deduplicate,
+    sorted_groups,
+    take_rows,
+    without_deletions,
+)
 from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import SEQUENCE_NUMBER
 from lakewright.storage.spec.values import order_key
 
 Entry = tuple[Any, int, int]
@@ -121,3 +129,34 @@ def test_merging_is_keeping_the_last_of_a_stable_sort(kind: str, data: st.DataOb
     )
     last = {repr(order_key(entries[index][0])): str(index) for index in order}
     assert [number for _, number in merged(key_type, entries)] == list(last.values())
+
+
+@pytest.mark.parametrize("most_bytes", [2_000, 20_000, 2**31 - 1])
+def test_rows_are_taken_whatever_their_text_amounts_to(most_bytes: int) -> None:
+    generator = np.random.default_rng(7)
+    count = 500
+    rows = pa.table(
+        {
+            "id": pa.array(np.arange(count)),
+            "text": pa.array(["x" * int(n) for n in generator.integers(0, 200, count)]),
+            "many": pa.array([[f"{n}", None] for n in range(count)]),
+        }
+    )
+    chunked = pa.concat_tables([rows.slice(0, 100), rows.slice(100, 3), rows.slice(103)])
+    positions = generator.permutation(count)[:400]
+    taken = take_rows(chunked, positions, most_bytes=most_bytes)
+    assert taken.equals(rows.take(pa.array(positions)))
+
+
+def test_rows_that_lie_in_merge_order_are_not_copied() -> None:
+    rows = pa.table(
+        {
+            "k": pa.array([1, 2, 2, 3]),
+            SEQUENCE_NUMBER: pa.array([5, 1, 7, 2]),
+            "v": pa.array(["a", "b", "c", "d"]),
+        }
+    )
+    groups = sorted_groups(rows, RowOrder(("k",)))
+    held, given = (table.column("v").chunk(0).buffers()[2] for table in (groups.rows, rows))
+    assert held.address == given.address
+    assert groups.starts.tolist() == [0, 1, 3]
