@@ -82,7 +82,7 @@ def memory_section(file: ResultFile) -> str:
         return ""
     lines = [
         "\n## Memory\n",
-        "A base and five commits over all of it in one bucket; peaks are above what was had before.\n",
+        "A base and five commits over all of it in one bucket; peaks are above what was before.\n",
         "| work | rows | bucket in Arrow | in files | budget | peak | had before | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]

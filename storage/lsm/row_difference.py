@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.lsm.key_order import merge_order
-from lakewright.storage.lsm.merge import retracting
+from lakewright.storage.lsm.merge import retracting, take_rows
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
@@ -88,17 +88,21 @@ def _differ(
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray:
     """A number for each value, equal where the values are: null, NaN and -0.0 are values too."""
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    if pa.types.is_nested(array.type):
+    if pa.types.is_nested(column.type):
         # Arrow numbers no nested values, and their texts tell them apart.
-        array = pa.array([repr(value) for value in array.to_pylist()], pa.large_string())
-    indices = array.dictionary_encode(null_encoding="encode").indices
-    codes: np.ndarray = indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
+        texts = (repr(value) for chunk in column.chunks for value in chunk.to_pylist())
+        column = pa.chunked_array([pa.array(texts, pa.large_string())])
+    elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        # Different values may be more than offsets of 32 bits reach.
+        column = column.cast(pa.large_binary())
+    encoded = column.dictionary_encode(null_encoding="encode")
+    # All chunks share one dictionary.
+    indices = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate([np.empty(0, dtype=np.int64), *indices]).astype(np.int64)
 
 
 def _taken(rows: pa.Table, positions: np.ndarray, kind: RowKind | None = None) -> pa.Table:
-    taken = rows.take(pa.array(positions))
+    taken = take_rows(rows, positions)
     if kind is None:
         return taken
     kinds = pa.array(np.full(len(positions), int(kind), dtype=np.int8))

@@ -368,11 +368,13 @@ def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
     ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
     for (partition, bucket), group in groupby(ordered, lambda each: (each.partition, each.bucket)):
         chosen: list[DataFileMeta] = []
+        size = 0
         for entry in group:
             chosen.append(entry.file)
-            if sum(file.file_size for file in chosen) >= _TASK_BYTES:
+            size += entry.file.file_size
+            if size >= _TASK_BYTES:
                 yield _written_split(partition, bucket, chosen)
-                chosen = []
+                chosen, size = [], 0
         if chosen:
             yield _written_split(partition, bucket, chosen)
 
@@ -394,23 +396,37 @@ class _State:
 
     buckets: dict[_Place, list[ManifestEntry]]
     deletions: dict[_Place, _Deletions]
+    # Where a file is among those of its bucket, and what is deleted from it, by its name.
+    numbers: dict[_Place, dict[str, int]]
+    gone: dict[_Place, dict[str, _Deletions]]
 
     @classmethod
     def of(
         cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
     ) -> _State:
         entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
-        return cls(grouped_by_bucket(entries), deletions_by_bucket(index_entries(files, snapshot)))
+        buckets = grouped_by_bucket(entries)
+        deletions = deletions_by_bucket(index_entries(files, snapshot))
+        numbers = {
+            place: {entry.file.file_name: number for number, entry in enumerate(found)}
+            for place, found in buckets.items()
+        }
+        gone: dict[_Place, dict[str, _Deletions]] = {}
+        for place, marks in deletions.items():
+            by_name = gone.setdefault(place, {})
+            for mark in marks:
+                by_name[mark[1].data_file] = (*by_name.get(mark[1].data_file, ()), mark)
+        return cls(buckets, deletions, numbers, gone)
 
     def split(self, place: _Place, names: Collection[str]) -> DataSplit:
         """Those files of a bucket whose names are wanted, with what is deleted from them."""
-        metas = tuple(
-            entry.file for entry in self.buckets.get(place, ()) if entry.file.file_name in names
-        )
-        gone = tuple(each for each in self.deletions.get(place, ()) if each[1].data_file in names)
+        numbers, gone = self.numbers.get(place, {}), self.gone.get(place, {})
+        wanted = sorted(numbers[name] for name in names if name in numbers)
+        metas = tuple(self.buckets[place][number].file for number in wanted)
+        marks = tuple(mark for file in metas for mark in gone.get(file.file_name, ()))
         partition, bucket = place
         return DataSplit(
-            partition=partition, bucket=bucket, files=metas, merge=True, deletions=gone
+            partition=partition, bucket=bucket, files=metas, merge=True, deletions=marks
         )
 
     def versions(self, place: _Place) -> set[tuple[EntryIdentity, object]]:
