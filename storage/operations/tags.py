@@ -50,6 +50,9 @@ from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.tag import Tag, TagCreation
 
 _BATCH_TAG = "batch-write-"
+# A tag that holds what another stood for while it is replaced.
+_PIN = "replacement-in-progress-"
+_PIN_RETAINED_MS = 86_400_000
 _NO_WATERMARK = -(2**63)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
@@ -131,13 +134,25 @@ def replace_tag(
         create_time=local_now(files),
         time_retained_ms=_retained(files, time_retained_ms),
     )
+    if holds_it_already:
+        files.references.replace_tag(name, data)
+        return files.references.tag(name)
+    # What the tag stood for is held until it is sure that it need not stand for that again.
+    pin = f"{_PIN}{name}"
+    pinned = encode_tag(
+        files.references.read_tagged_snapshot_file(name),
+        create_time=local_now(files),
+        time_retained_ms=_PIN_RETAINED_MS,
+    )
+    files.references.replace_tag(pin, pinned)
     files.references.replace_tag(name, data)
     try:
-        if not holds_it_already:
-            _check_kept(files, name, snapshot)
+        _check_kept(files, name, snapshot)
     except (CorruptionError, SnapshotNotFound):
         files.references.replace_tag(name, old_file)
         raise
+    finally:
+        delete_files(files.fs, [files.paths.tag(pin)])
     delete_unreachable(files, plan.files)
     return files.references.tag(name)
 

@@ -1,0 +1,242 @@
+"""Expiry, rollback, tags and branches beside each other: either is refused, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+)
+from tests.support.builders import compact, events, expire, new_table, rows
+from tests.support.environment import FixedEnv
+from tests.support.faults import Call, Crashed, Fault, interrupted, watched
+from tests.support.fixtures import memory_uri
+from tests.support.invariants import assert_nothing_missing, assert_readable_history
+
+Verb = Callable[[Table], object]
+
+
+def history(versions: str = "abc") -> Table:
+    """Snapshots 1, 3, 5 write, and 2, 4, 6 compact."""
+    table = new_table(
+        Catalog.open(memory_uri(), env=FixedEnv()), keys=["id"], options={"bucket": "1"}
+    )
+    for version in versions:
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    return table
+
+
+def expire_to_last(table: Table) -> object:
+    return expire(table, keep=1)
+
+
+def roll_back(table: Table) -> object:
+    return table.run_rollback(table.plan_rollback(snapshot_id=3))
+
+
+def roll_back_to_tag(table: Table) -> object:
+    return table.run_rollback(table.plan_rollback(tag="held"))
+
+
+def tag(table: Table) -> object:
+    return table.create_tag("new", snapshot_id=4)
+
+
+def replace_tag(table: Table) -> object:
+    return table.replace_tag("old", snapshot_id=4)
+
+
+def branch(table: Table) -> object:
+    return table.create_branch("new", snapshot_id=4)
+
+
+def branch_of_tag(table: Table) -> object:
+    return table.create_branch("new", tag="held")
+
+
+def delete_tag(table: Table) -> object:
+    return table.run_delete_tags(table.plan_delete_tags("held"))
+
+
+def whole(table: Table, place: str) -> None:
+    """Whatever there is can be read; without what an expiry has begun to take."""
+    for each in table.files.snapshots.kept_ids():
+        assert table.read(snapshot_id=each).num_rows == 3, place
+    for each in table.tags():
+        assert table.read(tag=each.name).num_rows == 3, place
+    for each in table.branches():
+        assert table.at_branch(each.name).read().num_rows == 3, place
+    assert table.latest_snapshot() is not None, place
+    assert table.read().num_rows == 3, place
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (expire_to_last, roll_back),
+        (expire_to_last, roll_back_to_tag),
+        (expire_to_last, tag),
+        pytest.param(expire_to_last, replace_tag, marks=pytest.mark.deep),
+        (expire_to_last, branch),
+        (roll_back, expire_to_last),
+        pytest.param(roll_back, tag, marks=pytest.mark.deep),
+        pytest.param(roll_back, branch, marks=pytest.mark.deep),
+        (roll_back_to_tag, expire_to_last),
+        pytest.param(roll_back_to_tag, delete_tag, marks=pytest.mark.deep),
+        (delete_tag, branch_of_tag),
+        pytest.param(delete_tag, roll_back_to_tag, marks=pytest.mark.deep),
+        (tag, expire_to_last),
+        pytest.param(tag, roll_back, marks=pytest.mark.deep),
+        (replace_tag, expire_to_last),
+        pytest.param(branch, expire_to_last, marks=pytest.mark.deep),
+        pytest.param(branch, roll_back, marks=pytest.mark.deep),
+        (branch_of_tag, delete_tag),
+    ],
+)
+def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Verb) -> None:
+    for number in range(1, 400):
+        table = history()
+        table.create_tag("old", snapshot_id=1)
+        table.create_tag("held", snapshot_id=2)
+        if delete_tag in (first, second):
+            # So that the tag is the only one to hold it.
+            expire(table, keep=4)
+        moments = 0
+        was_change = False
+
+        def is_next(call: Call) -> bool:
+            nonlocal moments, was_change
+            # Before each change and after it: between two reads nobody sees what we do.
+            moments += call.changes or was_change
+            was_change = call.changes
+            return moments == number  # noqa: B023
+
+        def meanwhile() -> None:
+            with suppress(StorageError):
+                second(table)  # noqa: B023
+
+        slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
+        try:
+            first(slow)
+        except CorruptionError as error:
+            raise AssertionError(f"moment {number}: {error}") from error
+        except StorageError:
+            pass
+        place = f"{second.__name__} at moment {number} of {first.__name__}"
+        whole(table, place)
+        if not fs.has_happened:
+            assert number > 2
+            return
+        expire(table, keep=1)
+        whole(table, place)
+        assert_nothing_missing(table)
+        assert_readable_history(table)
+    raise AssertionError("the verb made too many calls")
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("verb", [roll_back, tag, replace_tag, branch])
+def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Verb) -> None:
+    for number in range(1, 100):
+        table = history("abcd")
+        table.create_tag("old", snapshot_id=8)
+        broken, fs = watched(
+            table,
+            fail_at=number,
+            fault=Fault.DIES_AFTER,
+            counts=lambda call: call.name == "delete",
+        )
+        with suppress(Crashed):
+            expire(broken, keep=2)
+        if fs.counted < number:
+            assert number > 5
+            return
+        with pytest.raises(SnapshotNotFound, match=r"expired, at least in part|there are"):
+            verb(table)
+        whole(table, f"{verb.__name__} after {number} deletions")
+    raise AssertionError("the expiry made too many calls")
+
+
+@pytest.mark.mission("FS19")
+def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> None:
+    for number in range(1, 100):
+        table = history("abcdef")
+        table.create_tag("held", snapshot_id=2)
+        table.create_branch("b", snapshot_id=12)
+        broken, fs = watched(
+            table,
+            fail_at=number,
+            fault=Fault.DIES_AFTER,
+            counts=lambda call: call.name == "delete",
+        )
+        with suppress(Crashed):
+            expire(broken, keep=2)
+        if fs.counted < number:
+            assert number > 5
+            return
+        table.plan_remove_orphans()
+        table.plan_rollback(snapshot_id=11)
+        table.plan_fast_forward("b")
+        table.run_delete_branch(table.plan_delete_branch("b"))
+        expire(table, keep=8)
+        expire(table, keep=2, max_deletes=3)
+        assert table.snapshots()[0].id == 11
+        whole(table, f"after {number} deletions")
+        if number % 2:
+            table.run_rollback(table.plan_rollback(tag="held"))
+        table.run_delete_tags(table.plan_delete_tags("held"))
+        whole(table, f"after {number} deletions")
+        assert_nothing_missing(table)
+    raise AssertionError("the expiry made too many calls")
+
+
+def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_before() -> None:
+    table = history()
+    table.create_tag("late", snapshot_id=6)
+    plan = table.plan_rollback(snapshot_id=4)
+    table.replace_tag("late", snapshot_id=2)
+    with pytest.raises(StalePlan, match=r"late of db\.t came after the plan"):
+        table.run_rollback(plan)
+    assert [each.snapshot.id for each in table.tags()] == [2]
+
+
+def test_a_commit_beside_a_rollback_is_told() -> None:
+    table = history()
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
+        meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
+    )
+    with pytest.raises(
+        StalePlan, match=r"snapshot 5 was committed to db\.t while it was rolled back"
+    ):
+        late.run_rollback(late.plan_rollback(snapshot_id=4))
+    assert fs.has_happened
+
+
+def test_a_rollback_that_died_leaves_no_tag_of_its_own_once_it_is_done_again() -> None:
+    table = history()
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(broken.plan_rollback(snapshot_id=4))
+    (left,) = table.tags()
+    assert left.expires_at is not None
+    with suppress(InvalidRequestError):
+        table.run_rollback(table.plan_rollback(snapshot_id=4))
+    assert table.tags() == ()
+    assert_nothing_missing(table)
