@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -60,17 +61,37 @@ def levels_of(files: Iterable[DataFileMeta], level_count: int) -> Levels:
         if file.level < 0:
             raise CorruptionError(f"data file {file.file_name} lies at level {file.level}")
         by_level[file.level].append(file)
-    newest_first = sorted(by_level.pop(0, []), key=_age)
+    newest_first = sorted(by_level.pop(0, []), key=age, reverse=True)
     runs = [LevelRun(0, (file,)) for file in newest_first]
     runs += [LevelRun(level, tuple(by_level[level])) for level in sorted(by_level)]
     return Levels(tuple(runs), max(level_count, max(by_level, default=-1) + 1))
 
 
-def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
-    # Writers that did not know of each other may have used the same sequence numbers.
+def age(file: DataFileMeta) -> tuple[int, int, int, int, str]:
+    """Orders a bucket's files from the oldest to the newest, no two alike.
+
+    Writers that did not know of each other may have used the same sequence numbers: the file
+    made later is the newer then, for whoever reads and whoever compacts.
+    """
     return (
-        -file.max_sequence_number,
+        -file.level,
+        file.max_sequence_number,
         file.min_sequence_number,
         file.creation_time or 0,
         file.file_name,
     )
+
+
+def may_tie(files: Iterable[DataFileMeta]) -> bool:
+    """Whether files of different runs may hold rows of the same sequence number."""
+    ranges: list[tuple[int, int]] = []
+    deeper: dict[int, tuple[int, int]] = {}
+    for file in files:
+        low, high = file.min_sequence_number, file.max_sequence_number
+        if file.level == 0:
+            ranges.append((low, high))
+        else:
+            known = deeper.get(file.level, (low, high))
+            deeper[file.level] = (min(low, known[0]), max(high, known[1]))
+    ordered = sorted([*ranges, *deeper.values()])
+    return any(before[1] >= after[0] for before, after in pairwise(ordered))

@@ -74,6 +74,24 @@ def _arranged(
     return Section(tuple(tuple(run) for run in runs))
 
 
+def runs_by_age(
+    oldest_first: Iterable[DataFileMeta], decode_key: DecodeKey
+) -> list[tuple[DataFileMeta, ...]]:
+    """Sorted runs, of which a later one holds the newer file wherever keys overlap."""
+    runs: list[list[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]]] = []
+    for file in oldest_first:
+        low, high = _sortable(decode_key(file.min_key)), _sortable(decode_key(file.max_key))
+        place = len(runs)
+        while place and not any(
+            first <= high and low <= last for first, last, _ in runs[place - 1]
+        ):
+            place -= 1
+        if place == len(runs):
+            runs.append([])
+        runs[place].append((low, high, file))
+    return [tuple(file for *_, file in sorted(run, key=lambda each: each[:2])) for run in runs]
+
+
 def _sortable(key: Key) -> tuple[Any, ...]:
     # Nulls, which only keys that are whole rows hold, come first.
     return tuple((value is not None, order_key(value)) for value in key)

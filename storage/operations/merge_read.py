@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.key_groups import KeyGroups
+from lakewright.storage.lsm.levels import age, may_tie
 from lakewright.storage.lsm.lookup_merge import look_up
 from lakewright.storage.lsm.merge import (
     RowOrder,
@@ -23,7 +24,7 @@ from lakewright.storage.lsm.merge import (
 )
 from lakewright.storage.lsm.merge_engines import MergeFunction, SelectingMerge, merge_function
 from lakewright.storage.lsm.merge_engines.counting import repeated
-from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.lsm.sections import DecodeKey, Section, runs_by_age, sections_of
 from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
@@ -170,12 +171,12 @@ def _rows_of_run(
 
 def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFileMeta, ...]]:
     """Sorted runs; of rows alike in key and sequence those of the later run win."""
-    sections = sections_of(split.files, key_decoder(files.schema))
+    decode = key_decoder(files.schema)
+    sections = sections_of(split.files, decode)
     # Files of different sections follow each other, so the n-th runs of all make up one.
     joined: list[tuple[DataFileMeta, ...]] = []
     for section in sections:
-        ordered = sorted(section.runs, key=lambda run: _age(run[0]))
-        for index, run in enumerate(ordered):
+        for index, run in enumerate(_runs_of(section, decode)):
             if index < len(joined):
                 joined[index] += run
             else:
@@ -183,5 +184,8 @@ def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFi
     return joined
 
 
-def _age(file: DataFileMeta) -> tuple[int, int, int]:
-    return (-file.level, file.max_sequence_number, file.min_sequence_number)
+def _runs_of(section: Section, decode: DecodeKey) -> list[tuple[DataFileMeta, ...]]:
+    if not may_tie(section.files):
+        return sorted(section.runs, key=lambda run: age(run[0]))
+    # Or rows would win by what lies next to them in their run.
+    return runs_by_age(sorted(section.files, key=age), decode)

@@ -583,7 +583,10 @@ class _Moving:
         top = self._files.options.max_level
         if len(runs) == 1:
             return tuple(replace(file, level=top) for file in runs[0])
-        parts = tuple(file for run in runs for file in run)
+        # The files of each run belong together, as those of a deeper level do.
+        parts = tuple(
+            replace(file, level=level) for level, run in enumerate(runs, 1) for file in run
+        )
         split = DataSplit(partition=self._share.partition, bucket=bucket, files=parts, merge=True)
         writer = self._writer(bucket, level=top)
         for window in merged_windows(self._rows, split):

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewright.storage.codec.binary_row import decode_row, encode_row
-from lakewright.storage.lsm.sections import first_overlap, sections_of, sorted_run_count
+from lakewright.storage.lsm.sections import (
+    first_overlap,
+    runs_by_age,
+    sections_of,
+    sorted_run_count,
+)
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 
@@ -88,6 +93,24 @@ def test_sections_share_no_key_and_lose_no_file(spans: list[tuple[int, int]]) ->
     for section in found:
         for run in section.runs:
             assert first_overlap(run, decode) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=12))
+@pytest.mark.mission("FS12")
+def test_where_keys_overlap_the_newer_file_lies_in_a_later_run(
+    spans: list[tuple[int, int]],
+) -> None:
+    files = [file(str(index), low, low + width) for index, (low, width) in enumerate(spans)]
+    runs = runs_by_age(files, decode)
+    placed = {each.file_name: index for index, run in enumerate(runs) for each in run}
+    assert sorted(placed) == sorted(names(files))
+    for run in runs:
+        assert first_overlap(run, decode) is None
+        assert [each.min_key for each in run] == sorted((f.min_key for f in run), key=decode)
+    for newer, (low, width) in enumerate(spans):
+        for older, (first, more) in enumerate(spans[:newer]):
+            if low <= first + more and first <= low + width:
+                assert placed[str(older)] < placed[str(newer)]
 
 
 def test_runs_are_the_files_of_level_0_and_the_deeper_levels() -> None:

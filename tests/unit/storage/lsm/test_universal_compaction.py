@@ -97,10 +97,10 @@ def test_level_0_comes_first_by_age_and_a_deeper_level_is_one_run() -> None:
     levels = levels_of(files, 6)
     assert [[each.file_name for each in run.files] for run in levels.runs] == [
         ["new"],
-        ["twin-wider"],
-        ["twin-a"],
-        ["twin-b"],
         ["twin-later"],
+        ["twin-b"],
+        ["twin-a"],
+        ["twin-wider"],
         ["old"],
         ["middle"],
         ["deep-b", "deep-a"],

@@ -691,6 +691,27 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
     assert_only_reachable_files(table)
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.mission("FS12")
+def test_of_rows_numbered_alike_the_same_one_is_read_before_and_after_a_compaction(
+    catalog: Catalog, seed: int
+) -> None:
+    """Writers that did not know of each other number their rows alike."""
+    table, drawn = keyed(catalog), random.Random(seed)
+    for _ in range(3):
+        staged = []
+        for writer in "abcd":
+            low = drawn.randrange(6)
+            ids = range(low, low + drawn.randrange(1, 4))
+            staged.append(table.stage(rows(table, [{"id": n, "v": writer} for n in ids])))
+        drawn.shuffle(staged)
+        for each in staged:
+            table.commit(each)
+        before = content(table)
+        compact(table, full=drawn.random() < 0.5, min_file_num=2)
+        assert content(table) == before
+
+
 # --- options ------------------------------------------------------------------------------------
 
 
