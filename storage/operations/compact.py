@@ -169,7 +169,8 @@ def _pick_append(
     groups = _pack_append(files, metas, needed, full=full)
     stale = _mostly_deleted(metas, indexes, 0.0 if full else options.compaction_delete_ratio)
     if indexes and (stale or groups):
-        # A bucket's deletion vectors are written anew as a whole, so one task does it.
+        # A bucket's deletion vectors are written anew as a whole, so one task does it. Files that
+        # are no neighbours do not become one: the task goes stretch by stretch.
         names = {file.file_name for group in (*groups, stale) for file in group}
         together = [file for file in metas if file.file_name in names]
         groups = [tuple(sorted(together, key=lambda file: file.min_sequence_number))]

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -31,54 +32,87 @@ from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 class AppendTask:
     """Files of a bucket that become fewer; `others` are the rest of the bucket.
 
-    `indexes` are the bucket's deletion vectors. Where there are any, the bucket has one
-    task only, since they are written anew as a whole.
+    Those of one stretch become one run of rows; where the order of rows counts, no other file
+    lies between them. `indexes` are the bucket's deletion vectors. Where there are any, the
+    bucket has one task only, since they are written anew as a whole.
     """
 
     partition: bytes
     bucket: int
     total_buckets: int
-    files: tuple[DataFileMeta, ...]
+    stretches: tuple[tuple[DataFileMeta, ...], ...]
     others: frozenset[str] = frozenset()
     indexes: tuple[IndexFileMeta, ...] = ()
 
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for stretch in self.stretches for file in stretch)
+
+
+def stretches_of(
+    chosen: Iterable[DataFileMeta], rest: Iterable[DataFileMeta]
+) -> tuple[tuple[DataFileMeta, ...], ...]:
+    """Files of a bucket in the order of their rows, cut wherever one of the rest lies between."""
+    marked = [(file, True) for file in chosen] + [(file, False) for file in rest]
+    marked.sort(key=lambda each: each[0].min_sequence_number)
+    return tuple(
+        tuple(file for file, _ in stretch)
+        for is_chosen, stretch in groupby(marked, key=lambda each: each[1])
+        if is_chosen
+    )
+
 
 def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> CommitMessage:
-    """Write a task's files anew; on failure no new file is left.
+    """Write a task's files anew, stretch by stretch; on failure no new file is left.
 
     Raises:
         CorruptionError: rows written differ in number from rows read.
     """
     source, split = FileRows(files, files.schema.fields), split_of(task)
-    batches = (rows for file in task.files for rows in source.batches(split, file))
-    return write_append(files, write_id, task, batches)
+
+    def batches(stretch: Iterable[DataFileMeta]) -> Iterator[pa.Table]:
+        for file in stretch:
+            yield from source.batches(split, file)
+
+    parts = [(stretch, batches(stretch)) for stretch in task.stretches]
+    return write_append(files, write_id, task, parts)
 
 
 def write_append(
-    files: TableFiles, write_id: str, task: AppendTask, batches: Iterable[pa.Table]
+    files: TableFiles,
+    write_id: str,
+    task: AppendTask,
+    parts: Iterable[tuple[Sequence[DataFileMeta], Iterable[pa.Table]]],
 ) -> CommitMessage:
-    """Write the rows of a task's files, which come in some order, in their place.
+    """Write rows in the place of the files they come from; `parts` are a task's files once each.
 
     Raises:
         CorruptionError: rows written differ in number from those that the files hold.
     """
-    target = BucketTarget(
-        partition=task.partition,
-        bucket=task.bucket,
-        next_sequence=min(file.min_sequence_number for file in task.files),
-        source=FileSource.COMPACT,
-    )
-    writer = RollingWriter(files, target, write_id=write_id)
-    deletions = split_of(task).deletions
-    deleted = sum(len(files.indexes.read_deletion_vector(*each)) for each in deletions)
-    due = sum(file.row_count for file in task.files) - deleted
+    deleted = {
+        vector.data_file: len(files.indexes.read_deletion_vector(index_file, vector))
+        for index_file, vector in split_of(task).deletions
+    }
+    writers: list[RollingWriter] = []
+    written: list[DataFileMeta] = []
     try:
-        for rows in batches:
-            writer.write(rows)
-        written = writer.close()
-        check_written(files, target, written, due)
+        for number, (replaced, batches) in enumerate(parts):
+            target = BucketTarget(
+                partition=task.partition,
+                bucket=task.bucket,
+                next_sequence=min(file.min_sequence_number for file in replaced),
+                source=FileSource.COMPACT,
+            )
+            writers.append(RollingWriter(files, target, write_id=f"{write_id}-{number}"))
+            for rows in batches:
+                writers[-1].write(rows)
+            made = writers[-1].close()
+            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in replaced)
+            check_written(files, target, made, due)
+            written += made
     except BaseException:
-        writer.abandon()
+        for writer in writers:
+            writer.abandon()
         raise
     new_indexes, removed_indexes = replace_deletion_vectors(
         files, task.indexes, live=task.others, marked={}, write_id=write_id
@@ -88,7 +122,7 @@ def write_append(
         bucket=task.bucket,
         total_buckets=task.total_buckets,
         compact_before=task.files,
-        compact_after=written,
+        compact_after=tuple(written),
         new_indexes=new_indexes,
         removed_indexes=removed_indexes,
     )

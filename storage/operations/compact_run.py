@@ -16,7 +16,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.compact_append import AppendTask
+from lakewright.storage.operations.compact_append import AppendTask, stretches_of
 from lakewright.storage.operations.compact_levels import LevelsTask
 from lakewright.storage.operations.compaction_plan import (
     CompactionPlan,
@@ -31,7 +31,7 @@ from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.options import Use, check_supported
+from lakewright.storage.spec.options import BucketMode, Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
 
 BucketWork: TypeAlias = AppendTask | LevelsTask
@@ -157,11 +157,12 @@ def _with_bucket(
     metas = tuple(entry.file for entry in entries)
     rest = [entry.file for entry in others]
     if not files.schema.is_keyed:
+        in_order = files.options.bucket_mode is BucketMode.FIXED
         return AppendTask(
             partition=first.partition,
             bucket=first.bucket,
             total_buckets=first.total_buckets,
-            files=metas,
+            stretches=stretches_of(metas, rest) if in_order else (metas,),
             others=frozenset(file.file_name for file in rest),
             indexes=indexes,
         )

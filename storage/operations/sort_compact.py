@@ -181,7 +181,8 @@ def _rewrite_sorted(
     layout, sample = _look(files, order, by, work)
     parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
     points = split_points(layout.words(sample), parts)
-    return write_append(files, write_id, work, _sorted_parts(files, work, layout, points))
+    rows = _sorted_parts(files, work, layout, points)
+    return write_append(files, write_id, work, [(work.files, rows)])
 
 
 def _look(

@@ -15,6 +15,7 @@ import pytest
 from lakewright.storage import Catalog, CompactionPlan, LocalEngine, Table
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.operations.commit import commit_compaction
+from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
@@ -379,6 +380,49 @@ def test_deleted_rows_of_an_append_table_go_with_their_file(any_catalog: Catalog
     assert deletions(table) == {}
     assert content(table) == before
     assert table.plan_compact(full=True).tasks == ()
+
+
+@pytest.mark.mission("FS7")
+def test_rows_keep_their_order_across_a_large_file_when_some_of_them_are_deleted(
+    catalog: Catalog,
+) -> None:
+    options = {
+        "bucket": "1",
+        "bucket-key": "id",
+        "target-file-size": "4 kb",
+        "deletion-vectors.enabled": "true",
+    }
+    table = new_table(catalog, options=options)
+    for number in (0, 1, 2):
+        table.write(rows(table, events(number, number + 1)))
+    noise = [
+        {"id": n, "day": f"{n * 7919**9:030x}", "v": f"{n * 104729**8:040x}"}
+        for n in range(100, 300)
+    ]
+    table.write(rows(table, noise))
+    for number in (1000, 1001):
+        table.write(rows(table, events(number, number + 1)))
+    in_order = sorted(table.data_files(), key=lambda each: each.file.min_sequence_number)
+    with_deleted_rows(table, {in_order[1].file.file_name: [0]})
+    before = ids_in_order(table)
+    assert before == [0, 2, *range(100, 300), 1000, 1001]
+    result = compact(table, full=True)
+    # Of the many rows a small file is left at the end, which is a neighbour of those after it.
+    assert (result.files_before, result.files_after, len(table.data_files())) == (6, 2, 4)
+    assert in_order[3].file.file_name in {each.file.file_name for each in table.data_files()}
+    assert ids_in_order(table) == before
+    assert deletions(table) == {}
+    assert table.plan_compact(full=True).tasks == ()
+
+
+def ids_in_order(table: Table) -> list[int]:
+    """Ids as a reader finds them that takes the files of the bucket in the order of their rows."""
+    found: list[int] = []
+    for split in table.plan_scan().splits:
+        for file in sorted(split.files, key=lambda each: each.min_sequence_number):
+            for read in FileRows(table.files, table.schema.fields).rows(split, file):
+                found += read.column("id").to_pylist()
+    return found
 
 
 class Overtaken(LocalEngine):
