@@ -3,20 +3,25 @@
 1. As written: every row of a file with its kind, an insertion in files without kinds.
 2. A state: rows merged by the table's engine, deletions kept that no compaction has ended.
 3. Two states: both merged, key range by key range, and compared. Without keys whole rows
-   are, in memory: those of the files that only one state has.
+   are: those of the files that only one state has, dealt out on disk by their hashes where
+   they are more than memory is for, so that equal rows meet.
 4. The filter runs last, on the rows that come out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_field
 from lakewright.storage.codec.arrow_values import keep_matching
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.files.spill import Spill
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import merge_rows
 from lakewright.storage.lsm.merge_engines import merge_function
@@ -27,10 +32,15 @@ from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows, row_order
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.operations.task_memory import COMPARED_BYTES
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
+
+# Each heap of rows that are compared is two open files.
+_MOST_HEAPS = 256
 
 
 class ChangeSource(Enum):
@@ -64,11 +74,17 @@ class ChangeReader:
     """
 
     def __init__(
-        self, files: TableFiles, *, columns: Sequence[str] | None, predicate: Predicate | None
+        self,
+        files: TableFiles,
+        *,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        compared_bytes: int = COMPARED_BYTES,
     ) -> None:
         self.files = files
         self.columns = tuple(files.schema.field_names if columns is None else columns)
         self.predicate = predicate
+        self._compared_bytes = compared_bytes
         wanted = files.schema.fields_of(self.columns)
         kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
         self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
@@ -130,11 +146,10 @@ class ChangeReader:
                 for rows in source.batches(part, file):
                     yield _all_of_kind(rows, RowKind.INSERT)
             return
-        removed, added = difference_by_row(
-            _all_rows(source, split.before), _all_rows(source, split.after)
-        )
-        yield _all_of_kind(removed, RowKind.DELETE)
-        yield _all_of_kind(added, RowKind.INSERT)
+        for before, after in _meeting_rows(source, split, self._compared_bytes):
+            removed, added = difference_by_row(before, after)
+            yield _all_of_kind(removed, RowKind.DELETE)
+            yield _all_of_kind(added, RowKind.INSERT)
 
     def _needed(self) -> set[str]:
         needed = set(self.columns) | (columns_of(self.predicate) if self.predicate else set())
@@ -178,8 +193,40 @@ def _files_of(parts: Iterable[DataSplit]) -> Iterator[tuple[DataSplit, DataFileM
     return ((part, file) for part in parts for file in part.files)
 
 
-def _all_rows(source: FileRows, parts: Iterable[DataSplit]) -> pa.Table:
-    """Rows of append files in memory; a table without rows has the columns too."""
+def _meeting_rows(
+    source: FileRows, split: ChangeSplit, most_bytes: int
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Rows of append files before and after, in heaps of about so many bytes; equal ones meet."""
     fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
-    read = [rows for part, file in _files_of(parts) for rows in source.rows(part, file)]
-    return pa.concat_tables([pa.schema(fields).empty_table(), *read])
+    nothing = pa.schema(fields).empty_table()
+    sides = (split.before, split.after)
+    weight = sum(
+        file.row_count * source.row_bytes(part, (file,), most_bytes)
+        for parts in sides
+        for part, file in _files_of(parts)
+    )
+    hashed = [field for field in source.fields if _hashes_alike(field)]
+    count = min(_MOST_HEAPS, math.ceil(weight / most_bytes)) if hashed else 1
+    if count <= 1:
+        before, after = (pa.concat_tables([nothing, *_batches(source, parts)]) for parts in sides)
+        yield before, after
+        return
+    with Spill(2 * count) as spill:
+        for side, parts in enumerate(sides):
+            for rows in _batches(source, parts):
+                heaps = buckets_of(rows, hashed, count)
+                for heap in np.unique(heaps).tolist():
+                    spill.put(2 * heap + side, rows.filter(pa.array(heaps == heap)))
+        for heap in range(count):
+            before, after = (spill.take(2 * heap + side) for side in range(2))
+            yield before or nothing, after or nothing
+
+
+def _batches(source: FileRows, parts: Iterable[DataSplit]) -> Iterator[pa.Table]:
+    return (rows for part, file in _files_of(parts) for rows in source.batches(part, file))
+
+
+def _hashes_alike(field: DataField) -> bool:
+    """Whether values of a column that are equal have one hash, which not all NaNs do."""
+    kind = field.type
+    return isinstance(kind, AtomicType) and kind.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE)

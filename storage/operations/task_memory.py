@@ -20,9 +20,11 @@ WINDOW_BYTES = TASK_MEMORY_BYTES // 32
 # Rows that are read or taken over as one table.
 BATCH_BYTES = TASK_MEMORY_BYTES // 16
 # Rows that become a row group; while it is encoded it takes up to as much again.
-ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 8
+ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 16
 # Rows that wait to be written, over all buckets of a task; sorting takes as much again.
 WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
+# Rows of two states that are compared as wholes; numbering them takes as much again.
+COMPARED_BYTES = TASK_MEMORY_BYTES // 4
 
 
 class Buffering(Protocol):

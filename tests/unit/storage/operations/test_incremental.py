@@ -11,6 +11,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, TagNotFound
+from lakewright.storage.operations.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.incremental import IncrementalMode
 from lakewright.storage.sql import parse_where
 from tests.support.builders import compact, events, expire, new_table, rows
@@ -205,6 +206,37 @@ def test_a_difference_of_an_append_table_survives_its_compaction(
             *(("+I", "a", n, f"w{n}") for n in (6, 7, 8)),
         ]
     )
+
+
+@pytest.mark.mission("FS16")
+def test_states_larger_than_memory_differ_in_the_same_rows(catalog: Catalog) -> None:
+    columns = {"id": "BIGINT", "day": "STRING", "v": "STRING", "x": "DOUBLE", "many": "ARRAY<INT>"}
+    table = new_table(catalog, columns)
+
+    def numbered(first: int, end: int) -> list[dict[str, Any]]:
+        x = [0.0, -0.0, float("nan"), None]
+        return [
+            {"id": n, "day": None if n % 7 else "a", "v": f"v{n}", "x": x[n % 4], "many": [n]}
+            for n in range(first, end)
+        ]
+
+    table.write(rows(table, [*numbered(0, 300), *numbered(0, 20)]))
+    table.write(rows(table, [*numbered(10, 250), *numbered(290, 400)]), mode="overwrite")
+    plan = table.plan_incremental(1, 2, mode="diff")
+    at_once, in_heaps = (
+        collect_changes(
+            ChangeReader(table.files, columns=None, predicate=None, compared_bytes=most_bytes),
+            plan.splits,
+        )
+        for most_bytes in (2**30, 4_000)
+    )
+    told, expected = (
+        sorted((row["_rowkind"], row["id"]) for row in found.to_pylist())
+        for found in (in_heaps, at_once)
+    )
+    assert told == expected
+    gone = [*range(10), *range(20), *range(250, 290)]
+    assert told == sorted([*(("-D", n) for n in gone), *(("+I", n) for n in range(300, 400))])
 
 
 def test_a_difference_says_what_a_deleted_row_was(catalog: Catalog) -> None:
