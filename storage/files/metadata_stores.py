@@ -87,6 +87,8 @@ class SnapshotStore:
 
     fs: FileSystem
     paths: TablePaths
+    # Its name, for what people are told.
+    table: str = ""
 
     def ids(self) -> list[int]:
         """Every snapshot there is, in order."""
@@ -155,8 +157,9 @@ class SnapshotStore:
         except FileMissing as error:
             ids = self.ids()
             there = f"there are {ids[0]} to {ids[-1]}" if ids else "the table has none"
+            where = self.table or self.paths.root
             raise SnapshotNotFound(
-                f"snapshot {snapshot_id} does not exist in {self.paths.root}; {there}",
+                f"snapshot {snapshot_id} does not exist in {where}; {there}",
                 snapshot_id=snapshot_id,
             ) from error
 
@@ -199,6 +202,8 @@ class ReferenceStore:
 
     fs: FileSystem
     paths: TablePaths
+    # Its name, for what people are told.
+    table: str = ""
 
     def tags(self) -> dict[str, Tag]:
         """Tags by name, in the order of their snapshots.
@@ -241,7 +246,8 @@ class ReferenceStore:
             return self.fs.read_bytes(self.paths.tag(name))
         except FileMissing as error:
             raise TagNotFound(
-                f"no tag {name} in {self.paths.metadata_root}; {_those_there(self.tag_names())}"
+                f"no tag {name} in {self.table or self.paths.metadata_root}; "
+                f"{_those_there(self.tag_names())}"
             ) from error
 
     def read_tagged_snapshot_file(self, name: str) -> bytes:

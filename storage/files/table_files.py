@@ -45,7 +45,7 @@ class TableFiles:
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.fs, self.paths)
+        return SnapshotStore(self.fs, self.paths, self.name)
 
     @property
     def schemas(self) -> SchemaStore:
@@ -57,7 +57,7 @@ class TableFiles:
 
     @property
     def references(self) -> ReferenceStore:
-        return ReferenceStore(self.fs, self.paths)
+        return ReferenceStore(self.fs, self.paths, self.name)
 
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table, seen with another version of its schema."""

@@ -44,6 +44,7 @@ from lakewright.storage.operations.reachable import (
     is_whole_branch,
     on_branch,
     only_kept_by,
+    stale_when_roots_go,
     unreachable_from_json,
 )
 from lakewright.storage.operations.rollback import (
@@ -140,13 +141,17 @@ def create_branch(
     if tag is not None and snapshot_id is not None:
         raise InvalidRequestError("a branch begins at a tag or at a snapshot, not at both")
     if name in branch_names(files):
-        raise AlreadyExistsError(f"branch {name} of {files.name} exists already", table=files.name)
+        raise AlreadyExistsError(
+            f"branch {name} of {files.name} exists already; choose another name, or delete it",
+            table=files.name,
+        )
     if name in files.references.branches():
         # Somebody was stopped while making or deleting it.
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
     schema_id = files.schemas.latest(table=files.name).id
     snapshot: Snapshot | None = None
+    snapshot_file = tag_file = b""
     if tag is not None:
         tag_file = files.references.read_tag_file(tag)
         snapshot = files.references.tag(tag).snapshot
@@ -255,6 +260,7 @@ class BranchResult:
     duration_ms: int
 
 
+@stale_when_roots_go
 def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     """What goes with a branch.
 
@@ -277,7 +283,7 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     if consumers:
         raise InvalidRequestError(
             f"branch {name} of {files.name} is in use by consumer {', '.join(sorted(consumers))}; "
-            "delete its consumers first"
+            f"delete that of {files.name}{BRANCH_MARK}{name} first"
         )
     return _plan_delete(files, name)
 
@@ -303,6 +309,7 @@ def _tags(roots: Iterable[Root]) -> list[str]:
     return [str(root.label) for root in roots if root.kind is RootKind.TAG]
 
 
+@stale_when_roots_go
 def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult:
     """Carry a plan out.
 
@@ -382,6 +389,7 @@ class FastForwardPlan:
         return cls(**{**data, **lists, "files": unreachable_from_json(data["files"])})
 
 
+@stale_when_roots_go
 def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     """What happens when main becomes a branch.
 
@@ -477,6 +485,7 @@ def _is_in(snapshots: Mapping[int, Snapshot], snapshot: Snapshot) -> bool:
     return snapshot.id in snapshots and is_same(snapshots[snapshot.id], snapshot)
 
 
+@stale_when_roots_go
 def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     """Carry a plan out; stopped halfway, main is readable, and forwarding it again goes on.
 

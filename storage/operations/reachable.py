@@ -14,17 +14,20 @@ would not be known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from lakewright.storage.errors import (
     CorruptionError,
     SchemaNotFound,
     SnapshotNotFound,
+    StalePlan,
     TableNotFound,
+    TagNotFound,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
@@ -448,6 +451,49 @@ def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
     """Remove the folders of buckets and partitions that deleted files have left empty."""
     folders = {path.rsplit("/", 1)[0] for path in deleted if "/bucket-" in path}
     remove_empty_folders(files.fs, folders, below=files.paths.root)
+
+
+# --- beside others ----------------------------------------------------------------------------
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def stale_when_roots_go(
+    verb: Callable[Concatenate[TableFiles, _P], _R],
+) -> Callable[Concatenate[TableFiles, _P], _R]:
+    """A verb that says StalePlan where something is missing since others took roots meanwhile.
+
+    What is missing though nothing went stays the error that it is.
+    """
+
+    @wraps(verb)
+    def told(files: TableFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        before = _names_of_roots(files)
+        try:
+            return verb(files, *args, **kwargs)
+        except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
+            gone = sorted(before - _names_of_roots(files))
+            if not gone:
+                raise
+            raise StalePlan(
+                f"{gone[0]} of {files.name} went while it was being read; plan again",
+                table=files.name,
+            ) from error
+
+    return told
+
+
+def _names_of_roots(files: TableFiles) -> set[str]:
+    seen = [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
+    found = set()
+    for branch in seen:
+        below = f"{branch.paths.root}/"
+        kept = [branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()]
+        folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)
+        listed = [each.path for folder in folders for each in branch.fs.list_dir(folder)]
+        found |= {path.removeprefix(below) for path in (*kept, *listed)}
+    return found
 
 
 # --- what something new may refer to ----------------------------------------------------------

@@ -464,7 +464,7 @@ def _add_branch(commands: Commands) -> None:
     create = _subcommand(
         verbs,
         "create",
-        "begin a branch: empty, or where a tag or snapshot is",
+        "begin a branch where a tag or snapshot is, without either empty",
         "lakewright branch create nyc.flights trial --tag q4",
     )
     deletion = _subcommand(
@@ -476,7 +476,8 @@ def _add_branch(commands: Commands) -> None:
     forward = _subcommand(
         verbs,
         "fast-forward",
-        "let the table become what a branch is; its own snapshots since then go",
+        "let the table become what a branch is; its own snapshots since the branch began go, all "
+        "of them if it began empty",
         "lakewright branch fast-forward nyc.flights trial --dry-run",
     )
     for each in (listed, create, deletion, forward):

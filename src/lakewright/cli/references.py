@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Protocol
@@ -20,6 +21,7 @@ from lakewright.cli.layout import (
 from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.reachable import UnreachableFile
 from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.tags import DeleteTagsPlan
@@ -64,6 +66,7 @@ def run_references(parsed: argparse.Namespace) -> int:
         case "tag", "create":
             _create_tag(parsed, table)
         case "tag", "rename":
+            _check_tag_name(parsed.new_name)
             table.rename_tag(parsed.name, parsed.new_name)
             print_lines([f"tag {parsed.name} of {table.name} is {parsed.new_name} now"])
         case "tag", "delete":
@@ -74,10 +77,7 @@ def run_references(parsed: argparse.Namespace) -> int:
         case "branch", "list":
             _list_branches(parsed, table)
         case "branch", "create":
-            branch = table.create_branch(parsed.name, tag=parsed.tag, snapshot_id=parsed.snapshot)
-            latest = branch.latest_snapshot()
-            where = "empty" if latest is None else f"at snapshot {latest.id}"
-            print_lines([f"branch {parsed.name} of {table.name} begins {where}: {branch.name}"])
+            _create_branch(parsed, table)
         case "branch", "delete":
             _delete_branch(parsed, table)
         case "branch", _:
@@ -113,8 +113,8 @@ def _list_tags(parsed: argparse.Namespace, table: Table) -> None:
         TextColumn("snapshot", right=True),
         TextColumn("committed (UTC)"),
         TextColumn("rows in files" if table.schema.has_primary_key else "rows", right=True),
-        TextColumn("tagged"),
-        TextColumn("retained until"),
+        TextColumn("tagged (local)"),
+        TextColumn("retained (local)"),
     ]
     rows: list[list[Cell]] = [
         [
@@ -123,7 +123,9 @@ def _list_tags(parsed: argparse.Namespace, table: Table) -> None:
             time_text(tag.snapshot.time_millis),
             tag.snapshot.total_record_count,
             "-" if tag.create_time is None else f"{tag.create_time:%Y-%m-%d %H:%M:%S}",
-            "deleted" if tag.expires_at is None else f"{tag.expires_at:%Y-%m-%d %H:%M:%S}",
+            "until deleted"
+            if tag.expires_at is None
+            else f"until {tag.expires_at:%Y-%m-%d %H:%M:%S}",
         ]
         for tag in tags
     ]
@@ -143,7 +145,18 @@ def _tag_json(tag: Tag) -> dict[str, object]:
     }
 
 
+def _check_tag_name(name: str) -> None:
+    """A number is taken for a snapshot, by people and by time travel."""
+    if name.isdecimal():
+        raise InvalidRequestError(
+            f"{name} as the name of a tag would be taken for a snapshot; to name that snapshot, "
+            f"give the tag a name and --snapshot {name}"
+        )
+
+
 def _create_tag(parsed: argparse.Namespace, table: Table) -> None:
+    if not parsed.replace:
+        _check_tag_name(parsed.name)
     retained_ms = None if parsed.retain is None else parse_duration_ms(parsed.retain)
     make = table.replace_tag if parsed.replace else table.create_tag
     tag = make(parsed.name, snapshot_id=parsed.snapshot, time_retained_ms=retained_ms)
@@ -187,11 +200,26 @@ def _list_branches(parsed: argparse.Namespace, table: Table) -> None:
             time_text(each.created_ms),
             "-" if each.earliest_snapshot_id is None else str(each.earliest_snapshot_id),
             "-" if each.latest_snapshot_id is None else str(each.latest_snapshot_id),
-            table.at_branch(each.name).name,
+            shlex.quote(table.at_branch(each.name).name),
         ]
         for each in branches
     ]
     print_table(columns, rows, empty=f"{table.name} has no branch besides main")
+
+
+def _create_branch(parsed: argparse.Namespace, table: Table) -> None:
+    branch = table.create_branch(parsed.name, tag=parsed.tag, snapshot_id=parsed.snapshot)
+    latest = branch.latest_snapshot()
+    where = "empty" if latest is None else f"at snapshot {latest.id}"
+    # Quoted, since a shell would take what follows the dollar for a variable.
+    place = shlex.quote(branch.name)
+    lines = [f"branch {parsed.name} of {table.name} begins {where}: {place}"]
+    if latest is None and table.latest_snapshot() is not None:
+        lines.append(
+            f"  without the rows of {table.name}, whose history a fast-forward would drop; "
+            "--tag or --snapshot begins where the table is"
+        )
+    print_lines(lines)
 
 
 def _delete_branch(parsed: argparse.Namespace, table: Table) -> None:
@@ -248,9 +276,24 @@ def _roll_back(parsed: argparse.Namespace, table: Table) -> None:
         "snapshot_id": plan.target_id,
         "snapshots_deleted": list(plan.snapshot_ids),
         "tags_deleted": list(plan.tags),
+        "restored_tag": plan.restored_tag,
         "consumers_reset": list(plan.consumers),
     }
     report_deletion(parsed, "rollback", plan, result, done, extra)
+    if not parsed.json:
+        print_lines(_rolled_back_lines(plan))
+
+
+def _rolled_back_lines(plan: RollbackPlan) -> list[str]:
+    lines = []
+    if plan.restored_tag is not None:
+        lines.append(f"  snapshot {plan.target_id} is back, of tag {plan.restored_tag}")
+    if plan.tags:
+        lines.append(f"  {_named('tag', plan.tags)} deleted")
+    if plan.consumers:
+        names = _named("consumer", plan.consumers)
+        lines.append(f"  {names} set to read on from {plan.target_id + 1}")
+    return lines
 
 
 def _rollback_lines(plan: RollbackPlan) -> list[str]:

@@ -34,7 +34,7 @@ def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lak
     listed = lakewright(catalog, "tag", "list", "db.t")
     assert listed.lines[0].split()[:2] == ["tag", "snapshot"]
     assert listed.lines[2].split()[:2] == ["kept", "2"]
-    assert listed.lines[2].split()[-2:] == ["-", "deleted"]
+    assert listed.lines[2].split()[-3:] == ["-", "until", "deleted"]
     as_json = lakewright(catalog, "tag", "list", "db.t", "--json").json
     assert [(each["tag"], each["snapshot_id"]) for each in as_json] == [("kept", 2), ("timed", 6)]
     assert as_json[1]["time_retained_ms"] == 90 * 24 * 3_600_000
@@ -82,11 +82,16 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
     history(catalog)
     lakewright(catalog, "tag", "create", "db.t", "one")
     for code, said, arguments in [
-        (3, "no tag two", ("tag", "delete", "db.t", "two")),
+        (3, "no tag two in db.t; there are one", ("tag", "delete", "db.t", "two")),
         (3, "there are one", ("read", "db.t", "--tag", "two")),
         (2, "tag one of db.t exists already", ("tag", "create", "db.t", "one")),
         (2, "tag name 'a/b'", ("tag", "create", "db.t", "a/b")),
-        (3, "snapshot 99 does not exist", ("tag", "create", "db.t", "x", "--snapshot", "99")),
+        (2, "give the tag a name and --snapshot 5", ("tag", "create", "db.t", "5")),
+        (
+            3,
+            "snapshot 99 does not exist in db.t; there are 1 to 6",
+            ("tag", "create", "db.t", "x", "--snapshot", "99"),
+        ),
         (2, "lacks a unit", ("tag", "create", "db.t", "x", "--retain", "90")),
         (2, "not allowed with", ("read", "db.t", "--tag", "one", "--snapshot", "1")),
     ]:
@@ -103,13 +108,15 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
 def test_a_branch_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
     made = lakewright(catalog, "branch", "create", "db.t", "b", "--snapshot", "2")
-    assert made.lines == ["branch b of db.t begins at snapshot 2: db.t$branch_b"]
+    assert made.lines == ["branch b of db.t begins at snapshot 2: 'db.t$branch_b'"]
     assert lakewright(catalog, "branch", "create", "db.t", "new").lines == [
-        "branch new of db.t begins empty: db.t$branch_new"
+        "branch new of db.t begins empty: 'db.t$branch_new'",
+        "  without the rows of db.t, whose history a fast-forward would drop; "
+        + "--tag or --snapshot begins where the table is",
     ]
     lines = lakewright(catalog, "branch", "list", "db.t").lines
     assert [line.split()[0] for line in lines[2:]] == ["b", "new"]
-    assert lines[2].split()[-3:] == ["2", "2", "db.t$branch_b"]
+    assert lines[2].split()[-3:] == ["2", "2", "'db.t$branch_b'"]
     assert len(lakewright(catalog, "branch", "list", "db.t", "--json").json) == 2
     read = lakewright(catalog, "read", "db.t$branch_b", "--format", "json")
     assert sorted(row["v"] for row in read.json_lines) == ["a0", "a1", "a2"]
@@ -175,6 +182,7 @@ def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
     assert on_disk(catalog) == before
     done = lakewright(catalog, "rollback", "db.t", "--snapshot", "2")
     assert done.lines[0].startswith("db.t is what it was at snapshot 2: 4 snapshots, 1 tag; ")
+    assert done.lines[1:] == ["  tag late deleted", "  consumer me set to read on from 3"]
     assert content(table) == then
     again = lakewright(catalog, "rollback", "db.t", "--snapshot", "2")
     assert again.code == 2
