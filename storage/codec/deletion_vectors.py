@@ -45,19 +45,26 @@ def encode_deletion_vectors(
     return b"".join(parts), tuple(ranges)
 
 
-def decode_deletion_vector(data: bytes, where: DeletionVectorRange, *, name: str) -> np.ndarray:
+def deletion_vector_bytes(where: DeletionVectorRange) -> int:
+    """How many bytes of an index file, from the range's offset on, hold a vector and its frame."""
+    return where.length + _FRAME_BYTES
+
+
+def decode_deletion_vector(
+    data: bytes, where: DeletionVectorRange, *, name: str, start: int = 0
+) -> np.ndarray:
     """Positions of the rows that are gone, ascending, as int64.
 
-    `data` is the whole index file, `name` what an error calls it.
+    `data` is the index file, or a part that begins at `start`; `name` is what an error calls it.
 
     Raises:
         CorruptionError: there is no such vector at that place, or its checksum is wrong.
     """
     try:
-        (length,) = struct.unpack_from(">i", data, where.offset)
-        start = where.offset + 4
-        vector = data[start : start + length]
-        (checksum,) = struct.unpack_from(">I", data, start + length)
+        (length,) = struct.unpack_from(">i", data, where.offset - start)
+        first = where.offset - start + 4
+        vector = data[first : first + length]
+        (checksum,) = struct.unpack_from(">I", data, first + length)
         (magic,) = struct.unpack_from(">i", vector)
         (magic_64,) = struct.unpack_from("<i", vector)
         # The range of a 64-bit vector counts its frame, that of a 32-bit one does not.

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from lakewright.storage.codec.deletion_vectors import (
     decode_deletion_vector,
+    deletion_vector_bytes,
     encode_deletion_vectors,
 )
 from lakewright.storage.codec.hash_index import decode_hash_index, encode_hash_index
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import CorruptionError, FileMissing, UnsupportedError
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.index import (
     DELETION_VECTORS_INDEX,
@@ -31,14 +39,34 @@ class IndexStore:
     paths: TablePaths
 
     def read_deletion_vector(self, index_file: str, where: DeletionVectorRange) -> np.ndarray:
-        """Positions of a data file's rows that are gone, ascending.
+        """Positions of a data file's rows that are gone, ascending; no others are read.
 
         Raises:
             CorruptionError: the index file is missing or damaged.
         """
-        return decode_deletion_vector(
-            self._read(index_file), where, name=self.paths.index(index_file)
-        )
+        path = self.paths.index(index_file)
+        with self._reading(path), self.fs.open_input(path) as source:
+            try:
+                source.seek(where.offset)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise CorruptionError(
+                    f"index file {path} has no byte {where.offset}, where the deletion vector of "
+                    f"{where.data_file} should be: {error}",
+                    path=path,
+                ) from error
+            data = source.read(deletion_vector_bytes(where))
+        return decode_deletion_vector(data, where, name=path, start=where.offset)
+
+    def read_deletion_vectors(
+        self, index_file: str, ranges: Iterable[DeletionVectorRange]
+    ) -> dict[str, np.ndarray]:
+        """The same for many data files, by their names; the index file is read once.
+
+        Raises:
+            CorruptionError: the index file is missing or damaged.
+        """
+        data, path = self._read(index_file), self.paths.index(index_file)
+        return {each.data_file: decode_deletion_vector(data, each, name=path) for each in ranges}
 
     def write_deletion_vectors(
         self, positions: Mapping[str, np.ndarray], *, write_id: str
@@ -80,11 +108,21 @@ class IndexStore:
 
     def _read(self, name: str) -> bytes:
         path = self.paths.index(name)
-        try:
+        with self._reading(path):
             return self.fs.read_bytes(path)
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """What goes wrong while an index file is read, in storage's words."""
+        try:
+            yield
         except FileMissing as error:
             raise CorruptionError(
                 f"index file {path} is missing though a snapshot names it; if that snapshot was "
                 "just expired, read a later one",
                 path=path,
+            ) from error
+        except OSError as error:
+            raise UnavailableError(
+                f"index file {path} cannot be read: {error}", path=path
             ) from error

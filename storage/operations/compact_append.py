@@ -18,6 +18,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.compact_outputs import (
     check_written,
+    deleted_positions,
     deletions_of,
     replace_deletion_vectors,
 )
@@ -89,10 +90,8 @@ def write_append(
     Raises:
         CorruptionError: rows written differ in number from those that the files hold.
     """
-    deleted = {
-        vector.data_file: len(files.indexes.read_deletion_vector(index_file, vector))
-        for index_file, vector in split_of(task).deletions
-    }
+    gone = deleted_positions(files, split_of(task).deletions)
+    deleted = {name: len(positions) for name, positions in gone.items()}
     writers: list[RollingWriter] = []
     written: list[DataFileMeta] = []
     try:

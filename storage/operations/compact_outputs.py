@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -47,6 +48,20 @@ def deletions_of(
     )
 
 
+def deleted_positions(
+    files: TableFiles, vectors: Iterable[tuple[str, DeletionVectorRange]]
+) -> dict[str, np.ndarray]:
+    """Positions of the rows that are gone, by data file."""
+    by_index: dict[str, list[DeletionVectorRange]] = defaultdict(list)
+    for index_file, vector in vectors:
+        by_index[index_file].append(vector)
+    return {
+        name: gone
+        for index_file, ranges in by_index.items()
+        for name, gone in files.indexes.read_deletion_vectors(index_file, ranges).items()
+    }
+
+
 def replace_deletion_vectors(
     files: TableFiles,
     indexes: Sequence[IndexFileMeta],
@@ -62,10 +77,7 @@ def replace_deletion_vectors(
     kept = deletions_of(indexes, live)
     if not marked and len(kept) == sum(len(each.deletion_vectors or ()) for each in indexes):
         return (), ()
-    positions = {
-        vector.data_file: files.indexes.read_deletion_vector(index_file, vector)
-        for index_file, vector in kept
-    }
+    positions = deleted_positions(files, kept)
     for name, marks in marked.items():
         known = positions.get(name, np.empty(0, dtype=np.int64))
         positions[name] = np.unique(np.concatenate([known, *marks]))

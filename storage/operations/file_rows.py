@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.operations.task_memory import BATCH_BYTES
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import (
     COUNT,
@@ -56,6 +57,9 @@ _ROW_OVERHEAD_BYTES = 32
 _OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
 
+_Deletions: TypeAlias = tuple[tuple[str, DeletionVectorRange], ...]
+
+
 class KeyValueReading(TypedDict, total=False):
     """How key-value rows are read; see `FileRows.key_value_rows`."""
 
@@ -71,6 +75,8 @@ class FileRows:
         self.files = files
         self.fields = tuple(fields)
         self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        # Of the split last read; a split may have as many vectors as files.
+        self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
 
     def rows(
         self, split: DataSplit, file: DataFileMeta, *, batch_rows: int | None = None
@@ -183,10 +189,14 @@ class FileRows:
             start += rows.num_rows
 
     def _deleted_positions(self, split: DataSplit, file: DataFileMeta) -> np.ndarray | None:
-        for index_file, where in split.deletions:
-            if where.data_file == file.file_name:
-                return self.files.indexes.read_deletion_vector(index_file, where)
-        return None
+        if not split.deletions:
+            return None
+        known, by_file = self._deletions
+        if known is not split.deletions:
+            by_file = {where.data_file: (name, where) for name, where in split.deletions}
+            self._deletions = (split.deletions, by_file)
+        found = by_file.get(file.file_name)
+        return None if found is None else self.files.indexes.read_deletion_vector(*found)
 
     def _evolved(
         self, rows: pa.Table, field: DataField, names: dict[int, str], path: str

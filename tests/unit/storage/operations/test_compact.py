@@ -425,6 +425,43 @@ def ids_in_order(table: Table) -> list[int]:
     return found
 
 
+@pytest.mark.mission("FS7")
+def test_of_an_index_file_a_reader_takes_what_is_about_its_data_file(catalog: Catalog) -> None:
+    table = new_table(catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
+    for first in range(4):
+        table.write(rows(table, [{"id": 10 * first + n} for n in range(10)]))
+    names = [each.file.file_name for each in table.data_files()]
+    with_deleted_rows(table, {name: [0, 9] for name in names})
+    watching, fs = watched(table)
+    assert watching.read().num_rows == 32
+    whole = [call for call in fs.calls if call.name == "read_bytes" and "/index/" in call.path]
+    assert whole == []
+    # A rewrite applies them all, and those that stay are written anew: each takes the file once.
+    fs.calls.clear()
+    compact(watching, full=True)
+    whole = [call for call in fs.calls if call.name == "read_bytes" and "/index/" in call.path]
+    assert len(whole) == 1
+    assert len(content(table)) == 32
+
+
+@pytest.mark.parametrize("left", [0, 1, 7, 40])
+def test_an_index_file_that_was_cut_off_is_damaged_and_no_rows_come_back(
+    any_catalog: Catalog, left: int
+) -> None:
+    table = new_table(any_catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
+    for first in range(2):
+        table.write(rows(table, [{"id": 10 * first + n} for n in range(10)]))
+    with_deleted_rows(table, {each.file.file_name: [0, 9] for each in table.data_files()})
+    (entry,) = index_entries(table.files, table.latest_snapshot())
+    path = table.files.paths.index(entry.file.file_name)
+    whole = table.files.fs.read_bytes(path)
+    table.files.fs.replace(path, whole[:left])
+    with pytest.raises(CorruptionError, match=entry.file.file_name):
+        table.read()
+    table.files.fs.replace(path, whole)
+    assert len(content(table)) == 16
+
+
 class Overtaken(LocalEngine):
     """Somebody deletes the first row of a file between the rewriting and the commit."""
 
