@@ -226,7 +226,8 @@ class BucketWriter:
     primary-key tables. Rows with one key become one row, as the table's merge engine
     has it: each `flush` sorts what it holds into files of their own, numbered on from
     the one before. `tells_changes` False leaves changelog files out, whatever the table asks
-    for: an overwrite tells none.
+    for: an overwrite tells none. `rows_due` and `changes_due` count what merging gave, whatever
+    became of it in the files.
     """
 
     def __init__(
@@ -249,6 +250,8 @@ class BucketWriter:
         self._rows: list[pa.Table] = []
         self._rows_bytes = 0
         self._next_sequence = target.next_sequence
+        self.rows_due = 0
+        self.changes_due = 0
 
     @property
     def buffered_bytes(self) -> int:
@@ -275,13 +278,18 @@ class BucketWriter:
             for merged in merged_pieces(
                 self._numbered_rows(), self._order, self._function, piece_bytes=ROW_GROUP_BYTES
             ):
-                self._rolling.write(self._with_keys(merged))
+                self._write(merged)
         else:
             groups = sorted_groups(self._numbered_rows(), self._order)
+            self.changes_due += groups.rows.num_rows
             self._changelog.write(self._with_keys(groups.rows))
             self._changelog.end_file()
-            self._rolling.write(self._with_keys(self._function.merge(groups)))
+            self._write(self._function.merge(groups))
         self._rolling.end_file()
+
+    def _write(self, merged: pa.Table) -> None:
+        self.rows_due += merged.num_rows
+        self._rolling.write(self._with_keys(merged))
 
     def close(self) -> WrittenFiles:
         """The files written, none if there were no rows; on failure nothing is left behind."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    CorruptionError,
     InvalidRequestError,
     RetriesExhausted,
     StalePlan,
@@ -233,6 +234,7 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
         SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
+        CorruptionError: rows written differ in number from rows due; their partition stays.
         RetriesExhausted: others committed too often; partitions done before stay done.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
@@ -365,6 +367,7 @@ class _BucketSorting:
         self._rows = FileRows(files, files.schema.fields)
         self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
         self._writers: dict[int, BucketWriter] = {}
+        self._sorted_rows = 0
 
     def take(self, file: DataFileMeta) -> None:
         """Hand the rows of a postponed file to the writers of their buckets."""
@@ -378,11 +381,24 @@ class _BucketSorting:
             # Rows are numbered anew, after those that their bucket holds.
             unnumbered = rows.select([VALUE_KIND, *self._files.schema.field_names])
             for bucket in np.unique(buckets).tolist():
-                self._writer(bucket).write(unnumbered.filter(pa.array(buckets == bucket)))
+                chosen = unnumbered.filter(pa.array(buckets == bucket))
+                self._writer(bucket).write(chosen)
+                self._sorted_rows += chosen.num_rows
             free_memory(self._writers.values())
 
     def close(self) -> tuple[CommitMessage, ...]:
-        """The partition's messages: postponed files go, files of buckets come."""
+        """The partition's messages: postponed files go, files of buckets come.
+
+        Raises:
+            CorruptionError: rows got lost on their way into buckets, or into files.
+        """
+        waiting = sum(file.row_count for file in self._move.files)
+        if self._sorted_rows != waiting:
+            raise CorruptionError(
+                f"of {waiting} rows that wait in {self._move.task.partition} of {self._files.name} "
+                f"{self._sorted_rows} came into buckets; nothing was committed",
+                table=self._files.name,
+            )
         messages = [
             CommitMessage(
                 partition=self._move.partition,
@@ -392,9 +408,10 @@ class _BucketSorting:
             )
         ]
         for bucket, writer in sorted(self._writers.items()):
-            written = writer.close()
-            rows = sum(file.row_count for file in written.data)
-            check_written(self._files, self._target(bucket), written.data, rows)
+            written, target = writer.close(), self._target(bucket)
+            check_written(self._files, target, written.data, writer.rows_due)
+            told = replace(target, changelog=True)
+            check_written(self._files, told, written.changelog, writer.changes_due)
             messages.append(
                 CommitMessage(
                     partition=self._move.partition,

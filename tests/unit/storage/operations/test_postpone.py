@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import InvalidOption, InvalidRequestError, InvalidRows, StalePlan
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidOption,
+    InvalidRequestError,
+    InvalidRows,
+    StalePlan,
+)
 from lakewright.storage.operations.engine import Result, Task
 from lakewright.storage.operations.postpone import (
     PostponePlan,
@@ -277,6 +283,36 @@ def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Cat
     settle(table)
     compact(table, full=True)
     assert values_of(table, "v") == ["v0", "v1", "v2"]
+
+
+@pytest.mark.parametrize("lost_at", ["data", "changelog", "reading"])
+def test_rows_that_get_lost_on_the_way_are_noticed(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost_at: str
+) -> None:
+    from lakewright.storage.operations import bucket_writer, postpone
+
+    class Forgetful(bucket_writer.RollingWriter):
+        def write(self, new: Any) -> None:
+            changelog = lost_at == "changelog"
+            super().write(new.slice(1) if self.target.changelog is changelog else new)
+
+    class Skipping(postpone.FileRows):
+        def key_value_rows(self, *args: Any, **reading: Any) -> Any:
+            return (read.slice(1) for read in super().key_value_rows(*args, **reading))
+
+    table = postponed_table(catalog, **{"changelog-producer": "input"})
+    table.write(rows(table, events(0, 20)))
+    if lost_at == "reading":
+        monkeypatch.setattr(postpone, "FileRows", Skipping)
+    else:
+        monkeypatch.setattr(bucket_writer, "RollingWriter", Forgetful)
+    with pytest.raises(CorruptionError, match="nothing was committed"):
+        settle(table)
+    monkeypatch.undo()
+    assert content(table) == []
+    assert_only_reachable_files(table)
+    settle(table)
+    assert len(content(table)) == 20
 
 
 def test_staged_rows_are_read_as_the_table_would_hold_them(catalog: Catalog) -> None:
