@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-# About half are rows in memory, the rest is what allocators keep for the next rows.
+# A third are rows in memory, the rest is what allocators keep for the next rows.
 TASK_MEMORY_BYTES = 512 * 1024 * 1024
 # Rows of one window, over all runs. Up to one and a half windows of batches are read ahead,
 # while another is combined and taken into its order.
-WINDOW_BYTES = TASK_MEMORY_BYTES // 32
+WINDOW_BYTES = TASK_MEMORY_BYTES // 64
 # Rows that are read or taken over as one table.
 BATCH_BYTES = TASK_MEMORY_BYTES // 16
 # Rows that become a row group; while it is encoded it takes up to as much again.
