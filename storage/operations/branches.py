@@ -165,7 +165,8 @@ def create_branch(
     schema_files = {
         each: files.schemas.read_file(each) for each in files.schemas.ids() if each <= schema_id
     }
-    for each in sorted(schema_files.keys() - {FIRST_SCHEMA_ID}, reverse=True):
+    first_schema_id = min(schema_files)
+    for each in sorted(schema_files.keys() - {first_schema_id}, reverse=True):
         seen.schemas.restore(each, schema_files[each])
     if tag is not None:
         seen.references.replace_tag(tag, tag_file)
@@ -173,7 +174,7 @@ def create_branch(
         seen.snapshots.restore(snapshot.id, snapshot_file)
         seen.snapshots.hint_latest(snapshot.id)
         seen.snapshots.hint_earliest(snapshot.id)
-    seen.schemas.restore(FIRST_SCHEMA_ID, schema_files[FIRST_SCHEMA_ID])
+    seen.schemas.restore(first_schema_id, schema_files[first_schema_id])
     if snapshot is not None:
         try:
             _check_beginning(files, name, snapshot)

@@ -108,7 +108,12 @@ def all_roots(files: TableFiles) -> list[Root]:
 
 def is_whole_branch(files: TableFiles, name: str) -> bool:
     """Whether a branch is there: its first schema is written last and deleted first."""
-    return files.fs.exists(replace(files.paths, branch=name).schema(FIRST_SCHEMA_ID))
+    if files.fs.exists(replace(files.paths, branch=name).schema(FIRST_SCHEMA_ID)):
+        return True
+    # Other writers keep what schemas a table has, be the first of them gone.
+    main = replace(files.paths, branch="")
+    is_first_gone = not files.fs.exists(main.schema(FIRST_SCHEMA_ID))
+    return is_first_gone and bool(on_branch(files, name).schemas.ids())
 
 
 def on_branch(files: TableFiles, branch: str) -> TableFiles:

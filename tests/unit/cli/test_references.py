@@ -111,8 +111,10 @@ def test_a_branch_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: 
     assert made.lines == ["branch b of db.t begins at snapshot 2: 'db.t$branch_b'"]
     assert lakewright(catalog, "branch", "create", "db.t", "new").lines == [
         "branch new of db.t begins empty: 'db.t$branch_new'",
-        "  without the rows of db.t, whose history a fast-forward would drop; "
-        + "--tag or --snapshot begins where the table is",
+        (
+            "  without the rows of db.t, whose history a fast-forward would drop; "
+            "--tag or --snapshot begins where the table is"
+        ),
     ]
     lines = lakewright(catalog, "branch", "list", "db.t").lines
     assert [line.split()[0] for line in lines[2:]] == ["b", "new"]

@@ -494,6 +494,23 @@ def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> Non
     raise AssertionError("the verb made too many calls")
 
 
+def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
+    catalog: Catalog,
+) -> None:
+    """Other writers copy those schemas that there are."""
+    table = with_column(history(catalog), "more")
+    upsert(table, "c")
+    # What was written with it goes first, so that the table can be read without.
+    expire(table)
+    table.files.fs.delete(table.files.paths.schema(0))
+    branch = table.create_branch("b", snapshot_id=6)
+    assert names(table) == ["b"]
+    upsert(table, "d")
+    expire(table)
+    assert (values(branch), values(table)) == ("c", "d")
+    assert_only_reachable_files(table)
+
+
 def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Catalog) -> None:
     table = history(catalog)
     branch = with_column(table.create_branch("b", snapshot_id=4), "of_branch")
