@@ -23,6 +23,7 @@ from lakewright.storage.operations.reachable import (
     all_roots,
     delete_unreachable,
     only_kept_by,
+    stale_when_roots_go,
     unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
@@ -68,6 +69,7 @@ class ExpireChangelogsResult:
     duration_ms: int
 
 
+@stale_when_roots_go
 def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
     """Long-lived changelogs that may go by the table's options, or every one of them.
 
@@ -91,7 +93,8 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
             and root.branch == files.paths.branch
             and root.snapshot.id in ids
         ]
-        found = only_kept_by(files, going, [root for root in roots if root not in going])
+        gone = set(going)
+        found = only_kept_by(files, going, [root for root in roots if root not in gone])
     return ExpireChangelogsPlan(
         table=files.name, changelog_ids=tuple(sorted(ids)), files=found, reasons=tuple(reasons)
     )
@@ -125,6 +128,7 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
     return [each for each in changelogs if each.id < end], reasons
 
 
+@stale_when_roots_go
 def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
     """Carry a plan out.
 

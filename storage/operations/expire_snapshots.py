@@ -39,6 +39,7 @@ from lakewright.storage.operations.reachable import (
     metadata_sizes,
     remove_bucket_folders,
     snapshot_root,
+    stale_when_roots_go,
     unreachable,
     unreachable_from_json,
 )
@@ -104,6 +105,7 @@ class Retention:
     limit: int
 
 
+@stale_when_roots_go
 def plan_expire_snapshots(
     files: TableFiles,
     *,
@@ -198,8 +200,9 @@ def _end_of_range(
             end = position
             reasons.append(f"consumer {name} wants to read from snapshot {position}")
     oldest_kept = files.env.now_ms() - retention.time_retained_ms
-    for snapshot_id in (each for each in ids if first <= each < end):
-        following = next((each for each in ids if each > snapshot_id), None)
+    for snapshot_id, following in zip(ids, [*ids[1:], None], strict=True):
+        if not first <= snapshot_id < end:
+            continue
         # A snapshot is in use until its successor is older than the time to retain.
         if following is None or files.snapshots.read(following).time_millis >= oldest_kept:
             end = snapshot_id
@@ -257,6 +260,7 @@ def _staying(files: TableFiles, end: int) -> list[Root]:
     return [*mine, *others]
 
 
+@stale_when_roots_go
 def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
     """Carry a plan out.
 
