@@ -46,7 +46,9 @@ def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
     """
     check_reference_name(name, "consumer")
     latest = files.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
-    earliest = files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID
+    # The changes of snapshots that expired are there while their changelogs are.
+    changes = [each.id for each in files.references.changelogs()]
+    earliest = min([files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID, *changes])
     if not earliest <= next_snapshot_id <= latest + 1:
         raise InvalidRequestError(
             f"consumer {name} of {files.name} cannot read on from snapshot {next_snapshot_id}; "

@@ -24,17 +24,16 @@ from lakewright.storage.operations.reachable import (
     UnreachableFile,
     all_roots,
     delete_unreachable,
+    stale_when_roots_go,
     unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
+from lakewright.storage.spec.partition import escape_path
 
 _DAY_MS = 86_400_000
-# Data files of any partition, and what lies in the folders of metadata.
-_OWNED = re.compile(r"((.*/)?bucket-[^/]+|manifest|index|statistics)/[^/]+")
+_METADATA = r"(manifest|index|statistics)/[^/]+"
 # What a store writes before it gives a file its name.
-_UNFINISHED = re.compile(
-    r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/\.[^/]+\.tmp"
-)
+_UNFINISHED = r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/\.[^/]+\.tmp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +72,7 @@ class OrphansResult:
     duration_ms: int
 
 
+@stale_when_roots_go
 def plan_remove_orphans(files: TableFiles, *, older_than_ms: int | None = None) -> OrphansPlan:
     """Files to delete; `older_than_ms` is a moment by the store's clock, by default a day ago.
 
@@ -89,7 +89,10 @@ def plan_remove_orphans(files: TableFiles, *, older_than_ms: int | None = None) 
         )
     below = files.paths.root + "/"
     found = [each for each in files.fs.list_tree(files.paths.root) if each.modified_ms < oldest]
-    candidates = {each.path: each for each in found if _is_ours(each.path.removeprefix(below))}
+    owned = _owned(files)
+    candidates = {
+        each.path: each for each in found if owned.fullmatch(each.path.removeprefix(below))
+    }
     kept = _kept(files) if candidates else frozenset()
     orphans = sorted(path for path in candidates if path not in kept)
     return OrphansPlan(
@@ -99,8 +102,17 @@ def plan_remove_orphans(files: TableFiles, *, older_than_ms: int | None = None) 
     )
 
 
-def _is_ours(path: str) -> bool:
-    return _OWNED.fullmatch(path) is not None or _UNFINISHED.fullmatch(path) is not None
+def _owned(files: TableFiles) -> re.Pattern[str]:
+    """What paths look like that this table writes to.
+
+    Data files lie in a bucket's folder, right below those of the table's own partition columns;
+    people's folders beside them are theirs, whatever is in them.
+    """
+    partition = "".join(
+        f"{re.escape(escape_path(each.name))}=[^/]*/" for each in files.schema.partition_fields
+    )
+    data = rf"{partition}bucket-(\d+|postpone)/[^/]+"
+    return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
 
 
 def _kept(files: TableFiles) -> frozenset[str]:
@@ -112,6 +124,7 @@ def _file(status: FileStatus, below: str) -> UnreachableFile:
     return UnreachableFile(status.path.removeprefix(below), status.size)
 
 
+@stale_when_roots_go
 def run_remove_orphans(files: TableFiles, plan: OrphansPlan) -> OrphansResult:
     """Delete the files of a plan, except those that something refers to by now."""
     check_supported(files.schema, Use.WRITE, table=files.name)

@@ -40,6 +40,7 @@ from lakewright.storage.operations.reachable import (
     is_kept,
     only_kept_by,
     snapshot_root,
+    stale_when_roots_go,
     unreachable_from_json,
 )
 from lakewright.storage.operations.tags import local_time
@@ -105,6 +106,7 @@ class RollbackResult:
     duration_ms: int
 
 
+@stale_when_roots_go
 def plan_rollback(
     files: TableFiles,
     *,
@@ -220,6 +222,7 @@ def consumers_beyond(files: TableFiles, snapshot_id: int) -> tuple[str, ...]:
     return tuple(sorted(name for name, each in positions.items() if each > snapshot_id + 1))
 
 
+@stale_when_roots_go
 def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     """Carry a plan out.
 

@@ -42,6 +42,7 @@ from lakewright.storage.operations.reachable import (
     is_kept,
     is_same,
     only_kept_by,
+    stale_when_roots_go,
     unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
@@ -415,6 +416,7 @@ class DeleteTagsResult:
     duration_ms: int
 
 
+@stale_when_roots_go
 def plan_delete_tags(
     files: TableFiles, names: Iterable[str], *, reasons: Iterable[str] = ()
 ) -> DeleteTagsPlan:
@@ -456,16 +458,25 @@ def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:
     return root.kind is RootKind.TAG and root.branch == files.paths.branch and root.label in names
 
 
+@stale_when_roots_go
 def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
     """Carry a plan out.
 
     Raises:
-        StalePlan: a tag stands for another snapshot by now, or is gone.
+        StalePlan: a tag stands for another snapshot by now, or is gone, or more files would go with
+            it than planned.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     for name, snapshot_id in zip(plan.tags, plan.snapshot_ids, strict=True):
         _check_still(files, name, snapshot_id)
+    surplus = set(plan_delete_tags(files, plan.tags).files) - set(plan.files)
+    if surplus:
+        raise StalePlan(
+            f"snapshots that tags of {files.name} stand for have expired since the plan was made: "
+            f"{len(surplus)} more files go with {', '.join(plan.tags)}; plan again",
+            table=files.name,
+        )
     delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
     deleted = delete_unreachable(files, plan.files)
     return DeleteTagsResult(

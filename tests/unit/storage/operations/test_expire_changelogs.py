@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from lakewright.storage.errors import StalePlan, StorageError
 from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
 from tests.support.builders import compact, events, expire, new_table, rows, values_of
 from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, watched
+from tests.support.faults import Call, Crashed, Fault, interrupted, watched
 from tests.support.fixtures import memory_uri
 from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
 
 HOUR = 3_600_000
+LONG_LIVED_NAMES = {"changelog__num_retained__min": "20", "changelog__num_retained__max": "30"}
 INPUT = {"bucket": "1", "changelog-producer": "input"}
 LONG_LIVED = {"changelog.num-retained.min": "20", "changelog.time-retained": "10 h"}
 
@@ -266,3 +268,57 @@ def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() 
         assert values_of(table, "v") == ["v1-0", "v1-1", "v1-2"]
         assert_nothing_missing(table)
         assert json.loads(table.files.snapshots.read_file(4))["id"] == 4
+
+
+def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Catalog) -> None:
+    """Without a producer what a commit added is its changelog, whatever the table does later."""
+    table = history(catalog, changelog_producer="none", **LONG_LIVED_NAMES)
+    expire(table)
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
+    options = {**table.schema.options, "changelog-producer": "input"}
+    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    table = catalog.table("db.t")
+    assert table.plan_remove_orphans(older_than_ms=table.files.env.now_ms()).files == ()
+    assert_only_reachable_files(table)
+    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    assert_only_reachable_files(table)
+
+
+def test_a_consumer_begins_where_changelogs_are_left(catalog: Catalog) -> None:
+    table = history(catalog, **LONG_LIVED_NAMES)
+    expire(table)
+    assert (table.snapshots()[0].id, changelog_ids(table)[0]) == (6, 1)
+    table.set_consumer("me", 2)
+    assert [each.next_snapshot_id for each in table.consumers()] == [2]
+
+
+@pytest.mark.parametrize("other", ["snapshots", "changelogs"])
+def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> None:
+    for number in range(1, 200):
+        table = history(Catalog.open(memory_uri(), env=FixedEnv()), **LONG_LIVED_NAMES)
+        table.create_tag("t", snapshot_id=1)
+        expire(table, keep=4)
+        calls = 0
+
+        def is_next(call: Call) -> bool:
+            nonlocal calls
+            calls += not call.changes
+            return calls == 3 * number  # noqa: B023
+
+        def meanwhile() -> None:
+            if other == "snapshots":
+                expire(table)  # noqa: B023
+            else:
+                table.run_expire_changelogs(table.plan_expire_changelogs(every=True))  # noqa: B023
+
+        slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
+        with suppress(StalePlan):
+            expire(slow, keep=2)
+        if not fs.has_happened:
+            assert number > 5
+            return
+        expire(table)
+        table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+        assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
+        assert_nothing_missing(table)
+    raise AssertionError("the expiry made too many calls")

@@ -122,3 +122,20 @@ def test_a_time_to_come_is_refused(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog)
     with pytest.raises(InvalidRequestError, match="to come"):
         table.plan_remove_orphans(older_than_ms=env.clock.now_ms + HOUR)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_folders_of_people_beside_the_table_are_theirs(
+    unchecked_catalog: Catalog, env: FixedEnv, partitioned: bool
+) -> None:
+    table = new_table(unchecked_catalog, partitions=["day"] if partitioned else [])
+    table.write(rows(table, events(0, 3)))
+    root = Path(table.files.paths.root)
+    ours = "day=a/bucket-0" if partitioned else "bucket-0"
+    others = "bucket-0" if partitioned else "day=a/bucket-0"
+    theirs = ["backup/2024/bucket-list/notes.txt", f"{others}/x", f"copy/{ours}/x", "bucket-list/x"]
+    for name in [*theirs, f"{ours}/left"]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    age(table, env, 48)
+    assert [file.path for file in table.plan_remove_orphans().files] == [f"{ours}/left"]

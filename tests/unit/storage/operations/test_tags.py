@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from tests.support.builders import (
     with_options,
 )
 from tests.support.environment import FixedEnv
-from tests.support.faults import watched
+from tests.support.faults import Crashed, Fault, watched
 from tests.support.invariants import assert_only_reachable_files
 
 HOUR = 3_600_000
@@ -489,3 +490,40 @@ def test_a_commit_stands_when_its_tag_cannot_be_made(unchecked_catalog: Catalog)
     commit(table)
     assert names(table) == ["2023-12-31"]
     assert table.tags()[0].snapshot.id == 1
+
+
+# --- between two calls --------------------------------------------------------------------------
+
+
+def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for version in "ab":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    table.create_tag("t", snapshot_id=2)
+    plan = table.plan_delete_tags("t")
+    expire(table)
+    with pytest.raises(StalePlan, match="more files go with t; plan again"):
+        table.run_delete_tags(plan)
+    table.run_delete_tags(table.plan_delete_tags("t"))
+    assert_only_reachable_files(table)
+
+
+def test_a_renaming_that_died_is_finished_by_the_next(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    table.create_tag("x", time_retained_ms=1000)
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.name == "put_if_absent",
+    )
+    with suppress(Crashed):
+        broken.rename_tag("x", "y")
+    assert [tag.name for tag in table.tags()] == ["x", "y"]
+    table.rename_tag("x", "y")
+    assert [tag.name for tag in table.tags()] == ["y"]
+    with pytest.raises(AlreadyExistsError, match="exists already"):
+        table.rename_tag("y", "y")
+    assert [tag.name for tag in table.tags()] == ["y"]
