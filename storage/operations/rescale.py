@@ -54,7 +54,7 @@ from lakewright.storage.operations.scan import (
     live_entries,
 )
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure
-from lakewright.storage.operations.task_memory import free_memory
+from lakewright.storage.operations.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
@@ -543,7 +543,7 @@ class _Moving:
                         writers[bucket] = self._writer(bucket, level=self._run_level)
                     writers[bucket].write(rows)
                     due[bucket] += rows.num_rows
-                free_memory(writers.values())
+                free_memory(writers.values(), MOVED_BYTES)
             for bucket, writer in writers.items():
                 runs[bucket].append(writer.close())
         moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
@@ -561,7 +561,7 @@ class _Moving:
                             writers[bucket] = self._writer(bucket, level=0)
                         writers[bucket].write(rows)
                         due[bucket] += rows.num_rows
-                    free_memory(writers.values())
+                    free_memory(writers.values(), MOVED_BYTES)
         return self._proved(
             [(bucket, each.close()) for bucket, each in sorted(writers.items())], due
         )

@@ -23,6 +23,8 @@ BATCH_BYTES = TASK_MEMORY_BYTES // 16
 ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 16
 # Rows that wait to be written, over all buckets of a task; sorting takes as much again.
 WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
+# The same for rows that are moved, since they are read and merged meanwhile.
+MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as wholes; numbering them takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
 
