@@ -245,6 +245,10 @@ class _KeyedRows(FileRows):
         self.ranges = _Ranges.of(files, keys)
         self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
 
+    def row_bytes(self, split: DataSplit, metas: Sequence[DataFileMeta], batch_bytes: int) -> int:
+        """Of a few keys so little is left that to weigh rows costs more than it saves."""
+        return 1
+
     def key_value_rows(
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
     ) -> Iterator[pa.Table]:
