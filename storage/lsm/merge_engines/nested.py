@@ -197,7 +197,8 @@ class _Function(ABC):
         return self.add(given, there)
 
     def retract(self, there: Elements, given: Elements) -> Elements:
-        raise NotImplementedError
+        # Rows that a function cannot take back are refused before their elements are looked at.
+        raise AssertionError(f"{self.aggregate.function.value} takes nothing back")
 
 
 class _Collect(_Function):
