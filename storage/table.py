@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import CommitConflictError, InvalidRequestError, StorageError
+from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.analyze import (
     AnalyzePlan,
@@ -292,7 +292,10 @@ class Table:
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> CommitResult:
-        """Stage and commit; when the commit conflicts nothing is left on disk."""
+        """Stage and commit; when the commit fails nothing is left on disk.
+
+        Only where a store fails so that the snapshot may exist, the staged files stay.
+        """
         staged = self.stage(
             rows,
             mode=mode,
@@ -303,8 +306,12 @@ class Table:
         )
         try:
             result = self.commit(staged)
-        except CommitConflictError:
-            self.abort(staged)
+        except CommitOutcomeUnknownError:
+            raise
+        except StorageError:
+            # A store that fails now too must not hide why the commit failed.
+            with suppress(StorageError):
+                self.abort(staged)
             raise
         if result.already_committed or result.snapshot is None:
             self.abort(staged)
