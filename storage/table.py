@@ -120,6 +120,7 @@ from lakewright.storage.operations.tags import (
     replace_tag,
     run_delete_tags,
 )
+from lakewright.storage.operations.task_memory import COLLECTING
 from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.operations.write import (
     StagingJob,
@@ -716,7 +717,11 @@ def _collected(
     reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
 ) -> pa.Table:
     if limit is None:
-        read = map_concurrently(reader.files.env, lambda split: list(reader.read(split)), splits)
+        read = map_concurrently(
+            reader.files.env,
+            lambda split: list(reader.read(split, memory=COLLECTING)),
+            splits,
+        )
         return _joined(reader, [rows for pieces in read for rows in pieces])
     parts: list[pa.Table] = []
     count = 0

@@ -129,12 +129,36 @@ def _order_within_keys(
             return
     shared = _in_larger_groups(repeats)
     rows = order[shared]
-    words = [_narrowed(np.cumsum(~repeats)[shared].astype(np.uint64))]
-    for column in sequences:
-        words += _words_with_nulls(column.take(pa.array(rows)), descending=descending)
+    words = [
+        word
+        for column in sequences
+        for word in _words_with_nulls(column.take(pa.array(rows)), descending=descending)
+    ]
     if numbers is not None:
         words.append(_from_signed(numbers[rows]))
-    order[shared] = rows[_sorted_by(_packed(words))]
+    # Most keys have their rows in order already, so only the others are sorted.
+    repeated = repeats[shared]
+    words = _packed(words)
+    falls = _falls(words) & repeated
+    groups = np.cumsum(~repeated)
+    unordered = np.zeros(groups[-1] + 1, dtype=bool)
+    unordered[groups[falls]] = True
+    chosen = np.flatnonzero(unordered[groups])
+    if len(chosen):
+        by_group = _narrowed(groups[chosen].astype(np.uint64))
+        by_sequence = [_Word(word.values[chosen], word.bits) for word in words]
+        sorted_rows = rows[chosen][_sorted_by(_packed([by_group, *by_sequence]))]
+        order[shared[chosen]] = sorted_rows
+
+
+def _falls(words: Sequence[_Word]) -> np.ndarray:
+    """Whether a row is less than the one before it by several words, the first counting most."""
+    falls = np.zeros(len(words[0].values), dtype=bool)
+    alike = np.ones(len(falls) - 1, dtype=bool)
+    for word in words:
+        falls[1:] |= alike & (word.values[1:] < word.values[:-1])
+        alike &= word.values[1:] == word.values[:-1]
+    return falls
 
 
 def _words_with_nulls(column: pa.ChunkedArray, *, descending: bool = False) -> list[_Word]:
@@ -214,24 +238,58 @@ def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
 
     The length tells a value from one with zero bytes behind it.
     """
-    array = pa.concat_arrays(column.chunks)
-    _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[
-        array.offset : array.offset + len(array) + 1
-    ]
-    lengths = np.diff(offsets)
-    longest, shortest = int(lengths.max()), int(lengths.min())
+    chunks = [_Bytes.of(chunk) for chunk in column.chunks if len(chunk)]
+    longest = max(int(chunk.lengths.max()) for chunk in chunks)
+    shortest = min(int(chunk.lengths.min()) for chunk in chunks)
     words = []
     for first in range(0, longest, 8):
-        values = _loaded(data_buffer, offsets[:-1] + first)
+        even = longest == shortest and longest >= 8
+        loaded = [
+            chunk.strided(first, longest) if even else chunk.gathered(first, shortest, longest)
+            for chunk in chunks
+        ]
+        words.append(_narrowed(np.concatenate(loaded)))
+    if longest > shortest:
+        words.append(_from_signed(np.concatenate([chunk.lengths for chunk in chunks])))
+    return words or [_Word(np.zeros(len(column), dtype=np.uint64), 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bytes:
+    """Values of any length, one behind the other in a buffer."""
+
+    buffer: pa.Buffer
+    offsets: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(cls, array: pa.Array) -> _Bytes:
+        _, offset_buffer, buffer = array.buffers()
+        offsets = np.frombuffer(offset_buffer, dtype=np.int64)
+        offsets = offsets[array.offset : array.offset + len(array) + 1]
+        return cls(buffer, offsets, np.diff(offsets))
+
+    def strided(self, first: int, length: int) -> np.ndarray:
+        """Eight bytes of each value, or those that are left, all being of one length."""
+        # The last word is loaded from where it lies within the value.
+        over = max(0, first + 8 - length)
+        start = int(self.offsets[0]) + first - over
+        stored = np.ndarray(
+            (len(self.lengths),), dtype=">u8", buffer=self.buffer, offset=start, strides=(length,)
+        )
+        values = stored.astype(np.uint64)
+        if over:
+            values &= np.uint64(2 ** (64 - 8 * over) - 1)
+        return values
+
+    def gathered(self, first: int, shortest: int, longest: int) -> np.ndarray:
+        """The same for values of different lengths, zeros behind each."""
+        values = _loaded(self.buffer, self.offsets[:-1] + first)
         if shortest < min(first + 8, longest):
-            values &= _LEADING_BYTES[np.clip(lengths - first, 0, 8)]
+            values &= _LEADING_BYTES[np.clip(self.lengths - first, 0, 8)]
         # Bytes that no value has are no bits that count.
         values >>= np.uint64(8 * max(0, first + 8 - longest))
-        words.append(_narrowed(values))
-    if longest > shortest:
-        words.append(_from_signed(lengths))
-    return words or [_Word(np.zeros(len(array), dtype=np.uint64), 0)]
+        return values
 
 
 def _loaded(buffer: pa.Buffer, starts: np.ndarray) -> np.ndarray:

@@ -127,26 +127,28 @@ def _gathered(
     return found.combine_chunks().take(pa.array(back))
 
 
-def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
+def merge_unordered(
+    rows: pa.Table, by: RowOrder, function: MergeFunction, columns: Sequence[str]
+) -> pa.Table:
     """The rows that are there after a merge, in no promised order: cheaper than `merge_rows`.
 
     Where an engine selects rows they may come without sequence numbers, if those of a key
-    are in order, and without kinds, if none takes its key away.
+    are in order, and without kinds, if none takes its key away. `columns` are those to give back.
     """
     if rows.num_rows == 0:
-        return rows
+        return rows.select(columns)
     found = _order_of(rows, by)
     if isinstance(function, SelectingMerge):
         if VALUE_KIND not in rows.column_names:
             kinds = np.zeros(rows.num_rows, dtype=np.int8)
-            return _only(rows, found.order[function.pick(kinds, found.starts)])
+            return _only(rows.select(columns), found.order[function.pick(kinds, found.starts)])
         picked = _picked(rows, found, function)
-        return _only(rows, picked[~retracting(rows)[picked]])
+        return _only(rows.select(columns), picked[~retracting(rows)[picked]])
     # A key with one row keeps it as it is, so only the others are brought together.
     assert isinstance(function, CombiningMerge)
     alone = found.ends - found.starts == 1
     single = found.order[found.starts[alone]]
-    kept = _only(rows, single[~retracting(rows)[single]])
+    kept = _only(rows.select(columns), single[~retracting(rows)[single]])
     if alone.all():
         return kept
     repeated = np.repeat(~alone, found.ends - found.starts)
@@ -155,7 +157,8 @@ def merge_unordered(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa
         take_rows(rows, found.order[repeated]),
         np.cumsum(lengths) - lengths,
     )
-    return pa.concat_tables([kept, without_deletions(function.combine(groups))])
+    combined = without_deletions(function.combine(groups)).select(columns)
+    return pa.concat_tables([kept, combined])
 
 
 def retracting(rows: pa.Table) -> np.ndarray:

@@ -197,7 +197,7 @@ class _KeyReader:
         """Rows of a bucket with the hashes of the keys, merged: maybe of other keys too."""
         source = _KeyedRows(self._files, self._fields, keys)
         names = [each.name for each in self._fields]
-        found = [rows.select(names) for rows in merged_rows(source, split)]
+        found = list(merged_rows(source, split, names))
         self.row_groups += source.ranges.asked
         self.row_groups_read += source.ranges.taken
         return found

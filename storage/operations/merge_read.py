@@ -29,11 +29,11 @@ from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
-from lakewright.storage.operations.task_memory import WINDOW_BYTES
+from lakewright.storage.operations.task_memory import STREAMING, MergeMemory
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
-from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 _MIN_BATCH_ROWS = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
@@ -50,51 +50,59 @@ def row_order(files: TableFiles) -> RowOrder:
 
 
 def key_windows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
+    source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
 ) -> Iterator[KeyGroups]:
     """Rows of a split in merge order, window by window in key order, with their places.
 
     A group's `origins` are positions in `split.files`. All rows of a key are in one window.
     """
     order = row_order(source.files)
-    for rows in _windows(source, split, window_bytes, placed=True):
+    for rows in _windows(source, split, memory, placed=True):
         yield sorted_groups(rows, order)
 
 
 def merged_windows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
+    source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
 ) -> Iterator[pa.Table]:
     """At most one row of each key, in key order, deletions included."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
     if _combines_older_rows(files, function):
-        for groups in ahead(files.env, key_windows(source, split, window_bytes=window_bytes)):
+        for groups in ahead(files.env, key_windows(source, split, memory=memory)):
             yield function.merge(_without_combined(groups, split))
         return
-    for rows in ahead(files.env, _windows(source, split, window_bytes)):
+    for rows in ahead(files.env, _windows(source, split, memory)):
         yield merge_rows(rows, order, function)
 
 
 def merged_rows(
-    source: FileRows, split: DataSplit, *, window_bytes: int = WINDOW_BYTES
+    source: FileRows,
+    split: DataSplit,
+    columns: Sequence[str],
+    *,
+    memory: MergeMemory = STREAMING,
 ) -> Iterator[pa.Table]:
-    """The rows that are there after the merge, in no promised order."""
+    """Some columns of the rows that are there after the merge, in no promised order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
+    if files.schema.counts_rows:
+        columns = (*columns, COUNT)
     if split.bucket == POSTPONE_BUCKET:
         # Rows that wait for a bucket lie as they came, so they are no runs.
         pieces = [rows for file in split.files for rows in source.key_value_rows(split, file)]
-        yield merge_unordered(pa.concat_tables(pieces), order, function)
+        yield merge_unordered(pa.concat_tables(pieces), order, function, columns)
         return
     if _combines_older_rows(files, function):
-        for merged in merged_windows(source, split, window_bytes=window_bytes):
-            yield without_deletions(merged)
+        for merged in merged_windows(source, split, memory=memory):
+            yield without_deletions(merged).select(columns)
         return
     system = _needed_to_merge(files, split, function)
-    for rows in ahead(files.env, _windows(source, split, window_bytes, system=system)):
-        # Within one file keys are unique, so nothing is merged, only left out.
-        alone = len(split.files) == 1
-        merged = without_deletions(rows) if alone else merge_unordered(rows, order, function)
+    for rows in ahead(files.env, _windows(source, split, memory, system=system)):
+        if len(split.files) == 1:
+            # Within one file keys are unique, so nothing is merged, only left out.
+            merged = without_deletions(rows).select(columns)
+        else:
+            merged = merge_unordered(rows, order, function, columns)
         yield repeated(merged) if files.schema.counts_rows else merged
 
 
@@ -128,30 +136,49 @@ def _needed_to_merge(
 def _windows(
     source: FileRows,
     split: DataSplit,
-    window_bytes: int,
+    memory: MergeMemory,
     *,
     placed: bool = False,
     system: Sequence[str] = _SYSTEM_COLUMNS,
 ) -> Iterator[pa.Table]:
     runs = _runs_oldest_first(source.files, split)
-    total = sum(file.row_count for run in runs for file in run)
-    budget = max(1, window_bytes // source.row_bytes(split, split.files, window_bytes))
-
-    def batch_rows(run: Sequence[DataFileMeta]) -> int | None:
-        if total <= budget:
-            return None
-        # Runs are read in step when each holds its share of the rows in memory.
-        share = sum(file.row_count for file in run) * budget // total
-        # Small batches are slow to read, but not as bad as runs that hold more than there is room.
-        return max(1, share, min(_MIN_BATCH_ROWS, budget // len(runs)))
-
     batches = [
-        _rows_of_run(source, split, run, batch_rows=batch_rows(run), placed=placed, system=system)
-        for run in runs
+        _rows_of_run(source, split, run, batch_rows=batch_rows, placed=placed, system=system)
+        for run, batch_rows in zip(runs, _batch_rows(source, split, runs, memory), strict=True)
     ]
     keys = row_order(source.files).keys
     for pieces in windows_of_runs(batches, keys):
         yield pa.concat_tables([piece for piece in pieces if piece is not None])
+
+
+def _batch_rows(
+    source: FileRows, split: DataSplit, runs: Sequence[Sequence[DataFileMeta]], memory: MergeMemory
+) -> list[int | None]:
+    """How many rows of each run to read at once; None for its files as wholes.
+
+    Small batches are slow, so the smallest runs, as many as there is room for, are held while
+    the window is left to the others.
+    """
+    row_bytes = source.row_bytes(split, split.files, memory.window_bytes)
+    counts = [sum(file.row_count for file in run) for run in runs]
+    budget = max(1, memory.window_bytes // row_bytes)
+    if sum(counts) <= budget:
+        return [None] * len(runs)
+    held = set[int]()
+    room = memory.held_bytes // row_bytes
+    for number in sorted(range(len(runs)), key=lambda each: counts[each]):
+        room -= counts[number]
+        if room < 0:
+            break
+        held.add(number)
+    streamed = sum(count for number, count in enumerate(counts) if number not in held)
+    # What a run has at least, even if that is more than there is room for.
+    least = max(1, min(_MIN_BATCH_ROWS, budget // max(1, len(runs) - len(held))))
+    # Runs are read in step when each has its share of the rows in memory.
+    return [
+        None if number in held else max(least, count * budget // streamed)
+        for number, count in enumerate(counts)
+    ]
 
 
 def _rows_of_run(

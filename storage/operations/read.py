@@ -17,6 +17,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_rows
 from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.operations.task_memory import STREAMING, MergeMemory
 from lakewright.storage.spec.predicate import Predicate, columns_of
 
 
@@ -36,11 +37,15 @@ class SplitReader:
         fields = files.schema.fields
         self._raw_rows = FileRows(files, [field for field in fields if field.name in needed])
         self._merging_rows = FileRows(files, [field for field in fields if field.name in merging])
+        self._needed = tuple(field.name for field in fields if field.name in needed)
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 
-    def read(self, split: DataSplit) -> Iterator[pa.Table]:
+    def read(self, split: DataSplit, *, memory: MergeMemory = STREAMING) -> Iterator[pa.Table]:
         """Rows of a split that match, in the columns asked for."""
-        pieces = merged_rows(self._merging_rows, split) if split.merge else self._raw(split)
+        if split.merge:
+            pieces = merged_rows(self._merging_rows, split, self._needed, memory=memory)
+        else:
+            pieces = self._raw(split)
         for rows in pieces:
             yield keep_matching(rows, self.predicate, self.files.schema).select(list(self.columns))
 

@@ -7,6 +7,7 @@ ahead, merged, gathered and encoded are shares of it, small enough to be there t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,9 +15,6 @@ import pyarrow as pa
 
 # A third are rows in memory, the rest is what allocators keep for the next rows.
 TASK_MEMORY_BYTES = 512 * 1024 * 1024
-# Rows of one window, over all runs. Up to one and a half windows of batches are read ahead,
-# while another is combined and taken into its order.
-WINDOW_BYTES = TASK_MEMORY_BYTES // 64
 # Rows that are read or taken over as one table.
 BATCH_BYTES = TASK_MEMORY_BYTES // 16
 # Rows that become a row group; while it is encoded it takes up to as much again.
@@ -27,6 +25,24 @@ WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as wholes; numbering them takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMemory:
+    """What a merge of runs may take.
+
+    `window_bytes` are the rows of one window, over all runs that stream: up to one and a half
+    windows of batches are read ahead, while another is combined and taken into its order.
+    `held_bytes` are rows of runs small enough to be held as wholes while others stream past.
+    """
+
+    window_bytes: int
+    held_bytes: int
+
+
+STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)
+# For who wants all rows in memory anyway; still larger windows are no faster to speak of.
+COLLECTING = MergeMemory(TASK_MEMORY_BYTES // 16, TASK_MEMORY_BYTES)
 
 
 class Buffering(Protocol):

@@ -8,6 +8,7 @@ from lakewright.storage import Catalog
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import key_windows
 from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.operations.task_memory import MergeMemory
 from tests.support.builders import new_table, rows
 
 
@@ -30,7 +31,7 @@ def test_rows_that_compress_well_do_not_swell_a_window(catalog: Catalog, text: s
     source = FileRows(table.files, table.schema.fields)
     sizes = [
         (groups.rows.num_rows, groups.rows.nbytes)
-        for groups in key_windows(source, split, window_bytes=window_bytes)
+        for groups in key_windows(source, split, memory=MergeMemory(window_bytes, 0))
     ]
     assert sum(count for count, _ in sizes) == 60_000
     # A run holds 4096 rows at least, and here all of it is in memory at once.
