@@ -12,11 +12,9 @@ Source: Paimon `Statistics`; what is counted as what length is Spark's ANALYZE T
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +33,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_statistics
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.plan import Plan
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit, plan_scan
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
@@ -63,7 +62,7 @@ _FIXED_LENGTHS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzePlan:
+class AnalyzePlan(Plan):
     """What an analysis would read; `rows` are those in files, before merging."""
 
     table: str
@@ -74,16 +73,6 @@ class AnalyzePlan:
     bytes: int
     rows: int
     reason: str
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> AnalyzePlan:
-        """The inverse of `to_json`."""
-        data: dict[str, Any] = json.loads(text)
-        return cls(**{**data, "columns": tuple(data["columns"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

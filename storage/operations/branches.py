@@ -16,9 +16,8 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -30,11 +29,11 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, drop_branch_files
+from lakewright.storage.operations.plan import DeletionPlan
 from lakewright.storage.operations.reachable import (
     FIRST_SCHEMA_ID,
     Root,
     RootKind,
-    UnreachableFile,
     all_roots,
     branch_roots,
     check_lists,
@@ -45,7 +44,6 @@ from lakewright.storage.operations.reachable import (
     on_branch,
     only_kept_by,
     stale_when_roots_go,
-    unreachable_from_json,
 )
 from lakewright.storage.operations.rollback import (
     check_nothing_newer,
@@ -221,34 +219,12 @@ def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteBranchPlan:
+class DeleteBranchPlan(DeletionPlan):
     """A branch to delete, its snapshots and tags, and the files that only it keeps."""
 
-    table: str
     branch: str
     snapshot_ids: tuple[int, ...]
     tags: tuple[str, ...]
-    files: tuple[UnreachableFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> DeleteBranchPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            branch=data["branch"],
-            snapshot_ids=tuple(data["snapshot_ids"]),
-            tags=tuple(data["tags"]),
-            files=unreachable_from_json(data["files"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +329,7 @@ def _check_no_more(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FastForwardPlan:
+class FastForwardPlan(DeletionPlan):
     """What main gets from a branch, what of its own goes, and the files that go with that.
 
     `snapshot_ids` and `tags` are those of main that the plan knows; `new_snapshot_ids` are the
@@ -361,7 +337,6 @@ class FastForwardPlan:
     `shared_id` is the last that both have, from where consumers read on that were further.
     """
 
-    table: str
     branch: str
     shared_id: int
     kept_ids: tuple[int, ...]
@@ -372,22 +347,6 @@ class FastForwardPlan:
     lost_tags: tuple[str, ...]
     lost_changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
-    files: tuple[UnreachableFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> FastForwardPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-        return cls(**{**data, **lists, "files": unreachable_from_json(data["files"])})
 
 
 @stale_when_roots_go

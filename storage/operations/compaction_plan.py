@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -49,51 +48,11 @@ class SkippedBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
+class CompactionPlan(RewritePlan):
     """What a compaction would do, as of one snapshot."""
 
-    table: str
-    snapshot_id: int | None
     tasks: tuple[CompactionTask, ...]
     skipped: tuple[SkippedBucket, ...]
-
-    @property
-    def files_before(self) -> int:
-        return sum(len(task.files) for task in self.tasks)
-
-    @property
-    def bytes_before(self) -> int:
-        return sum(task.bytes for task in self.tasks)
-
-    @property
-    def rows(self) -> int:
-        return sum(task.rows for task in self.tasks)
-
-    def to_json(self) -> str:
-        """The plan as JSON; partition values as text."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> CompactionPlan:
-        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
-        data: dict[str, Any] = json.loads(text)
-        tasks = [
-            CompactionTask(
-                **{
-                    **task,
-                    "files": tuple(task["files"]),
-                    "file_sizes": tuple(task["file_sizes"]),
-                    "upgrades": tuple(task.get("upgrades", ())),
-                }
-            )
-            for task in data["tasks"]
-        ]
-        return cls(
-            table=data["table"],
-            snapshot_id=data["snapshot_id"],
-            tasks=tuple(tasks),
-            skipped=tuple(SkippedBucket(**each) for each in data["skipped"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,52 +11,29 @@ Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     RootKind,
-    UnreachableFile,
     all_roots,
     delete_unreachable,
     only_kept_by,
     stale_when_roots_go,
-    unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsPlan:
+class ExpireChangelogsPlan(DeletionPlan):
     """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
 
-    table: str
     changelog_ids: tuple[int, ...]
-    files: tuple[UnreachableFile, ...]
     reasons: tuple[str, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> ExpireChangelogsPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            changelog_ids=tuple(data["changelog_ids"]),
-            files=unreachable_from_json(data["files"]),
-            reasons=tuple(data["reasons"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,21 +19,20 @@ A file that no DELETE entry names is never deleted here. Source: Paimon
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Reach,
     Root,
     RootKind,
-    UnreachableFile,
     all_roots,
     changelog_root,
     metadata_sizes,
@@ -41,48 +40,23 @@ from lakewright.storage.operations.reachable import (
     snapshot_root,
     stale_when_roots_go,
     unreachable,
-    unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpirePlan:
+class ExpirePlan(DeletionPlan):
     """Snapshots to expire and the files that go with them; `reasons` says what bounds the range.
 
     `changelog_ids` are those whose changes outlive them; `consumers` have not moved for too long.
     """
 
-    table: str
     snapshot_ids: tuple[int, ...]
     end_id: int | None
-    files: tuple[UnreachableFile, ...]
     reasons: tuple[str, ...]
     changelog_ids: tuple[int, ...] = ()
     consumers: tuple[str, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> ExpirePlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            snapshot_ids=tuple(data["snapshot_ids"]),
-            end_id=data["end_id"],
-            files=unreachable_from_json(data["files"]),
-            reasons=tuple(data["reasons"]),
-            changelog_ids=tuple(data["changelog_ids"]),
-            consumers=tuple(data["consumers"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,10 @@ Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +37,7 @@ from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.compact_outputs import check_written
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure
@@ -69,37 +68,10 @@ class PostponeTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostponePlan:
+class PostponePlan(RewritePlan):
     """What giving rows their buckets would do, as of one snapshot."""
 
-    table: str
-    snapshot_id: int | None
     tasks: tuple[PostponeTask, ...]
-
-    @property
-    def files_before(self) -> int:
-        return sum(len(task.files) for task in self.tasks)
-
-    @property
-    def bytes_before(self) -> int:
-        return sum(task.bytes for task in self.tasks)
-
-    @property
-    def rows(self) -> int:
-        return sum(task.rows for task in self.tasks)
-
-    def to_json(self) -> str:
-        """The plan as JSON; partition values as text."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> PostponePlan:
-        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
-        data: dict[str, Any] = json.loads(text)
-        tasks = tuple(
-            PostponeTask(**{**task, "files": tuple(task["files"])}) for task in data["tasks"]
-        )
-        return cls(table=data["table"], snapshot_id=data["snapshot_id"], tasks=tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from lakewright.storage.errors import (
     CorruptionError,
@@ -31,6 +31,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
     FileKind,
@@ -68,25 +69,12 @@ class Root:
         return self.files.paths.branch
 
 
-@dataclass(frozen=True, slots=True)
-class UnreachableFile:
-    """A file to delete; a path below the table's root."""
-
-    path: str
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
     """What a deletion took away."""
 
     files: int
     bytes: int
-
-
-def unreachable_from_json(data: Iterable[Mapping[str, Any]]) -> tuple[UnreachableFile, ...]:
-    """Files of a plan that came as JSON."""
-    return tuple(UnreachableFile(**each) for each in data)
 
 
 # --- roots ------------------------------------------------------------------------------------

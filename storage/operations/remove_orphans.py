@@ -12,20 +12,18 @@ Source: Paimon `OrphanFilesClean`.
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Reach,
-    UnreachableFile,
     all_roots,
     delete_unreachable,
     stale_when_roots_go,
-    unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.partition import escape_path
@@ -37,30 +35,10 @@ _UNFINISHED = r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansPlan:
+class OrphansPlan(DeletionPlan):
     """Files that nothing refers to and that were written before a time."""
 
-    table: str
     older_than_ms: int
-    files: tuple[UnreachableFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> OrphansPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            older_than_ms=data["older_than_ms"],
-            files=unreachable_from_json(data["files"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

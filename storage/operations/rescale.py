@@ -17,13 +17,11 @@ Source: Paimon, chapter Rescale Bucket.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +44,7 @@ from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows
+from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_rewritable
 from lakewright.storage.operations.scan import (
     DataSplit,
@@ -85,45 +84,12 @@ class RescaleTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescalePlan:
+class RescalePlan(RewritePlan):
     """What a rescale would do, as of one snapshot; `bucket_option` is the option's new value."""
 
-    table: str
-    snapshot_id: int | None
     schema_id: int
     tasks: tuple[RescaleTask, ...]
     bucket_option: int | None
-
-    @property
-    def files_before(self) -> int:
-        return sum(len(task.files) for task in self.tasks)
-
-    @property
-    def bytes_before(self) -> int:
-        return sum(task.bytes for task in self.tasks)
-
-    @property
-    def rows(self) -> int:
-        return sum(task.rows for task in self.tasks)
-
-    def to_json(self) -> str:
-        """The plan as JSON; partition values as text."""
-        return json.dumps(asdict(self), default=str)
-
-    @classmethod
-    def from_json(cls, text: str) -> RescalePlan:
-        """The inverse of `to_json`; values that are no JSON come back as text, which plans take."""
-        data: dict[str, Any] = json.loads(text)
-        tasks = tuple(
-            RescaleTask(**{**task, "files": tuple(task["files"])}) for task in data["tasks"]
-        )
-        return cls(
-            table=data["table"],
-            snapshot_id=data["snapshot_id"],
-            schema_id=data["schema_id"],
-            tasks=tasks,
-            bucket_option=data["bucket_option"],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

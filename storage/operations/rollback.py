@@ -16,9 +16,8 @@ Source: Paimon `RollbackHelper`.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import (
@@ -30,10 +29,10 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.plan import DeletionPlan
 from lakewright.storage.operations.reachable import (
     Root,
     RootKind,
-    UnreachableFile,
     all_roots,
     check_whole,
     delete_unreachable,
@@ -41,7 +40,6 @@ from lakewright.storage.operations.reachable import (
     only_kept_by,
     snapshot_root,
     stale_when_roots_go,
-    unreachable_from_json,
 )
 from lakewright.storage.operations.tags import local_time
 from lakewright.storage.operations.time_travel import choose_snapshot
@@ -54,10 +52,9 @@ _PIN_RETAINED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackPlan:
+class RollbackPlan(DeletionPlan):
     """Where the table goes back to, and what goes: `restored_tag` holds the target if none else."""
 
-    table: str
     target_id: int
     latest_id: int
     restored_tag: str | None
@@ -66,32 +63,6 @@ class RollbackPlan:
     tag_snapshot_ids: tuple[int, ...]
     changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
-    files: tuple[UnreachableFile, ...]
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> RollbackPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            target_id=data["target_id"],
-            latest_id=data["latest_id"],
-            restored_tag=data["restored_tag"],
-            snapshot_ids=tuple(data["snapshot_ids"]),
-            tags=tuple(data["tags"]),
-            tag_snapshot_ids=tuple(data["tag_snapshot_ids"]),
-            changelog_ids=tuple(data["changelog_ids"]),
-            consumers=tuple(data["consumers"]),
-            files=unreachable_from_json(data["files"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

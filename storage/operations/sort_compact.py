@@ -11,12 +11,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +41,7 @@ from lakewright.storage.operations.compact_run import BucketWork, carry_out
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.plan import Plan
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
@@ -59,7 +58,7 @@ _WEIGHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortCompactionPlan:
+class SortCompactionPlan(Plan):
     """Which files are sorted, and how."""
 
     order: SortOrder
@@ -69,21 +68,6 @@ class SortCompactionPlan:
     @property
     def table(self) -> str:
         return self.files.table
-
-    def to_json(self) -> str:
-        """The plan as JSON; partition values as text."""
-        files = json.loads(self.files.to_json())
-        return json.dumps({"order": self.order.value, "by": list(self.by), "files": files})
-
-    @classmethod
-    def from_json(cls, text: str) -> SortCompactionPlan:
-        """The inverse of `to_json`."""
-        data: dict[str, Any] = json.loads(text)
-        return cls(
-            order=SortOrder(data["order"]),
-            by=tuple(data["by"]),
-            files=CompactionPlan.from_json(json.dumps(data["files"])),
-        )
 
 
 def sort_order(name: str) -> SortOrder:

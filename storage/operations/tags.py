@@ -14,10 +14,9 @@ Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreatio
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakewright.storage.codec.snapshot_json import encode_tag
@@ -32,10 +31,10 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Root,
     RootKind,
-    UnreachableFile,
     all_roots,
     check_lists,
     delete_unreachable,
@@ -43,7 +42,6 @@ from lakewright.storage.operations.reachable import (
     is_same,
     only_kept_by,
     stale_when_roots_go,
-    unreachable_from_json,
 )
 from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.reference_names import check_reference_name
@@ -376,34 +374,12 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsPlan:
+class DeleteTagsPlan(DeletionPlan):
     """Tags to delete, the snapshots they stand for, and the files that only they keep."""
 
-    table: str
     tags: tuple[str, ...]
     snapshot_ids: tuple[int, ...]
-    files: tuple[UnreachableFile, ...]
     reasons: tuple[str, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size_bytes for file in self.files)
-
-    def to_json(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> DeleteTagsPlan:
-        """The inverse of `to_json`."""
-        data = json.loads(text)
-        return cls(
-            table=data["table"],
-            tags=tuple(data["tags"]),
-            snapshot_ids=tuple(data["snapshot_ids"]),
-            files=unreachable_from_json(data["files"]),
-            reasons=tuple(data["reasons"]),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

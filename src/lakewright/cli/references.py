@@ -22,7 +22,7 @@ from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.reachable import UnreachableFile
+from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.tags import DeleteTagsPlan
 from lakewright.storage.spec.options import parse_duration_ms

@@ -1,0 +1,120 @@
+"""What all plans are: values that say what a verb would do, and travel as JSON.
+
+A plan is made without changing anything, may be shown, kept or sent elsewhere, and is
+carried out as it stands or refused because the table has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Protocol, Self, Union, get_args, get_origin, get_type_hints
+
+
+class Plan:
+    """A dataclass that says what a verb would do to a table."""
+
+    __slots__ = ()
+
+    def to_json(self) -> str:
+        """The plan as JSON; values that are no JSON, such as dates of partitions, as text."""
+        return json.dumps(asdict(self), default=_as_json)  # type: ignore[call-overload]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The inverse of `to_json`; values that are no JSON come back as text, which plans take.
+
+        Raises:
+            ValueError: the text is no JSON, or a value is none of those there are.
+            TypeError: a part is missing, or something else than it should be.
+        """
+        plan = _read(cls, json.loads(text))
+        assert isinstance(plan, cls)
+        return plan
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableFile:
+    """A file to delete; a path below the table's root."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPlan(Plan):
+    """What a verb would take away: at least files, each of them kept by nothing else."""
+
+    table: str
+    files: tuple[UnreachableFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+class RewriteTask(Protocol):
+    """A part of a table whose files become other ones, holding the same rows."""
+
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def rows(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePlan(Plan):
+    """What a verb would write anew, as of one snapshot."""
+
+    table: str
+    snapshot_id: int | None
+    tasks: tuple[RewriteTask, ...]
+
+    @property
+    def files_before(self) -> int:
+        return sum(len(task.files) for task in self.tasks)
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(task.bytes for task in self.tasks)
+
+    @property
+    def rows(self) -> int:
+        """Rows to read, before merging."""
+        return sum(task.rows for task in self.tasks)
+
+
+def _as_json(value: object) -> object:
+    return value.value if isinstance(value, Enum) else str(value)
+
+
+def _read(kind: Any, data: Any) -> Any:
+    """A value of a type that plans are made of, from JSON."""
+    if get_origin(kind) in (Union, UnionType):
+        (present,) = (each for each in get_args(kind) if each is not NoneType)
+        return None if data is None else _read(present, data)
+    if get_origin(kind) is tuple:
+        item, _ = get_args(kind)
+        return tuple(_read(item, each) for each in _checked(list, data))
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        given = _checked(Mapping, data)
+        names = [field.name for field in fields(kind) if field.name in given]
+        return kind(**{name: _read(hints[name], given[name]) for name in names})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(data)
+    return _checked(get_origin(kind) or kind, data)
+
+
+def _checked(kind: Any, data: Any) -> Any:
+    if not isinstance(data, kind):
+        raise TypeError(f"{data!r} is no {kind.__name__}")
+    return data
