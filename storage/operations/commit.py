@@ -14,49 +14,37 @@ Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from lakewright.storage.errors import (
-    BucketCountChanged,
     CommitOutcomeUnknownError,
-    FilesGone,
-    IndexMoved,
-    KeyRangesOverlap,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.sections import first_overlap
-from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.merge_manifests import merge_manifests
-from lakewright.storage.operations.scan import (
-    grouped_by_bucket,
-    index_entries,
-    key_decoder,
-    live_entries,
-    snapshot_manifests,
+from lakewright.storage.operations.commit_conflicts import (
+    check_conflicts,
+    check_schema,
+    check_staged_files,
+    still_applies,
 )
+from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import (
+    Change,
     CommitMessage,
     CommitResult,
+    Committable,
     OverwriteScope,
     StagedWrite,
     WriteMode,
 )
-from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
-from lakewright.storage.spec.manifest import (
-    DataFileMeta,
-    EntryIdentity,
-    FileKind,
-    ManifestEntry,
-    fold_entries,
-)
-from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     FIRST_SNAPSHOT_ID,
@@ -66,43 +54,6 @@ from lakewright.storage.spec.snapshot import (
 
 _FIRST_WAIT_MS = 10
 _LONGEST_WAIT_MS = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Committable:
-    """Who commits what kind of change; `checked_from` is where looking for itself begins.
-
-    Commits outside of a series may share a user, so they are told apart by the files they add.
-    """
-
-    user: str
-    identifier: int
-    kind: CommitKind
-    checked_from: int | None
-    added_files: frozenset[str] = frozenset()
-
-    @property
-    def in_series(self) -> bool:
-        """Whether the identifier names one commit among others of its user."""
-        return self.identifier != BATCH_COMMIT_IDENTIFIER
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What a commit does to the state it finds."""
-
-    entries: Sequence[ManifestEntry] = ()
-    changelog: Sequence[ManifestEntry] = ()
-    new_indexes: Sequence[IndexEntry] = ()
-    removed_indexes: Sequence[IndexEntry] = ()
-    statistics: str | None = None
-    watermark: int | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
-        return not any(parts) and self.statistics is None
-
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
 BuildChange = Callable[[Snapshot | None], Change | None]
@@ -133,17 +84,17 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
             published, and the staged files are still there to abort or to stage again.
         CommitOutcomeUnknownError: the store failed at the decisive moment.
     """
-    _check_schema(files, staged)
-    added = [entry for message in staged.messages for entry in _added(message)]
+    check_schema(files, staged)
+    added = [entry for message in staged.messages for entry in message.entries(message.new_files)]
     changelog = [
-        entry for message in staged.messages for entry in _entries(message, message.changelog_files)
+        entry for message in staged.messages for entry in message.entries(message.changelog_files)
     ]
-    new_indexes = [entry for message in staged.messages for entry in _new_indexes(message)]
-    replaced = [entry for message in staged.messages for entry in _removed_indexes(message)]
+    new_indexes = [entry for message in staged.messages for entry in message.new_index_entries]
+    replaced = [entry for message in staged.messages for entry in message.removed_index_entries]
     scope = staged.overwrite
 
     def build(latest: Snapshot | None) -> Change | None:
-        _check_staged_files(files, staged)
+        check_staged_files(files, staged)
         removed: list[ManifestEntry] = []
         removed_indexes = replaced
         if scope is not None:
@@ -198,20 +149,22 @@ def commit_compaction(
         beaten = {
             (message.partition, message.bucket)
             for message in messages
-            if not _still_applies(message, live, indexes)
+            if not still_applies(message, live, indexes)
         }
         if whole_partitions:
             torn = {partition for partition, _ in beaten}
-            beaten = {place for place in map(_place, messages) if place[0] in torn}
-        lost[:] = [message for message in messages if _place(message) in beaten]
-        kept = [message for message in messages if _place(message) not in beaten]
+            beaten = {
+                place for place in (message.place for message in messages) if place[0] in torn
+            }
+        lost[:] = [message for message in messages if message.place in beaten]
+        kept = [message for message in messages if message.place not in beaten]
         return Change(
-            entries=[entry for message in kept for entry in _compacted(message)],
+            entries=[entry for message in kept for entry in message.compacted_entries],
             changelog=[
-                entry for message in kept for entry in _entries(message, message.compact_changelog)
+                entry for message in kept for entry in message.entries(message.compact_changelog)
             ],
-            new_indexes=[entry for message in kept for entry in _new_indexes(message)],
-            removed_indexes=[entry for message in kept for entry in _removed_indexes(message)],
+            new_indexes=[entry for message in kept for entry in message.new_index_entries],
+            removed_indexes=[entry for message in kept for entry in message.removed_index_entries],
         )
 
     result = _commit(
@@ -254,104 +207,6 @@ def commit_statistics(
             checked_from=base_snapshot_id,
         ),
     )
-
-
-def _place(message: CommitMessage) -> tuple[bytes, int]:
-    return message.partition, message.bucket
-
-
-def _still_applies(
-    message: CommitMessage, live: Collection[EntryIdentity], indexes: Collection[IndexEntry]
-) -> bool:
-    """Whether what a rewrite replaces is still there, as it was read, and its index its own."""
-    before = _entries(message, message.compact_before)
-    removed = _removed_indexes(message)
-    return (
-        all(entry.identity in live for entry in before)
-        and _replaces_own_indexes(_new_indexes(message), removed, indexes)
-        and _knows_deletions(message, indexes)
-        and _marks_live_files(message, live)
-    )
-
-
-def _knows_deletions(message: CommitMessage, indexes: Collection[IndexEntry]) -> bool:
-    """Whether the rows now gone from files written anew are those that were left out.
-
-    A rewrite replaces the index files of every vector that it applied.
-    """
-    moved = {file.file_name for file in message.compact_after}
-    rewritten = {file.file_name for file in message.compact_before} - moved
-    present = [entry.file for entry in indexes if _place(message) == entry.place[:2]]
-    return _vectors_of(rewritten, present) == _vectors_of(rewritten, message.removed_indexes)
-
-
-def _vectors_of(
-    names: Collection[str], indexes: Iterable[IndexFileMeta]
-) -> set[tuple[str, DeletionVectorRange]]:
-    return {
-        (index.file_name, vector)
-        for index in indexes
-        for vector in index.deletion_vectors or ()
-        if vector.data_file in names
-    }
-
-
-def _marks_live_files(message: CommitMessage, live: Collection[EntryIdentity]) -> bool:
-    """Whether the files whose rows a new index takes out were not written anew meanwhile."""
-    marked = {
-        vector.data_file for index in message.new_indexes for vector in index.deletion_vectors or ()
-    }
-    if not marked:
-        return True
-    there = {file.file_name for file in message.compact_after}
-    there |= {each.file_name for each in live if (each.partition, each.bucket) == _place(message)}
-    return marked <= there
-
-
-def _replaces_own_indexes(
-    new: Collection[IndexEntry], removed: Collection[IndexEntry], present: Collection[IndexEntry]
-) -> bool:
-    """Whether index files to remove are present, and new ones do not join others of their place."""
-    if not set(removed) <= set(present):
-        return False
-    left = {entry.place for entry in present if entry not in removed}
-    return not any(entry.place in left for entry in new)
-
-
-def _compacted(message: CommitMessage) -> list[ManifestEntry]:
-    removed = [entry.removed() for entry in _entries(message, message.compact_before)]
-    return [*removed, *_entries(message, message.compact_after)]
-
-
-def _new_indexes(message: CommitMessage) -> list[IndexEntry]:
-    return _index_entries(message, message.new_indexes)
-
-
-def _removed_indexes(message: CommitMessage) -> list[IndexEntry]:
-    return _index_entries(message, message.removed_indexes)
-
-
-def _index_entries(message: CommitMessage, metas: Iterable[IndexFileMeta]) -> list[IndexEntry]:
-    return [
-        IndexEntry(partition=message.partition, bucket=message.bucket, file=file) for file in metas
-    ]
-
-
-def _entries(message: CommitMessage, metas: Iterable[DataFileMeta]) -> list[ManifestEntry]:
-    return [
-        ManifestEntry(
-            kind=FileKind.ADD,
-            partition=message.partition,
-            bucket=message.bucket,
-            total_buckets=message.total_buckets,
-            file=file,
-        )
-        for file in metas
-    ]
-
-
-def _added(message: CommitMessage) -> list[ManifestEntry]:
-    return _entries(message, message.new_files)
 
 
 def _entries_in_scope(
@@ -397,36 +252,6 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
     return all(values[name] == value for name, value in scope.spec)
 
 
-def _check_schema(files: TableFiles, staged: StagedWrite) -> None:
-    if staged.schema_id == files.schema.id:
-        return
-    written_with = files.schemas.read(staged.schema_id)
-    if (written_with.partition_keys, written_with.primary_keys) != (
-        files.schema.partition_keys,
-        files.schema.primary_keys,
-    ):
-        raise SchemaMoved(
-            f"the keys of {files.name} changed between schema {staged.schema_id}, which the rows "
-            f"were staged with, and schema {files.schema.id}; stage the rows again",
-            table=files.name,
-        )
-
-
-def _check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
-    """Whether the files are still there; what deletes staged files deletes all, so one tells."""
-    for message in staged.messages:
-        for file in message.new_files:
-            path = files.data_file_path(message.partition, message.bucket, file)
-            if not files.fs.exists(path):
-                raise FilesGone(
-                    f"data file {path} of a staged write to {files.name} is there no more: the "
-                    "write was aborted, or committed and rolled back or expired since; look "
-                    "whether its rows are there, and stage them again if not",
-                    table=files.name,
-                )
-            return
-
-
 # --- the loop ---------------------------------------------------------------------------------
 
 
@@ -440,7 +265,7 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
         change = build(latest)
         if change is None or change.is_empty:
             return CommitResult(snapshot=None, attempts=attempt)
-        _check_conflicts(files, latest, change, committable)
+        check_conflicts(files, latest, change, committable)
         snapshot = _try_commit(files, latest, change, committable)
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
@@ -496,7 +321,7 @@ def _try_commit(
     """One attempt; None if another commit took the id, and then nothing of this one is left."""
     written: list[str] = []
     try:
-        snapshot = _write_manifests(files, latest, change, committable, written)
+        snapshot = write_manifests(files, latest, change, committable, written)
     except BaseException:
         _clean_up(files, written)
         raise
@@ -535,99 +360,6 @@ def _base_stands(files: TableFiles, base: Snapshot | None) -> bool:
         return not any(each < base.id for each in files.snapshots.ids())
 
 
-def _write_manifests(
-    files: TableFiles,
-    latest: Snapshot | None,
-    change: Change,
-    committable: Committable,
-    written: list[str],
-) -> Snapshot:
-    """Write all that the new snapshot names, recording each name in `written`."""
-    compression = files.options.manifest_compression
-    merged = merge_manifests(files, snapshot_manifests(files, latest) if latest else ())
-    written += [meta.file_name for meta in merged.written]
-    base, base_size = files.manifests.write_list(merged.metas, compression=compression)
-    written.append(base)
-    delta, delta_size = _write_entries(files, change.entries, written)
-    changelog, changelog_size = None, None
-    if change.changelog:
-        changelog, changelog_size = _write_entries(files, change.changelog, written)
-    index_manifest = _write_index_manifest(files, latest, change, written)
-    delta_rows = sum(
-        entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
-        for entry in change.entries
-    )
-    schema_id = files.schemas.latest(table=files.name).id
-    return Snapshot(
-        id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
-        schema_id=schema_id,
-        base_manifest_list=base,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta,
-        delta_manifest_list_size=delta_size,
-        changelog_manifest_list=changelog,
-        changelog_manifest_list_size=changelog_size,
-        changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
-        index_manifest=index_manifest,
-        commit_user=committable.user,
-        commit_identifier=committable.identifier,
-        commit_kind=committable.kind,
-        time_millis=files.env.now_ms(),
-        total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
-        delta_record_count=delta_rows,
-        watermark=_later(change.watermark, None if latest is None else latest.watermark),
-        statistics=change.statistics or _inherited_statistics(latest, schema_id),
-    )
-
-
-def _write_entries(
-    files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
-) -> tuple[str, int]:
-    """A manifest list over one manifest of the entries, or over none; its name and size."""
-    compression = files.options.manifest_compression
-    metas = []
-    if entries:
-        metas.append(
-            files.manifests.write_manifest(
-                entries,
-                schema_id=files.schema.id,
-                partition_fields=files.schema.partition_fields,
-                compression=compression,
-            )
-        )
-        written.append(metas[0].file_name)
-    name, size = files.manifests.write_list(metas, compression=compression)
-    written.append(name)
-    return name, size
-
-
-def _write_index_manifest(
-    files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
-) -> str | None:
-    """The index manifest after the change: the latest one's name if nothing in it changes."""
-    if set(change.new_indexes) == set(change.removed_indexes):
-        return None if latest is None else latest.index_manifest
-    removed = set(change.removed_indexes)
-    kept = [entry for entry in index_entries(files, latest) if entry not in removed]
-    entries = [*kept, *change.new_indexes]
-    if not entries:
-        return None
-    name = files.manifests.write_index_manifest(
-        entries, compression=files.options.manifest_compression
-    )
-    written.append(name)
-    return name
-
-
-def _later(watermark: int | None, present: int | None) -> int | None:
-    known = [each for each in (watermark, present) if each is not None]
-    return max(known, default=None)
-
-
-def _inherited_statistics(latest: Snapshot | None, schema_id: int) -> str | None:
-    return latest.statistics if latest is not None and latest.schema_id == schema_id else None
-
-
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:
     delete_files(files.fs, [files.paths.manifest(name) for name in written])
 
@@ -649,91 +381,3 @@ def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageErro
 
 def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:
     return files.snapshots.read(snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
-
-
-# --- conflicts --------------------------------------------------------------------------------
-
-
-def _check_conflicts(
-    files: TableFiles,
-    latest: Snapshot | None,
-    change: Change,
-    committable: Committable,
-) -> None:
-    """Whether the change still applies to the latest snapshot.
-
-    Raises:
-        FilesGone: a file to remove is not live any more.
-        IndexMoved: an index file to replace was replaced by somebody else.
-        BucketCountChanged: a partition would hold files of two bucket counts.
-        KeyRangesOverlap: two files of one deeper level would hold the same keys.
-    """
-    _check_indexes(files, latest, change)
-    entries = change.entries
-    fixed_buckets = files.options.bucket_mode is BucketMode.FIXED
-    if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
-        return
-    partitions = {entry.partition for entry in entries}
-    live = live_entries(files, latest, partitions=partitions)
-    merged = fold_entries([*live, *entries])
-    gone = [entry for entry in merged.values() if entry.kind is FileKind.DELETE]
-    if gone:
-        raise FilesGone(
-            f"commit to {files.name} on top of snapshot {latest.id if latest else 'none'} "
-            f"conflicts: bucket {gone[0].bucket} of partition "
-            f"{files.partition_spec(gone[0].partition)} no longer holds {gone[0].file.file_name} "
-            f"(and {len(gone) - 1} more); plan again from the latest snapshot",
-            table=files.name,
-        )
-    _check_bucket_counts(files, merged.values())
-    if files.schema.is_keyed:
-        _check_key_ranges(files, merged.values())
-
-
-def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -> None:
-    if not change.new_indexes and not change.removed_indexes:
-        return
-    present = index_entries(files, latest)
-    if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
-        first = [*change.new_indexes, *change.removed_indexes][0]
-        raise IndexMoved(
-            f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
-            f"partition {files.partition_spec(first.partition)} of {files.name} meanwhile; such a "
-            "table takes one writer at a time: stage the rows again",
-            table=files.name,
-        )
-
-
-def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
-    counts: dict[bytes, set[int]] = defaultdict(set)
-    for entry in entries:
-        if entry.total_buckets > 0:
-            counts[entry.partition].add(entry.total_buckets)
-    for partition, found in counts.items():
-        if len(found) > 1:
-            spec = files.partition_spec(partition)
-            raise BucketCountChanged(
-                f"commit to {files.name} would leave partition {spec} with files of "
-                f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
-                "change its bucket count",
-                table=files.name,
-            )
-
-
-def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
-    decode = key_decoder(files.schema)
-    for (partition, bucket), group in grouped_by_bucket(entries).items():
-        levels: dict[int, list[DataFileMeta]] = defaultdict(list)
-        for entry in group:
-            if entry.file.level > 0:
-                levels[entry.file.level].append(entry.file)
-        for level, metas in levels.items():
-            pair = first_overlap(metas, decode)
-            if pair is not None:
-                raise KeyRangesOverlap(
-                    f"commit to {files.name} would leave {pair[0].file_name} and "
-                    f"{pair[1].file_name} with common keys in level {level} of bucket {bucket}, "
-                    f"partition {files.partition_spec(partition)}; plan again from the latest "
-                    "snapshot",
-                    table=files.name,
-                )

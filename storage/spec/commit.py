@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from lakewright.storage.spec.index import IndexFileMeta
-from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
 
@@ -38,6 +39,43 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     new_indexes: tuple[IndexFileMeta, ...] = ()
     removed_indexes: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """Partition and bucket."""
+        return self.partition, self.bucket
+
+    def entries(self, metas: Iterable[DataFileMeta]) -> list[ManifestEntry]:
+        """Additions of files to the bucket."""
+        return [
+            ManifestEntry(
+                kind=FileKind.ADD,
+                partition=self.partition,
+                bucket=self.bucket,
+                total_buckets=self.total_buckets,
+                file=file,
+            )
+            for file in metas
+        ]
+
+    @property
+    def compacted_entries(self) -> list[ManifestEntry]:
+        """Removals of what was compacted, then additions of what it became."""
+        removed = [entry.removed() for entry in self.entries(self.compact_before)]
+        return [*removed, *self.entries(self.compact_after)]
+
+    @property
+    def new_index_entries(self) -> list[IndexEntry]:
+        return self._index_entries(self.new_indexes)
+
+    @property
+    def removed_index_entries(self) -> list[IndexEntry]:
+        return self._index_entries(self.removed_indexes)
+
+    def _index_entries(self, metas: Iterable[IndexFileMeta]) -> list[IndexEntry]:
+        return [
+            IndexEntry(partition=self.partition, bucket=self.bucket, file=file) for file in metas
+        ]
 
     @property
     def written_files(self) -> tuple[DataFileMeta, ...]:
@@ -115,3 +153,39 @@ class CommitResult:
     snapshot: Snapshot | None
     attempts: int
     already_committed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Committable:
+    """Who commits what kind of change; `checked_from` is where looking for itself begins.
+
+    Commits outside of a series may share a user, so they are told apart by the files they add.
+    """
+
+    user: str
+    identifier: int
+    kind: CommitKind
+    checked_from: int | None
+    added_files: frozenset[str] = frozenset()
+
+    @property
+    def in_series(self) -> bool:
+        """Whether the identifier names one commit among others of its user."""
+        return self.identifier != BATCH_COMMIT_IDENTIFIER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a commit does to the state it finds."""
+
+    entries: Sequence[ManifestEntry] = ()
+    changelog: Sequence[ManifestEntry] = ()
+    new_indexes: Sequence[IndexEntry] = ()
+    removed_indexes: Sequence[IndexEntry] = ()
+    statistics: str | None = None
+    watermark: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        parts = (self.entries, self.changelog, self.new_indexes, self.removed_indexes)
+        return not any(parts) and self.statistics is None

@@ -1,0 +1,105 @@
+"""What a commit writes before its snapshot: manifests, their lists, the index manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.merge_manifests import merge_manifests
+from lakewright.storage.operations.scan import index_entries, snapshot_manifests
+from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+
+
+def write_manifests(
+    files: TableFiles,
+    latest: Snapshot | None,
+    change: Change,
+    committable: Committable,
+    written: list[str],
+) -> Snapshot:
+    """Write all that the new snapshot names, recording each name in `written`."""
+    compression = files.options.manifest_compression
+    merged = merge_manifests(files, snapshot_manifests(files, latest) if latest else ())
+    written += [meta.file_name for meta in merged.written]
+    base, base_size = files.manifests.write_list(merged.metas, compression=compression)
+    written.append(base)
+    delta, delta_size = _write_entries(files, change.entries, written)
+    changelog, changelog_size = None, None
+    if change.changelog:
+        changelog, changelog_size = _write_entries(files, change.changelog, written)
+    index_manifest = _write_index_manifest(files, latest, change, written)
+    delta_rows = sum(
+        entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+        for entry in change.entries
+    )
+    schema_id = files.schemas.latest(table=files.name).id
+    return Snapshot(
+        id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
+        schema_id=schema_id,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+        changelog_manifest_list=changelog,
+        changelog_manifest_list_size=changelog_size,
+        changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
+        index_manifest=index_manifest,
+        commit_user=committable.user,
+        commit_identifier=committable.identifier,
+        commit_kind=committable.kind,
+        time_millis=files.env.now_ms(),
+        total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
+        delta_record_count=delta_rows,
+        watermark=_later(change.watermark, None if latest is None else latest.watermark),
+        statistics=change.statistics or _inherited_statistics(latest, schema_id),
+    )
+
+
+def _write_entries(
+    files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
+) -> tuple[str, int]:
+    """A manifest list over one manifest of the entries, or over none; its name and size."""
+    compression = files.options.manifest_compression
+    metas = []
+    if entries:
+        metas.append(
+            files.manifests.write_manifest(
+                entries,
+                schema_id=files.schema.id,
+                partition_fields=files.schema.partition_fields,
+                compression=compression,
+            )
+        )
+        written.append(metas[0].file_name)
+    name, size = files.manifests.write_list(metas, compression=compression)
+    written.append(name)
+    return name, size
+
+
+def _write_index_manifest(
+    files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
+) -> str | None:
+    """The index manifest after the change: the latest one's name if nothing in it changes."""
+    if set(change.new_indexes) == set(change.removed_indexes):
+        return None if latest is None else latest.index_manifest
+    removed = set(change.removed_indexes)
+    kept = [entry for entry in index_entries(files, latest) if entry not in removed]
+    entries = [*kept, *change.new_indexes]
+    if not entries:
+        return None
+    name = files.manifests.write_index_manifest(
+        entries, compression=files.options.manifest_compression
+    )
+    written.append(name)
+    return name
+
+
+def _later(watermark: int | None, present: int | None) -> int | None:
+    known = [each for each in (watermark, present) if each is not None]
+    return max(known, default=None)
+
+
+def _inherited_statistics(latest: Snapshot | None, schema_id: int) -> str | None:
+    return latest.statistics if latest is not None and latest.schema_id == schema_id else None
