@@ -17,7 +17,7 @@ from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, e
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
 from lakewright.storage import Table
-from lakewright.storage.spec.options import parse_duration_ms
+from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
 

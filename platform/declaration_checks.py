@@ -29,8 +29,8 @@ from lakewright.platform.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.partition_schemes import PartitionScheme, StaticDimension, TimeDimension
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.schema import new_schema
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 Finding = tuple[Place, str]
 

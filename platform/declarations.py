@@ -28,7 +28,7 @@ from lakewright.platform.partition_schemes import (
 )
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.options import parse_duration_ms
+from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.schema import Column, SchemaSpec
 
 

@@ -129,10 +129,11 @@ from lakewright.storage.operations.write import (
 )
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.options import TableOptions, Use, check_supported
+from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import TableStatistics
 from lakewright.storage.spec.tag import Tag
 

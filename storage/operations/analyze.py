@@ -37,8 +37,8 @@ from lakewright.storage.operations.plan import Plan
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit, plan_scan
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.values import Value, order_key
 

@@ -50,9 +50,9 @@ from lakewright.storage.operations.rollback import (
     consumers_beyond,
     delete_changelogs_from,
 )
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag
 
 # How a branch of a table is named where tables are: `database.table$branch_name`.

@@ -48,7 +48,8 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.options import BucketMode, Use, check_supported
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 # --- planning ---------------------------------------------------------------------------------
 

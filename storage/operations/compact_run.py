@@ -31,8 +31,9 @@ from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.options import BucketMode, Use, check_supported
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 BucketWork: TypeAlias = AppendTask | LevelsTask
 # From a table, the name that new files begin with and a bucket's work to what is committed of it.

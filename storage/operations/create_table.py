@@ -6,8 +6,8 @@ from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 def create_table(

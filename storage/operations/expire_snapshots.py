@@ -41,8 +41,8 @@ from lakewright.storage.operations.reachable import (
     stale_when_roots_go,
     unreachable,
 )
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

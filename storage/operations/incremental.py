@@ -45,9 +45,11 @@ from lakewright.storage.operations.scan import (
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
-from lakewright.storage.spec.options import MIB, BucketMode, Use, check_supported
+from lakewright.storage.spec.option_values import MIB
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.predicate import Predicate, matches, only_on
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 # A snapshot by its id, a tag by its name (or an id as text), a time (UTC where it has no zone).
 Bound = int | str | dt.datetime

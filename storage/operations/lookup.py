@@ -39,8 +39,8 @@ from lakewright.storage.operations.scan import (
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.values import order_key
 
 

@@ -45,15 +45,10 @@ from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
-from lakewright.storage.spec.options import (
-    POSTPONE_BUCKET,
-    BucketMode,
-    TableOptions,
-    Use,
-    check_supported,
-)
+from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
 from lakewright.storage.spec.schema import VALUE_KIND
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

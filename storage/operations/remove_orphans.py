@@ -25,8 +25,8 @@ from lakewright.storage.operations.reachable import (
     delete_unreachable,
     stale_when_roots_go,
 )
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.partition import escape_path
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 _DAY_MS = 86_400_000
 _METADATA = r"(manifest|index|statistics)/[^/]+"

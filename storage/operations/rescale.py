@@ -58,14 +58,9 @@ from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
-from lakewright.storage.spec.options import (
-    BucketMode,
-    ChangelogProducer,
-    TableOptions,
-    Use,
-    check_supported,
-)
+from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 # Partitions are rewritten together until they make up this many tasks.
 _TASKS_AT_ONCE = 64

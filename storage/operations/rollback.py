@@ -43,8 +43,8 @@ from lakewright.storage.operations.reachable import (
 )
 from lakewright.storage.operations.tags import local_time
 from lakewright.storage.operations.time_travel import choose_snapshot
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 # A tag that holds the target while the rest goes.
 _PIN = "rollback-in-progress-"

@@ -46,7 +46,8 @@ from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.options import BucketMode, Use, check_supported
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 # What one part should take in memory; sorting it takes about as much again.
 _PART_BYTES = 256 * 1024 * 1024

@@ -43,9 +43,9 @@ from lakewright.storage.operations.reachable import (
     only_kept_by,
     stale_when_roots_go,
 )
-from lakewright.storage.spec.options import Use, check_supported
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag, TagCreation
 
 _BATCH_TAG = "batch-write-"

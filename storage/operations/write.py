@@ -43,8 +43,9 @@ from lakewright.storage.spec.commit import (
     WriteMode,
 )
 from lakewright.storage.spec.index import IndexFileMeta
-from lakewright.storage.spec.options import POSTPONE_BUCKET, Use, check_supported
+from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.values import Value, from_python, to_python
 
 

@@ -31,6 +31,7 @@ from lakewright.storage.spec.merge_spec import (
     NestedKeyNulls,
     SequenceGroup,
 )
+from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
 # The name that versions before 0.9 gave to a function.
@@ -122,7 +123,7 @@ class _Reader:
     def __init__(self, schema: TableSchema, table: str) -> None:
         self.schema = schema
         self.table = table
-        self.options = {name.strip(): str(value).strip() for name, value in schema.options.items()}
+        self.options = trimmed(schema.options)
         self.types: dict[str, DataType] = {each.name: each.type for each in schema.fields}
 
     def spec(self) -> MergeSpec:

@@ -1,20 +1,13 @@
-"""Table options: those that are implemented, those that change nothing here, and refusals.
-
-An option that steers bytes or rows and is not implemented is refused by name,
-before anything is touched. One that only tunes another engine's buffers or
-schedules is accepted and left alone. Names and defaults: Paimon, CoreOptions.
-"""
+"""Table options as values. Names and defaults: Paimon, `CoreOptions`."""
 
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
 
-from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
@@ -22,49 +15,11 @@ from lakewright.storage.spec.file_format import (
     PARQUET,
     FileEncoding,
     FormatTuning,
-    check_holds,
     file_encoding,
 )
-from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
-from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
+from lakewright.storage.spec.option_values import GIB, MIB, OptionReader, trimmed
+from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
-
-KIB = 1024
-MIB = 1024 * KIB
-GIB = 1024 * MIB
-
-_SIZE_UNITS = {
-    "": 1,
-    "b": 1,
-    "bytes": 1,
-    "k": KIB,
-    "kb": KIB,
-    "m": MIB,
-    "mb": MIB,
-    "g": 1024 * MIB,
-    "gb": 1024 * MIB,
-    "t": 1024 * 1024 * MIB,
-    "tb": 1024 * 1024 * MIB,
-}
-_TIME_UNITS_MS = {
-    "": 1,
-    "ms": 1,
-    "s": 1000,
-    "sec": 1000,
-    "second": 1000,
-    "seconds": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "minute": 60_000,
-    "minutes": 60_000,
-    "h": 3_600_000,
-    "hour": 3_600_000,
-    "hours": 3_600_000,
-    "d": 86_400_000,
-    "day": 86_400_000,
-    "days": 86_400_000,
-}
-
 
 # The bucket number of rows that no batch reader sees until a compaction gives them another.
 POSTPONE_BUCKET = -2
@@ -95,13 +50,6 @@ class ChangelogProducer(Enum):
     INPUT = "input"
     FULL_COMPACTION = "full-compaction"
     LOOKUP = "lookup"
-
-
-class Use(Enum):
-    """What somebody wants to do with a table; an option may stand in the way of one only."""
-
-    READ = "read"
-    WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,159 +163,6 @@ class TableOptions:
         return encoding._replace(suffix=f".{COUNTED}") if self.counts_rows else encoding
 
 
-# Options with one implemented value (or a few): anything else is refused for the use named.
-_ONLY: dict[str, tuple[frozenset[str], Use]] = {
-    "type": (frozenset({"table"}), Use.READ),
-    "deletion-vectors.enabled": (frozenset({"true", "false"}), Use.READ),
-    "deletion-vectors.bitmap64": (frozenset({"false"}), Use.WRITE),
-    "deletion-vectors.modifiable": (frozenset({"true", "false"}), Use.READ),
-    "row-tracking.enabled": (frozenset({"false"}), Use.READ),
-    "data-evolution.enabled": (frozenset({"false"}), Use.READ),
-    "query-auth.enabled": (frozenset({"false"}), Use.READ),
-    "bucket-function.type": (frozenset({"default"}), Use.READ),
-    "file.format": (frozenset(COMPRESSIONS), Use.WRITE),
-    "changelog-file.format": (frozenset(COMPRESSIONS), Use.WRITE),
-    "manifest.format": (frozenset({"avro"}), Use.READ),
-    "changelog-producer": (frozenset({"none", "input", "full-compaction", "lookup"}), Use.WRITE),
-    "tag.create-success-file": (frozenset({"false"}), Use.WRITE),
-    "tag.callbacks": (frozenset({""}), Use.WRITE),
-    "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
-    "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
-    "force-lookup": (frozenset({"true", "false"}), Use.WRITE),
-    "postpone.batch-write-fixed-bucket": (frozenset({"false"}), Use.WRITE),
-    "postpone.merge-on-read": (frozenset({"false"}), Use.READ),
-    "local-merge-buffer-size": (frozenset(), Use.WRITE),
-    "metadata.stats-dense-store": (frozenset({"true", "false"}), Use.READ),
-    "snapshot.expire.execution-mode": (frozenset({"sync", "async"}), Use.READ),
-    "write-only": (frozenset({"true", "false"}), Use.READ),
-    "auto-create": (frozenset({"true", "false"}), Use.READ),
-}
-
-# Implemented options: `read_options` turns them into values.
-_IMPLEMENTED = frozenset(
-    {
-        "bucket",
-        "bucket-key",
-        "target-file-size",
-        "compaction.min.file-num",
-        "compaction.small-file-ratio",
-        "compaction.delete-ratio-threshold",
-        "compaction.max-size-amplification-percent",
-        "compaction.size-ratio",
-        "compaction.force-up-level-0",
-        "compaction.force-rewrite-all-files",
-        "compaction.offpeak.start.hour",
-        "compaction.offpeak.end.hour",
-        "compaction.offpeak-ratio",
-        "compaction.optimization-interval",
-        "compaction.total-size-threshold",
-        "compaction.incremental-size-threshold",
-        "num-sorted-run.compaction-trigger",
-        "num-sorted-run.stop-trigger",
-        "changelog-producer.row-deduplicate",
-        "changelog-producer.row-deduplicate-ignore-fields",
-        "num-levels",
-        "snapshot.num-retained.min",
-        "snapshot.num-retained.max",
-        "snapshot.time-retained",
-        "snapshot.expire.limit",
-        "snapshot.clean-empty-directories",
-        "manifest.target-file-size",
-        "manifest.merge-min-count",
-        "manifest.full-compaction-threshold-size",
-        "manifest.compression",
-        "metadata.stats-mode",
-        "partition.default-name",
-        "partition.legacy-name",
-        "data-file.prefix",
-        "file.format.per.level",
-        "file.compression",
-        "file.compression.per.level",
-        "file.compression.zstd-level",
-        "changelog-file.compression",
-        "file.suffix.include.compression",
-        "file.block-size",
-        "data-file.thin-mode",
-        "dynamic-partition-overwrite",
-        "commit.max-retries",
-        "changelog-file.prefix",
-        "dynamic-bucket.target-row-num",
-        "dynamic-bucket.initial-buckets",
-        "dynamic-bucket.max-buckets",
-        "postpone.default-bucket-num",
-        "postpone.target-row-num-per-bucket",
-        "postpone.target-size-per-bucket",
-        "changelog.num-retained.min",
-        "changelog.num-retained.max",
-        "changelog.time-retained",
-        "consumer.expiration-time",
-        "consumer.changelog-only",
-        "tag.automatic-creation",
-        "tag.creation-period",
-        "tag.creation-period-duration",
-        "tag.creation-delay",
-        "tag.period-formatter",
-        "tag.automatic-completion",
-        "tag.batch.customized-name",
-        "tag.num-retained-max",
-        "tag.default-time-retained",
-        "tag.time-expire-enabled",
-    }
-)
-
-# Options that tune another engine, or say where and whose the table is: no bytes and no rows
-# depend on them.
-_WITHOUT_EFFECT = frozenset(
-    {
-        "path",
-        "owner",
-        "comment",
-        "primary-key",
-        "partition",
-        "page-size",
-        "cache-page-size",
-        "async-file-write",
-        "streaming-read-overwrite",
-        "dynamic-bucket.assigner-parallelism",
-        "consumer.mode",
-        "consumer.ignore-progress",
-        "commit.callbacks",
-        "commit.timeout",
-        "commit.min-retry-wait",
-        "commit.max-retry-wait",
-        "commit.force-compact",
-        "commit.user-prefix",
-        "compaction.max.file-num",
-        "full-compaction.delta-commits",
-        "partition.mark-done-action",
-    }
-)
-_PREFIXES_WITHOUT_EFFECT = (
-    "postpone.batch-write-fixed-bucket.",
-    "write-buffer-",
-    "write-manifest-cache",
-    "write-max-writers-to-spill",
-    "write.batch",
-    "sort-spill-",
-    "sort-engine",
-    "local-sort.",
-    "read.batch-size",
-    "scan.manifest.parallelism",
-    "scan.parallelism",
-    "scan.infer-parallelism",
-    "scan.split-enumerator",
-    "sink.",
-    "source.split.",
-    "parquet.",
-    "orc.",
-    "lookup.",
-    "lookup-",
-    "metastore.",
-    "spill-",
-    "continuous.discovery-interval",
-)
-_STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
-_COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
 _COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
 _TAG_CREATIONS = {each.value: each.value for each in TagCreation}
 # Hours of a period; what stands for its day, and between that and its hour.
@@ -377,9 +172,6 @@ _TAG_FORMATS = {
     "without_dashes": "%Y%m%d| ",
     "without_dashes_and_spaces": "%Y%m%d|",
 }
-_MAY_BE_ZERO = frozenset(
-    {"snapshot.time-retained", "changelog.time-retained", "tag.creation-delay"}
-)
 _MANIFEST_COMPRESSIONS = {
     "zstd": "zstandard",
     "none": "null",
@@ -388,47 +180,13 @@ _MANIFEST_COMPRESSIONS = {
 }
 
 
-def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
-    """Refuse a table whose options are not implemented for `use`.
-
-    Raises:
-        UnsupportedError: names the option, its value, and what is implemented.
-    """
-    options = _lowered(schema.options)
-    for name, value in options.items():
-        if name in _ONLY:
-            allowed, blocked = _ONLY[name]
-            # What cannot be read cannot be written either.
-            if value.lower() not in allowed and (blocked is Use.READ or use is Use.WRITE):
-                instead = ", ".join(sorted(allowed)) or "leaving it out"
-                raise UnsupportedError(
-                    f"{table} sets option {name}={value}, which is not implemented "
-                    f"(implemented: {instead}); the table was not touched",
-                    table=table,
-                    option=name,
-                )
-        elif not _is_known(name):
-            raise UnsupportedError(
-                f"{table} sets option {name}={value}, which is not implemented; "
-                "the table was not touched",
-                table=table,
-                option=name,
-            )
-    options_read = read_options(schema, table=table)
-    read_merge_spec(schema, table=table)
-    _check_counted(schema, read_options(schema, table=table), table)
-    _check_bucket(schema, options_read, table, use)
-    if use is Use.WRITE:
-        _check_formats(schema, options_read, table)
-
-
 def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptions:
     """The schema's options as values, defaults filled in.
 
     Raises:
         InvalidOption: a value cannot be read; the message names option and value.
     """
-    reader = _OptionReader(_lowered(schema.options), table)
+    reader = OptionReader(trimmed(schema.options), table)
     # Schemas before version 2 were written when one bucket was the default.
     bucket = reader.integer("bucket", 1 if schema.version < 2 else -1)
     keys = reader.text("bucket-key", "")
@@ -568,7 +326,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
     )
 
 
-def _tag_period(reader: _OptionReader) -> TagPeriod:
+def _tag_period(reader: OptionReader) -> TagPeriod:
     """The period that tags are made for, and the names they get."""
     exact_ms = reader.optional_duration_ms("tag.creation-period-duration")
     if exact_ms is not None:
@@ -582,7 +340,7 @@ def _tag_period(reader: _OptionReader) -> TagPeriod:
     return TagPeriod(dt.timedelta(hours=1), f"{day}{between}%H")
 
 
-def _max_buckets(reader: _OptionReader) -> int | None:
+def _max_buckets(reader: OptionReader) -> int | None:
     name = "dynamic-bucket.max-buckets"
     # -1 is how the format spells that there is no limit.
     limit = reader.integer(name, -1)
@@ -599,7 +357,7 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
     return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
 
 
-def _format_tuning(reader: _OptionReader) -> FormatTuning:
+def _format_tuning(reader: OptionReader) -> FormatTuning:
     block = reader.optional_size("file.block-size")
     level = reader.integer("file.compression.zstd-level", 1, minimum=1)
     return FormatTuning(
@@ -619,261 +377,3 @@ def _compression(text: str) -> str:
     if text.lower() not in _COMPRESSIONS:
         raise InvalidOption(f"{text!r} is none of {', '.join(_COMPRESSIONS)}")
     return _COMPRESSIONS[text.lower()]
-
-
-def parse_size(text: str) -> int:
-    """Bytes from `128 MB` or `8mb`.
-
-    Raises:
-        InvalidOption: it is no size.
-    """
-    return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
-
-
-def parse_duration_ms(text: str) -> int:
-    """Milliseconds from `1 h`, `30min` or `7d`.
-
-    Raises:
-        InvalidOption: it is no duration.
-    """
-    return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
-
-
-def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
-    if match is None or match.group(2).lower() not in units:
-        raise InvalidOption(f"{text!r} is not {expected}")
-    return int(match.group(1)) * units[match.group(2).lower()]
-
-
-def _lowered(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.strip(): str(value).strip() for name, value in options.items()}
-
-
-def _is_known(name: str) -> bool:
-    return (
-        name in _IMPLEMENTED
-        or is_merge_option(name)
-        or name in _WITHOUT_EFFECT
-        or name.startswith(_PREFIXES_WITHOUT_EFFECT)
-        or _COLUMN_STATS_MODE.fullmatch(name) is not None
-    )
-
-
-def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
-    """What files of any level will be written as can be, with the table's columns in it."""
-    levels = range(options.num_levels) if schema.is_keyed else range(1)
-    try:
-        encodings = [options.file_encoding(level) for level in levels]
-        encodings += [options.file_encoding(0, changelog=True)]
-    except (UnsupportedError, InvalidOption) as error:
-        raise type(error)(f"{table}: {error.message}", table=table, **error.details) from error
-    for format_name in sorted({encoding.format for encoding in encodings}):
-        check_holds(format_name, schema.fields, table=table)
-
-
-def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> None:
-    """Options that make no sense for rows that are only counted."""
-    if not schema.counts_rows:
-        return
-    if options.bucket < 1:
-        raise InvalidOption(
-            f"{table}: merge-engine={VALUE_COUNT} needs buckets in which equal rows meet; set "
-            "bucket to a positive number",
-            table=table,
-            option="merge-engine",
-        )
-    formats = {options.file_encoding(level).format for level in range(options.num_levels)}
-    for name, meant in {
-        "file.format": formats != {PARQUET},
-        "deletion-vectors.enabled": options.deletion_vectors_enabled,
-        "changelog-producer": options.changelog_producer is not ChangelogProducer.NONE,
-        "data-file.thin-mode": not options.data_file_thin_mode,
-    }.items():
-        if meant:
-            raise InvalidOption(
-                f"{table}: {name}={schema.options.get(name)} does not go with "
-                f"merge-engine={VALUE_COUNT}; leave it out",
-                table=table,
-                option=name,
-            )
-    for name in schema.options:
-        if is_merge_option(name) and name != "merge-engine":
-            raise InvalidOption(
-                f"{table}: {name} says how rows of a key are merged, and with "
-                f"merge-engine={VALUE_COUNT} they are counted; leave it out",
-                table=table,
-                option=name,
-            )
-
-
-def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: Use) -> None:
-    if schema.has_primary_key and not set(schema.partition_keys) <= set(schema.primary_keys):
-        _refuse_cross_partition(schema, table, use)
-    lowest = -2 if schema.has_primary_key else -1
-    if options.bucket == 0 or options.bucket < lowest:
-        postponed = ", or -2 to give rows a bucket later" if schema.has_primary_key else ""
-        raise InvalidOption(
-            f"{table}: bucket={options.bucket}; write -1 or a positive number{postponed}",
-            table=table,
-            option="bucket",
-        )
-    if not schema.has_primary_key and options.bucket > 0 and not options.bucket_keys:
-        raise InvalidOption(
-            f"{table}: bucket={options.bucket} without a bucket-key; name the columns rows are "
-            "hashed by, or leave bucket at -1",
-            table=table,
-            option="bucket",
-        )
-    if options.bucket == -1 and options.bucket_keys:
-        raise InvalidOption(
-            f"{table}: a bucket-key needs a fixed number of buckets; set bucket",
-            table=table,
-            option="bucket-key",
-        )
-    if schema.is_keyed:
-        outside = [key for key in options.bucket_keys if key not in schema.key_names]
-        if outside:
-            raise InvalidOption(
-                f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
-                f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
-                "buckets",
-                table=table,
-                option="bucket-key",
-            )
-
-
-def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
-    if use is Use.WRITE:
-        outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
-        raise UnsupportedError(
-            f"{table}: partition key {outside[0]!r} is not in the primary key "
-            f"({', '.join(schema.primary_keys)}), so a key may move between partitions, which is "
-            "not implemented; add it to the primary key of a new table",
-            table=table,
-        )
-
-
-class _OptionReader:
-    """Reads one option at a time and names it when it cannot."""
-
-    def __init__(self, options: Mapping[str, str], table: str) -> None:
-        self.options = options
-        self.table = table
-
-    def refuse(self, name: str, text: str, problem: str) -> NoReturn:
-        """Say what is wrong with an option, right behind its value."""
-        raise InvalidOption(
-            f"{self.table}: {name}={text}{problem}", table=self.table, option=name
-        ) from None
-
-    def text(self, name: str, default: str) -> str:
-        return self.options.get(name, default)
-
-    def integer(self, name: str, default: int, *, minimum: int | None = None) -> int:
-        text = self.options.get(name)
-        if text is None:
-            return default
-        try:
-            value = int(text)
-        except ValueError:
-            self.refuse(name, text, " is no whole number")
-        if minimum is not None and value < minimum:
-            self.refuse(name, text, f" is less than {minimum}")
-        return value
-
-    def boolean(self, name: str, default: bool) -> bool:
-        text = self.options.get(name)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            self.refuse(name, text, " is neither true nor false")
-        return text.lower() == "true"
-
-    def size(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_size)
-
-    def duration_ms(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_duration_ms)
-
-    def optional_integer(self, name: str, *, minimum: int) -> int | None:
-        return self.integer(name, minimum, minimum=minimum) if name in self.options else None
-
-    def optional_duration_ms(self, name: str) -> int | None:
-        return self.duration_ms(name, 0) if name in self.options else None
-
-    def optional_size(self, name: str) -> int | None:
-        return self.size(name, 0) if name in self.options else None
-
-    def ratio(self, name: str, default: float) -> float:
-        text = self.options.get(name)
-        if text is None:
-            return default
-        try:
-            value = float(text)
-        except ValueError:
-            self.refuse(name, text, " is no number")
-        if not 0 <= value <= 1:
-            self.refuse(name, text, " is not between 0 and 1")
-        return value
-
-    def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
-
-    def _quantity(self, name: str, text: str, parse: Callable[[str], int]) -> int:
-        try:
-            value = parse(text)
-        except InvalidOption as error:
-            raise InvalidOption(
-                f"{self.table}: {name}={error.message}", table=self.table, option=name
-            ) from None
-        if value < 1 and name not in _MAY_BE_ZERO:
-            self.refuse(name, text, " is not positive")
-        return value
-
-    def choice(self, name: str, default: str, values: Mapping[str, str]) -> str:
-        text = self.options.get(name, default)
-        if text.lower() not in values:
-            self.refuse(name, text, f" is none of {', '.join(values)}")
-        return values[text.lower()]
-
-    def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
-        return self.choice(name, "", values) if name in self.options else None
-
-    def per_level(self, name: str, value_of: Callable[[str], str]) -> dict[int, str]:
-        """Values by level, from a text such as `0:avro,5:parquet`."""
-        found: dict[int, str] = {}
-        for pair in filter(None, (each.strip() for each in self.text(name, "").split(","))):
-            level, colon, value = pair.partition(":")
-            if not colon or not level.strip().isdecimal():
-                raise InvalidOption(
-                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y",
-                    table=self.table,
-                    option=name,
-                )
-            try:
-                found[int(level)] = value_of(value.strip())
-            except InvalidOption as error:
-                raise InvalidOption(
-                    f"{self.table}: {name}: {error.message}", table=self.table, option=name
-                ) from None
-        return found
-
-    def stats_mode(self, name: str, default: str) -> str:
-        text = self.options.get(name, default).lower().replace(" ", "")
-        if _STATS_MODES.fullmatch(text) is None:
-            self.refuse(name, text, " is none of none, counts, truncate(16), full")
-        return text
-
-    def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
-        modes = {}
-        for name in self.options:
-            match = _COLUMN_STATS_MODE.fullmatch(name)
-            if match is None:
-                continue
-            if match.group(1) not in schema.field_names:
-                self.refuse(name, self.options[name], " names a column that is not there")
-            modes[match.group(1)] = self.stats_mode(name, "")
-        return modes

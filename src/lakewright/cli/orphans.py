@@ -7,7 +7,7 @@ import argparse
 from lakewright.cli.layout import counted, size_text
 from lakewright.cli.references import report_deletion, show_deletion
 from lakewright.cli.warehouse import open_table
-from lakewright.storage.spec.options import parse_duration_ms
+from lakewright.storage.spec.option_values import parse_duration_ms
 
 # A plan names every file; people get the first of them, `--json` has them all.
 _MOST_LINES = 40

@@ -25,7 +25,7 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.tags import DeleteTagsPlan
-from lakewright.storage.spec.options import parse_duration_ms
+from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.tag import Tag
 
 

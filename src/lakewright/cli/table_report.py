@@ -17,7 +17,8 @@ from lakewright.cli.layout import (
 from lakewright.storage import CompactionPlan, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
-from lakewright.storage.spec.options import BucketMode, Use, check_supported
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from lakewright.storage import (
 )
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.postpone import PostponeTask
-from lakewright.storage.spec.options import parse_duration_ms
+from lakewright.storage.spec.option_values import parse_duration_ms
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
 _MOST_LINES = 40

@@ -25,7 +25,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.assign_buckets import DynamicPartition
 from lakewright.storage.operations.scan import index_entries
 from lakewright.storage.spec.index import IndexEntry
-from lakewright.storage.spec.options import Use, check_supported
+from lakewright.storage.spec.supported_options import Use, check_supported
 from tests.support.builders import (
     compact,
     content,

@@ -8,15 +8,10 @@ import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidOption, UnsupportedError
-from lakewright.storage.spec.options import (
-    BucketMode,
-    Use,
-    check_supported,
-    parse_duration_ms,
-    parse_size,
-    read_options,
-)
+from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
+from lakewright.storage.spec.options import BucketMode, read_options
 from lakewright.storage.spec.schema import TableSchema, new_schema
+from lakewright.storage.spec.supported_options import Use, check_supported
 from tests.support.builders import EVENTS, events, new_table, rows, spec, with_options
 from tests.support.faults import watched
 

@@ -1,0 +1,209 @@
+"""Option texts as values: sizes, durations, numbers, choices.
+
+Units and spellings: Paimon, `MemorySize` and `TimeUtils`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.schema import TableSchema
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "bytes": 1,
+    "k": KIB,
+    "kb": KIB,
+    "m": MIB,
+    "mb": MIB,
+    "g": 1024 * MIB,
+    "gb": 1024 * MIB,
+    "t": 1024 * 1024 * MIB,
+    "tb": 1024 * 1024 * MIB,
+}
+_TIME_UNITS_MS = {
+    "": 1,
+    "ms": 1,
+    "s": 1000,
+    "sec": 1000,
+    "second": 1000,
+    "seconds": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "minutes": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "hours": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+    "days": 86_400_000,
+}
+_STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
+COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
+_MAY_BE_ZERO = frozenset(
+    {"snapshot.time-retained", "changelog.time-retained", "tag.creation-delay"}
+)
+
+
+class OptionReader:
+    """Reads one option at a time and names it when it cannot."""
+
+    def __init__(self, options: Mapping[str, str], table: str) -> None:
+        self.options = options
+        self.table = table
+
+    def refuse(self, name: str, text: str, problem: str) -> NoReturn:
+        """Say what is wrong with an option, right behind its value."""
+        raise InvalidOption(
+            f"{self.table}: {name}={text}{problem}", table=self.table, option=name
+        ) from None
+
+    def text(self, name: str, default: str) -> str:
+        return self.options.get(name, default)
+
+    def integer(self, name: str, default: int, *, minimum: int | None = None) -> int:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            self.refuse(name, text, " is no whole number")
+        if minimum is not None and value < minimum:
+            self.refuse(name, text, f" is less than {minimum}")
+        return value
+
+    def boolean(self, name: str, default: bool) -> bool:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            self.refuse(name, text, " is neither true nor false")
+        return text.lower() == "true"
+
+    def size(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else self._quantity(name, text, parse_size)
+
+    def duration_ms(self, name: str, default: int) -> int:
+        text = self.options.get(name)
+        return default if text is None else self._quantity(name, text, parse_duration_ms)
+
+    def optional_integer(self, name: str, *, minimum: int) -> int | None:
+        return self.integer(name, minimum, minimum=minimum) if name in self.options else None
+
+    def optional_duration_ms(self, name: str) -> int | None:
+        return self.duration_ms(name, 0) if name in self.options else None
+
+    def optional_size(self, name: str) -> int | None:
+        return self.size(name, 0) if name in self.options else None
+
+    def ratio(self, name: str, default: float) -> float:
+        text = self.options.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            self.refuse(name, text, " is no number")
+        if not 0 <= value <= 1:
+            self.refuse(name, text, " is not between 0 and 1")
+        return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
+
+    def _quantity(self, name: str, text: str, parse: Callable[[str], int]) -> int:
+        try:
+            value = parse(text)
+        except InvalidOption as error:
+            raise InvalidOption(
+                f"{self.table}: {name}={error.message}", table=self.table, option=name
+            ) from None
+        if value < 1 and name not in _MAY_BE_ZERO:
+            self.refuse(name, text, " is not positive")
+        return value
+
+    def choice(self, name: str, default: str, values: Mapping[str, str]) -> str:
+        text = self.options.get(name, default)
+        if text.lower() not in values:
+            self.refuse(name, text, f" is none of {', '.join(values)}")
+        return values[text.lower()]
+
+    def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
+        return self.choice(name, "", values) if name in self.options else None
+
+    def per_level(self, name: str, value_of: Callable[[str], str]) -> dict[int, str]:
+        """Values by level, from a text such as `0:avro,5:parquet`."""
+        found: dict[int, str] = {}
+        for pair in filter(None, (each.strip() for each in self.text(name, "").split(","))):
+            level, colon, value = pair.partition(":")
+            if not colon or not level.strip().isdecimal():
+                raise InvalidOption(
+                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y",
+                    table=self.table,
+                    option=name,
+                )
+            try:
+                found[int(level)] = value_of(value.strip())
+            except InvalidOption as error:
+                raise InvalidOption(
+                    f"{self.table}: {name}: {error.message}", table=self.table, option=name
+                ) from None
+        return found
+
+    def stats_mode(self, name: str, default: str) -> str:
+        text = self.options.get(name, default).lower().replace(" ", "")
+        if _STATS_MODES.fullmatch(text) is None:
+            self.refuse(name, text, " is none of none, counts, truncate(16), full")
+        return text
+
+    def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
+        modes = {}
+        for name in self.options:
+            match = COLUMN_STATS_MODE.fullmatch(name)
+            if match is None:
+                continue
+            if match.group(1) not in schema.field_names:
+                self.refuse(name, self.options[name], " names a column that is not there")
+            modes[match.group(1)] = self.stats_mode(name, "")
+        return modes
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `128 MB` or `8mb`.
+
+    Raises:
+        InvalidOption: it is no size.
+    """
+    return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds from `1 h`, `30min` or `7d`.
+
+    Raises:
+        InvalidOption: it is no duration.
+    """
+    return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
+
+
+def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
+    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    if match is None or match.group(2).lower() not in units:
+        raise InvalidOption(f"{text!r} is not {expected}")
+    return int(match.group(1)) * units[match.group(2).lower()]
+
+
+def trimmed(options: Mapping[str, str]) -> dict[str, str]:
+    """Names and values without the blanks around them."""
+    return {name.strip(): str(value).strip() for name, value in options.items()}
