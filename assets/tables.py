@@ -53,6 +53,13 @@ class IngestConfig(dg.Config):
         default=None,
         description="append, overwrite or upsert, instead of what the table declares.",
     )
+    compact: bool | None = Field(
+        default=None,
+        description=(
+            "Compact what the run has written to, where that is due, instead of what the table "
+            "declares."
+        ),
+    )
 
 
 def build_asset(
@@ -153,6 +160,9 @@ class _Ingest:
             partitions=request.partitions,
             commit_user=commit_user(context.run, self.names.identifier),
             kind=self.write_kind,
+            compact=declaration.write.compact
+            if self.config.compact is None
+            else self.config.compact,
             micro_batches=self.config.micro_batches,
             session=self.spark.session,
         )
@@ -167,7 +177,20 @@ class _Ingest:
                 declaration.table,
                 outcome.snapshot.id,
             )
+        self._tell_compaction(outcome)
         return table, outcome
+
+    def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
+        """A compaction that failed is no failure of the run, whose rows are published."""
+        if not isinstance(outcome, Published) or outcome.compaction is None:
+            return
+        failure = outcome.compaction.failure
+        if failure is not None:
+            self.context.log.warning(
+                "%s: the rows are published, and compacting what they touched failed: %s",
+                self.declaration.table,
+                failure,
+            )
 
     @property
     def partitions(self) -> tuple[Mapping[str, object], ...] | None:
@@ -179,6 +202,11 @@ class _Ingest:
             return tuple(self.declaration.scheme.spec_of(key) for key in keys)
         except InvalidPartitionKeyError as err:
             raise InvalidRequestError(str(err), table=self.declaration.table) from err
+
+    @property
+    def _compacts(self) -> bool:
+        asked = self.config.compact
+        return self.declaration.write.compact if asked is None else asked
 
     @property
     def write_kind(self) -> WriteKind:

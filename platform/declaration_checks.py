@@ -171,6 +171,11 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
 
 
 def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
+    if declaration.write.compact and declaration.options.get("write-only") == "true":
+        yield (
+            ("write", "compact"),
+            "option write-only leaves compaction to others; drop one of them",
+        )
     mode = declaration.write.mode
     if mode is WriteKind.UPSERT and not declaration.primary_key:
         yield ("write", "mode"), "upsert needs a primary_key; add one, or write append or overwrite"

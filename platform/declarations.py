@@ -165,6 +165,9 @@ class WriteDeclaration(Declared):
 
     mode: WriteKind | None = None
     engine: EngineChoice = EngineChoice.AUTO
+    compact: bool = Field(
+        default=False, description="compact what a run has written to, where that is due"
+    )
 
 
 class Severity(Enum):

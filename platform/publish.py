@@ -5,6 +5,7 @@
 3. Refuse rows of partitions that were not asked for; they would replace others.
 4. Ask the expectations about the staged rows.
 5. A critical one is not met: delete the files. Otherwise commit.
+6. Where the writer is to compact as it goes, do what is due in the partitions written to.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.platform.declarations import EngineChoice, TableDeclaration, WriteKind
-from lakewright.platform.engines import prefers_spark
+from lakewright.platform.engines import compaction_engine, prefers_spark
 from lakewright.platform.expectations import (
     ValidationReport,
     columns_needed,
@@ -26,7 +27,15 @@ from lakewright.platform.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.partition_keys import describe_partition
-from lakewright.storage import CommitResult, Snapshot, StagedWrite, Table
+from lakewright.storage import (
+    CommitResult,
+    CompactionPlan,
+    Engine,
+    Snapshot,
+    StagedWrite,
+    Table,
+    WriterCompaction,
+)
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
@@ -51,6 +60,7 @@ class WriteOrder:
     partitions: tuple[Mapping[str, object], ...] | None
     commit_user: str
     kind: WriteKind
+    compact: bool = False
     micro_batches: int = 1
     session: Callable[[], Any] = field(repr=False)
 
@@ -75,6 +85,7 @@ class Published:
     commits: int
     engine: str
     duration_ms: int
+    compaction: WriterCompaction | None = None
 
     @property
     def row_count(self) -> int:
@@ -145,6 +156,20 @@ def publish(
         commits=commits,
         engine="spark" if _goes_to_spark(given, order) else "local",
         duration_ms=env.now_ms() - started,
+        compaction=_compacted(table, totals, order) if order.compact else None,
+    )
+
+
+def _compacted(
+    table: Table, totals: Sequence[PartitionTotals], order: WriteOrder
+) -> WriterCompaction:
+    policy = order.declaration.maintenance.compaction
+
+    def engine_for(plan: CompactionPlan) -> Engine:
+        return compaction_engine(policy.engine, size_bytes=plan.bytes_before, session=order.session)
+
+    return table.compact_written(
+        [each.spec for each in totals], engine_for, min_file_num=policy.small_files
     )
 
 

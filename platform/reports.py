@@ -92,6 +92,10 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
         metadata["dagster/row_count"] = snapshot.total_record_count
+    compacted = published.compaction.result if published.compaction else None
+    if compacted is not None:
+        metadata["lakewright/compacted_files_before"] = compacted.files_before
+        metadata["lakewright/compacted_files_after"] = compacted.files_after
     if published.report.outcomes:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine

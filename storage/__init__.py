@@ -11,6 +11,7 @@ from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.analyze import AnalyzePlan, AnalyzeResult
 from lakewright.storage.operations.branches import Branch, DeleteBranchPlan, FastForwardPlan
+from lakewright.storage.operations.compact_written import WriterCompaction, WriteResult
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.consumers import Consumer
 from lakewright.storage.operations.engine import Engine, LocalEngine
@@ -70,6 +71,8 @@ __all__ = [
     "TableSchema",
     "TableStatistics",
     "Tag",
+    "WriteResult",
+    "WriterCompaction",
     "columns_from_arrow",
     "parse_data_type",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -35,6 +35,12 @@ from lakewright.storage.operations.branches import (
 from lakewright.storage.operations.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.commit import commit_write, find_committed
 from lakewright.storage.operations.compact import plan_compact, run_compact
+from lakewright.storage.operations.compact_written import (
+    WriterCompaction,
+    WriteResult,
+    check_writer_may_compact,
+    compact_written,
+)
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.consumers import (
@@ -293,11 +299,19 @@ class Table:
         dynamic: bool | None = None,
         commit_user: str | None = None,
         commit_identifier: int | None = None,
-    ) -> CommitResult:
+        compact: bool = False,
+    ) -> WriteResult:
         """Stage and commit; when the commit fails nothing is left on disk.
 
-        Only where a store fails so that the snapshot may exist, the staged files stay.
+        Only where a store fails so that the snapshot may exist, the staged files stay. With
+        `compact` buckets written to are compacted where that is due; the rows stay published
+        whatever becomes of it.
+
+        Raises:
+            InvalidRequestError: `compact` where option `write-only` leaves that to others.
         """
+        if compact:
+            check_writer_may_compact(self.files)
         staged = self.stage(
             rows,
             mode=mode,
@@ -317,7 +331,34 @@ class Table:
             raise
         if result.already_committed or result.snapshot is None:
             self.abort(staged)
-        return result
+        touched = [dict(each.spec) for each in staged.partitions]
+        return WriteResult(
+            snapshot=result.snapshot,
+            attempts=result.attempts,
+            already_committed=result.already_committed,
+            compaction=self.compact_written(touched) if compact else None,
+        )
+
+    def compact_written(
+        self,
+        partitions: Sequence[Mapping[str, object]],
+        engine_for: Callable[[CompactionPlan], Engine] | None = None,
+        *,
+        min_file_num: int | None = None,
+    ) -> WriterCompaction:
+        """Compact what is due in partitions just written to; what fails is told, not raised.
+
+        Raises:
+            InvalidRequestError: option `write-only` leaves that to others.
+        """
+        check_writer_may_compact(self.files)
+
+        def local(_: CompactionPlan) -> Engine:
+            return LocalEngine(env=self.files.env)
+
+        return compact_written(
+            self.files, partitions, engine_for or local, min_file_num=min_file_num
+        )
 
     # --- reading --------------------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ class TableOptions:
     file_suffix_has_compression: bool
     format_tuning: FormatTuning
     data_file_thin_mode: bool
+    write_only: bool
     counts_rows: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
@@ -279,6 +280,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         data_file_thin_mode=reader.boolean("data-file.thin-mode", schema.counts_rows),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
+        write_only=reader.boolean("write-only", False),
         commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
         changelog_producer=ChangelogProducer(
             reader.choice(

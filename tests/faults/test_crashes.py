@@ -164,6 +164,32 @@ def test_a_compaction_that_failed_anywhere_loses_no_row(kind: str, fault: str) -
 
 @faults
 @kinds
+@pytest.mark.mission("FS11")
+def test_a_writer_that_compacts_as_it_goes_loses_nothing_wherever_it_failed(
+    kind: str, fault: str
+) -> None:
+    def write(table: Table) -> object:
+        new = rows(table, [*events(2, 6, day="a", v="new"), *events(0, 1, day="c")])
+        return table.write(new, commit_user="job", commit_identifier=7, compact=True)
+
+    def make() -> Table:
+        table = make_table(kind)
+        for _ in range(3):
+            table.write(rows(table, events(0, 4, day="a", v="a")))
+        return table
+
+    undisturbed = make()
+    write(undisturbed)
+    expected = content(undisturbed)
+    for table, place in attempts(make, fault, write):
+        write(table)
+        assert content(table) == expected, place
+        assert_nothing_missing(table)
+        assert_readable_history(table)
+
+
+@faults
+@kinds
 @pytest.mark.parametrize("make", [make_table, compacted_table], ids=["appended", "compacted"])
 def test_an_expiry_that_failed_anywhere_is_finished_by_the_next(
     make: Callable[[str], Table], kind: str, fault: str

@@ -319,3 +319,22 @@ def test_files_are_a_source_too(lake: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert lake.rows() == events("2024-01-02", 3, 5)
+
+
+@pytest.mark.mission("FS11")
+def test_a_run_may_compact_what_it_has_written_to(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("{engine: local}", "{engine: local, mode: append, compact: true}"))
+    for first in (0, 1):
+        lake.give(events("2024-01-01", first, first + 1))
+        assert lake.materialize(partitions="2024-01-01").success
+    assert len(lake.table().data_files()) == 2
+
+    lake.give(events("2024-01-01", 2, 3))
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    told = outcome.materializations["2024-01-01"]
+    assert told["lakewright/compacted_files_before"] == 3
+    assert told["lakewright/compacted_files_after"] == 1
+    assert len(lake.table().data_files()) == 1
+    assert lake.rows() == events("2024-01-01", 0, 3)
