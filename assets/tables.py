@@ -160,9 +160,7 @@ class _Ingest:
             partitions=request.partitions,
             commit_user=commit_user(context.run, self.names.identifier),
             kind=self.write_kind,
-            compact=declaration.write.compact
-            if self.config.compact is None
-            else self.config.compact,
+            compact=self._compacts,
             micro_batches=self.config.micro_batches,
             session=self.spark.session,
         )

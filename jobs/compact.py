@@ -56,8 +56,8 @@ class CompactConfig(dg.Config):
     full: bool | None = Field(
         default=None,
         description=(
-            "Rewrite whatever is more than one file, instead of only what the policy of the "
-            "table asks for."
+            "Rewrite all that is not one sorted run yet, or holds small files or deleted rows, "
+            "instead of only what the policy of the table asks for."
         ),
     )
     engine: str | None = Field(

@@ -21,7 +21,8 @@ def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
     if differences:
         raise InvalidSchema(
             f"table {declaration.table} is not as declared: {'; '.join(differences)}; change the "
-            "declaration to what the table has, or alter the table",
+            "declaration to what the table has (a number of buckets is changed by `lakewright run "
+            "rescale`, columns and other options by another Paimon client)",
             table=declaration.table,
         )
     return table

@@ -87,7 +87,7 @@ def build_parser() -> Parser:
     _add_inspect(commands)
     _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
-    _add_upkeep(commands, "run", "do upkeep: compact, or expire snapshots")
+    _add_upkeep(commands, "run", "do upkeep: compact, sort, rescale, give postponed rows buckets, expire")
     _add_tag(commands)
     _add_branch(commands)
     _add_rollback(commands)
@@ -295,13 +295,13 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         help="only this bucket; may be repeated",
     )
     compact.add_argument(
-        "--full", action="store_true", help="whatever is more than one file, or one sorted run"
+        "--full", action="store_true", help="all that is not one sorted run yet, or holds small files or deleted rows"
     )
     compact.add_argument(
         "--min-files",
         metavar="N",
         type=_number(2),
-        help="worth it from so many small files, or sorted runs (default: the table's option)",
+        help="worth it from so many small files, or sorted runs (default: the table's options)",
     )
     sort = _subcommand(
         verbs,

@@ -449,7 +449,10 @@ def _read_plan(
     data = _plan_data(parsed.plan)
     operation = data.pop("operation", parsed.verb)
     if operation != parsed.verb:
-        raise InvalidRequestError(f"plan {parsed.plan} is one of {operation}: run that")
+        raise InvalidRequestError(
+            f"plan {parsed.plan} is one of {operation}: lakewright run {operation} {parsed.table} "
+            f"--plan {parsed.plan}"
+        )
     try:
         plan = kind.from_json(json.dumps(data))
     except (KeyError, TypeError, ValueError) as error:
