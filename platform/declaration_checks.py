@@ -171,7 +171,8 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
 
 
 def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
-    if declaration.write.compact and declaration.options.get("write-only") == "true":
+    write_only = declaration.options.get("write-only", "").strip().lower() == "true"
+    if declaration.write.compact and write_only:
         yield (
             ("write", "compact"),
             "option write-only leaves compaction to others; drop one of them",

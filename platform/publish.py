@@ -29,7 +29,6 @@ from lakewright.platform.expectations import (
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage import (
     CommitResult,
-    CompactionPlan,
     Engine,
     Snapshot,
     StagedWrite,
@@ -38,6 +37,8 @@ from lakewright.storage import (
 )
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
+from lakewright.storage.operations.compact_written import check_writer_may_compact
+from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
 from lakewright.storage.spec.options import BucketMode
 
@@ -121,6 +122,9 @@ def publish(
 ) -> Published | AlreadyPublished | Rejected:
     """Write rows through the gate; `rows` is called only when they are needed.
 
+    What an earlier try published and died before it compacted is left to the next write, or to
+    the compaction sensor.
+
     Raises:
         StorageError: staging or committing failed; staged files are gone, unless it is
             unknown whether they were committed.
@@ -165,7 +169,7 @@ def _compacted(
 ) -> WriterCompaction:
     policy = order.declaration.maintenance.compaction
 
-    def engine_for(plan: CompactionPlan) -> Engine:
+    def engine_for(plan: RewritePlan) -> Engine:
         return compaction_engine(policy.engine, size_bytes=plan.bytes_before, session=order.session)
 
     return table.compact_written(
@@ -188,6 +192,8 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
 
 
 def _check_order(table: Table, order: WriteOrder) -> None:
+    if order.compact:
+        check_writer_may_compact(table.files)
     if order.micro_batches < 1:
         raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
     if order.micro_batches == 1:

@@ -25,6 +25,7 @@ from lakewright.storage import (
     ExpireResult,
     Table,
     TableSchema,
+    WriterCompaction,
 )
 from lakewright.storage.operations.expire_changelogs import ExpireChangelogsResult
 from lakewright.storage.operations.tags import DeleteTagsResult
@@ -92,13 +93,24 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
         metadata["dagster/row_count"] = snapshot.total_record_count
-    compacted = published.compaction.result if published.compaction else None
-    if compacted is not None:
-        metadata["lakewright/compacted_files_before"] = compacted.files_before
-        metadata["lakewright/compacted_files_after"] = compacted.files_after
+    if published.compaction is not None:
+        metadata |= _writer_compaction_metadata(published.compaction)
     if published.report.outcomes:
         metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
         metadata["lakewright/validation_engine"] = published.report.engine
+    return metadata
+
+
+def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
+    metadata: dict[str, Any] = {}
+    if compaction.postponed is not None:
+        metadata["lakewright/rows_given_buckets"] = compaction.postponed.rows_before
+    if compaction.result is not None:
+        metadata["lakewright/compacted_files_before"] = compaction.result.files_before
+        metadata["lakewright/compacted_files_after"] = compaction.result.files_after
+        metadata["lakewright/compaction_seconds"] = round(compaction.result.duration_ms / 1000, 3)
+    if compaction.failure is not None:
+        metadata["lakewright/compaction_failure"] = str(compaction.failure)
     return metadata
 
 

@@ -72,6 +72,7 @@ from lakewright.storage.operations.incremental import (
     plan_incremental,
 )
 from lakewright.storage.operations.lookup import lookup
+from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.postpone import (
     PostponePlan,
     PostponeResult,
@@ -126,7 +127,7 @@ from lakewright.storage.operations.tags import (
     replace_tag,
     run_delete_tags,
 )
-from lakewright.storage.operations.task_memory import COLLECTING
+from lakewright.storage.operations.task_memory import STREAMING, collecting
 from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.operations.write import (
     StagingJob,
@@ -304,7 +305,7 @@ class Table:
         """Stage and commit; when the commit fails nothing is left on disk.
 
         Only where a store fails so that the snapshot may exist, the staged files stay. With
-        `compact` buckets written to are compacted where that is due; the rows stay published
+        `compact` partitions written to are compacted where that is due; the rows stay published
         whatever becomes of it.
 
         Raises:
@@ -342,7 +343,7 @@ class Table:
     def compact_written(
         self,
         partitions: Sequence[Mapping[str, object]],
-        engine_for: Callable[[CompactionPlan], Engine] | None = None,
+        engine_for: Callable[[RewritePlan], Engine] | None = None,
         *,
         min_file_num: int | None = None,
     ) -> WriterCompaction:
@@ -353,7 +354,7 @@ class Table:
         """
         check_writer_may_compact(self.files)
 
-        def local(_: CompactionPlan) -> Engine:
+        def local(_: RewritePlan) -> Engine:
             return LocalEngine(env=self.files.env)
 
         return compact_written(
@@ -759,11 +760,11 @@ def _collected(
     reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
 ) -> pa.Table:
     if limit is None:
-        read = map_concurrently(
-            reader.files.env,
-            lambda split: list(reader.read(split, memory=COLLECTING)),
-            splits,
-        )
+        env = reader.files.env
+        # Of rows that are filtered most may be wanted by nobody.
+        collects = reader.predicate is None
+        memory = collecting(min(env.cores(), len(splits))) if collects else STREAMING
+        read = map_concurrently(env, lambda split: list(reader.read(split, memory=memory)), splits)
         return _joined(reader, [rows for pieces in read for rows in pieces])
     parts: list[pa.Table] = []
     count = 0

@@ -32,7 +32,7 @@ from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows, row_order
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.scan import DataSplit
-from lakewright.storage.operations.task_memory import COMPARED_BYTES
+from lakewright.storage.operations.task_memory import COMPARED_BYTES, STREAMING
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
@@ -118,7 +118,9 @@ class ChangeReader:
         names = self.files.schema.field_names
         source = self._rows(names)
         keys = row_order(self.files).keys
-        states = [merged_windows(source, part) for part in (*split.before, *split.after)]
+        parts = (*split.before, *split.after)
+        memory = STREAMING.shared(len(parts))
+        states = [merged_windows(source, part, memory=memory) for part in parts]
         for pieces in key_windows(states, keys):
             # A key is in one bucket of a state at most, so those of a state are laid end to end.
             there = [each for each in pieces if each is not None]

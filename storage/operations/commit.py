@@ -332,7 +332,7 @@ def _try_commit(
         ours = _is_ours(files, snapshot)
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
-    if ours and not _base_stands(files, latest):
+    if ours and not _still_stands(files, latest, snapshot):
         delete_files(files.fs, [files.paths.snapshot(snapshot.id)])
         ours = False
     if not ours:
@@ -344,6 +344,13 @@ def _try_commit(
         if latest is None:
             files.snapshots.hint_earliest(snapshot.id)
     return snapshot
+
+
+def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+    try:
+        return _base_stands(files, base)
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
 
 
 def _base_stands(files: TableFiles, base: Snapshot | None) -> bool:
@@ -371,12 +378,18 @@ def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageErro
             return _is_ours(files, snapshot)
     except StorageError:
         pass
-    raise CommitOutcomeUnknownError(
+    raise _outcome_unknown(files, snapshot, error) from error
+
+
+def _outcome_unknown(
+    files: TableFiles, snapshot: Snapshot, error: StorageError
+) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
         f"the store failed while snapshot {snapshot.id} of {files.name} was created: {error}; "
         f"look for commit user {snapshot.commit_user}, identifier {snapshot.commit_identifier}, "
         "before trying again",
         table=files.name,
-    ) from error
+    )
 
 
 def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:

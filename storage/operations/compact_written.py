@@ -10,20 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewright.storage.errors import InvalidRequestError, StorageError
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.compact import plan_compact, run_compact
-from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.compaction_plan import CompactionResult
 from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.plan import RewritePlan
+from lakewright.storage.operations.postpone import (
+    PostponeResult,
+    plan_postpone_compact,
+    run_postpone_compact,
+)
 from lakewright.storage.spec.commit import CommitResult
+from lakewright.storage.spec.options import BucketMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterCompaction:
-    """What a writer's own compaction came to: neither, where nothing was due."""
+    """What a writer's own compaction came to; where nothing was due there is nothing of it.
 
+    `postponed` says which rows got their buckets first, in tables that postpone them.
+    """
+
+    postponed: PostponeResult | None = None
     result: CompactionResult | None = None
-    failure: StorageError | None = None
+    failure: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +60,23 @@ def check_writer_may_compact(files: TableFiles) -> None:
 def compact_written(
     files: TableFiles,
     partitions: Sequence[Mapping[str, object]],
-    engine_for: Callable[[CompactionPlan], Engine],
+    engine_for: Callable[[RewritePlan], Engine],
     *,
     min_file_num: int | None = None,
 ) -> WriterCompaction:
     """Compact what is due, as `plan_compact` sees it, in partitions that were written to."""
-    touched = partitions if files.schema.partition_keys else None
     if not partitions:
         return WriterCompaction()
+    touched = partitions if files.schema.partition_keys else None
+    postponed, result = None, None
     try:
+        if files.options.bucket_mode is BucketMode.POSTPONE:
+            waiting = plan_postpone_compact(files, partitions=touched)
+            postponed = run_postpone_compact(files, waiting, engine_for(waiting))
         plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
-        if not plan.tasks:
-            return WriterCompaction()
-        return WriterCompaction(result=run_compact(files, plan, engine_for(plan)))
-    except StorageError as error:
-        return WriterCompaction(failure=error)
+        if plan.tasks:
+            result = run_compact(files, plan, engine_for(plan))
+    except Exception as error:
+        # Engines fail in ways of their own, and none of them concerns the rows.
+        return WriterCompaction(postponed=postponed, result=result, failure=error)
+    return WriterCompaction(postponed=postponed, result=result)

@@ -100,9 +100,7 @@ class FileRows:
         batch_rows = reading.get("batch_rows")
         placed = reading.get("placed", False)
         system = reading.get("system", (SEQUENCE_NUMBER, VALUE_KIND))
-        keys = self.files.schema.key_fields
-        own = {field.id for field in self.fields}
-        fields = (*self.fields, *(key for key in keys if key.id not in own))
+        keys, fields = self.files.schema.key_fields, self._with_keys()
         names = [field.name for field in self.fields]
         if self.files.schema.counts_rows:
             system = (*system, COUNT)
@@ -121,12 +119,20 @@ class FileRows:
             _MOST_BATCH_ROWS, max(1, batch_bytes // self.row_bytes(split, metas, batch_bytes))
         )
 
-    def row_bytes(self, split: DataSplit, metas: Sequence[DataFileMeta], batch_bytes: int) -> int:
+    def row_bytes(
+        self,
+        split: DataSplit,
+        metas: Sequence[DataFileMeta],
+        batch_bytes: int,
+        *,
+        with_keys: bool = False,
+    ) -> int:
         """About what a row of some files takes in memory, for batches of so many bytes."""
+        fields = self._with_keys() if with_keys else self.fields
         rows = max(1, sum(file.row_count for file in metas))
         stored = sum(file.file_size for file in metas) // rows
-        lengthy = [field for field in self.fields if not _is_fixed(field)]
-        fixed = _FIXED_BYTES * (len(self.fields) - len(lengthy)) + _ROW_OVERHEAD_BYTES
+        lengthy = [field for field in fields if not _is_fixed(field)]
+        fixed = _FIXED_BYTES * (len(fields) - len(lengthy)) + _ROW_OVERHEAD_BYTES
         if not lengthy:
             return fixed
         guess = max(stored * _UNFOLDING, fixed + _LENGTHY_BYTES * len(lengthy))
@@ -135,6 +141,11 @@ class FileRows:
         # Values that repeat each other are stored as next to nothing, so some rows are weighed.
         largest = max(metas, key=lambda file: file.file_size)
         return max(fixed + self._weigh(split, largest, lengthy), stored)
+
+    def _with_keys(self) -> tuple[DataField, ...]:
+        own = {field.id for field in self.fields}
+        keys = (key for key in self.files.schema.key_fields if key.id not in own)
+        return (*self.fields, *keys)
 
     def _weigh(self, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField]) -> int:
         """What some columns take, judged by the first rows of a file."""

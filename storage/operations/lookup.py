@@ -245,7 +245,14 @@ class _KeyedRows(FileRows):
         self.ranges = _Ranges.of(files, keys)
         self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
 
-    def row_bytes(self, split: DataSplit, metas: Sequence[DataFileMeta], batch_bytes: int) -> int:
+    def row_bytes(
+        self,
+        split: DataSplit,
+        metas: Sequence[DataFileMeta],
+        batch_bytes: int,
+        *,
+        with_keys: bool = False,
+    ) -> int:
         """Of a few keys so little is left that to weigh rows costs more than it saves."""
         return 1
 

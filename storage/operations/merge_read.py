@@ -159,7 +159,7 @@ def _batch_rows(
     Small batches are slow, so the smallest runs, as many as there is room for, are held while
     the window is left to the others.
     """
-    row_bytes = source.row_bytes(split, split.files, memory.window_bytes)
+    row_bytes = source.row_bytes(split, split.files, memory.window_bytes, with_keys=True)
     counts = [sum(file.row_count for file in run) for run in runs]
     budget = max(1, memory.window_bytes // row_bytes)
     if sum(counts) <= budget:

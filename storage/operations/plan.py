@@ -31,7 +31,10 @@ class Plan:
             ValueError: the text is no JSON, or a value is none of those there are.
             TypeError: a part is missing, or something else than it should be.
         """
-        plan = _read(cls, json.loads(text))
+        data = _checked(Mapping, json.loads(text))
+        # Whoever shows a plan may put beside it what is no part of it.
+        own = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        plan = _read(cls, {name: value for name, value in data.items() if name in own})
         assert isinstance(plan, cls)
         return plan
 
@@ -93,7 +96,13 @@ class RewritePlan(Plan):
 
 
 def _as_json(value: object) -> object:
-    return value.value if isinstance(value, Enum) else str(value)
+    match value:
+        case Enum():
+            return value.value
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)
 
 
 def _read(kind: Any, data: Any) -> Any:
@@ -107,14 +116,17 @@ def _read(kind: Any, data: Any) -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         given = _checked(Mapping, data)
-        names = [field.name for field in fields(kind) if field.name in given]
-        return kind(**{name: _read(hints[name], given[name]) for name in names})
+        unknown = sorted(given.keys() - {field.name for field in fields(kind)})
+        if unknown:
+            raise TypeError(f"{kind.__name__} has no {unknown[0]}")
+        return kind(**{name: _read(hints[name], value) for name, value in given.items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(data)
     return _checked(get_origin(kind) or kind, data)
 
 
 def _checked(kind: Any, data: Any) -> Any:
-    if not isinstance(data, kind):
+    # A truth value would pass for a number.
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise TypeError(f"{data!r} is no {kind.__name__}")
     return data

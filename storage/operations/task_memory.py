@@ -39,10 +39,17 @@ class MergeMemory:
     window_bytes: int
     held_bytes: int
 
+    def shared(self, merges: int) -> MergeMemory:
+        """What each of so many merges may take that go on side by side."""
+        return MergeMemory(self.window_bytes // merges, self.held_bytes // merges)
+
 
 STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)
-# For who wants all rows in memory anyway; still larger windows are no faster to speak of.
-COLLECTING = MergeMemory(TASK_MEMORY_BYTES // 16, TASK_MEMORY_BYTES)
+
+
+def collecting(splits_at_once: int) -> MergeMemory:
+    """For who wants all rows in memory anyway; still larger windows are hardly any faster."""
+    return MergeMemory(TASK_MEMORY_BYTES // 16, 2 * TASK_MEMORY_BYTES // max(1, splits_at_once))
 
 
 class Buffering(Protocol):

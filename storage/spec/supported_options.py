@@ -253,6 +253,7 @@ def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> No
     for name, meant in {
         "file.format": formats != {PARQUET},
         "deletion-vectors.enabled": options.deletion_vectors_enabled,
+        "force-lookup": options.force_lookup,
         "changelog-producer": options.changelog_producer is not ChangelogProducer.NONE,
         "data-file.thin-mode": not options.data_file_thin_mode,
     }.items():

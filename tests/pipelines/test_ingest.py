@@ -338,3 +338,13 @@ def test_a_run_may_compact_what_it_has_written_to(lake: Lake) -> None:
     assert told["lakewright/compacted_files_after"] == 1
     assert len(lake.table().data_files()) == 1
     assert lake.rows() == events("2024-01-01", 0, 3)
+
+
+@pytest.mark.mission("FS11")
+def test_a_run_that_may_not_compact_publishes_nothing(lake: Lake) -> None:
+    lake.declare(EVENTS + '    options: {write-only: "TRUE"}\n')
+    lake.give(events("2024-01-01", 0, 3))
+    outcome = lake.materialize(partitions="2024-01-01", config={"compact": True})
+    assert not outcome.success
+    assert "write-only=true" in outcome.failure
+    assert lake.table().latest_snapshot() is None

@@ -87,7 +87,9 @@ def build_parser() -> Parser:
     _add_inspect(commands)
     _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
-    _add_upkeep(commands, "run", "do upkeep: compact, sort, rescale, give postponed rows buckets, expire")
+    _add_upkeep(
+        commands, "run", "do upkeep: compact, sort, rescale, give postponed rows buckets, expire"
+    )
     _add_tag(commands)
     _add_branch(commands)
     _add_rollback(commands)
@@ -295,7 +297,9 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         help="only this bucket; may be repeated",
     )
     compact.add_argument(
-        "--full", action="store_true", help="all that is not one sorted run yet, or holds small files or deleted rows"
+        "--full",
+        action="store_true",
+        help="all that is not one sorted run yet, or holds small files or deleted rows",
     )
     compact.add_argument(
         "--min-files",

@@ -237,6 +237,14 @@ def _health(report: TableReport) -> dict[str, str]:
         )
     else:
         health["compaction"] = "nothing to do"
+    waiting = sum(each.waiting_row_count for each in report.partitions)
+    if waiting:
+        postponed = report.table.options.bucket_mode is BucketMode.POSTPONE
+        verb = "postpone-compact" if postponed else "compact"
+        health["waiting"] = (
+            f"{counted(waiting, 'row')} that no reader sees before: "
+            f"lakewright run {verb} {report.table.name}"
+        )
     return health
 
 

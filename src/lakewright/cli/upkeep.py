@@ -44,6 +44,7 @@ from lakewright.storage import (
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.postpone import PostponeTask
 from lakewright.storage.spec.option_values import parse_duration_ms
+from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
 _MOST_LINES = 40
@@ -137,6 +138,9 @@ def _compaction_lines(table: Table, plan: CompactionPlan) -> list[str]:
     if not plan.tasks:
         lines = [f"nothing to compact in {plan.table}, {at}"]
         if not plan.skipped and plan.snapshot_id is not None:
+            if table.options.bucket_mode is BucketMode.POSTPONE:
+                give = f"lakewright run postpone-compact {table.name}"
+                return [*lines, f"no files have a bucket; rows that wait for one get it by {give}"]
             return [*lines, "no files in the partitions and buckets asked for"]
         skipped_rows: list[list[Cell]] = [
             [*partition_cells(each.partition), str(each.bucket), each.reason]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,9 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
         ["", "a", "a\0", "user-0000001", "user-0000002", "user-00000020", "ü", "\U0001f600"]
     ),
     pa.binary(): st.binary(max_size=20),
+    # Of one length, over eight bytes and under.
+    pa.large_string(): st.sampled_from(["user-0000001", "user-0000002", "user-1000001"]),
+    pa.large_binary(): st.sampled_from([b"aaa", b"aab", b"baa"]),
     pa.decimal128(12, 2): st.sampled_from([Decimal("-9.99"), Decimal("0.00"), Decimal("7.50")]),
     pa.decimal128(38, 0): st.sampled_from([Decimal(-(10**37)), Decimal(-1), Decimal(10**30)]),
     pa.date32(): st.sampled_from([dt.date(1, 1, 1), dt.date(2024, 2, 29)]),
@@ -45,15 +49,28 @@ def inputs(draw: st.DrawFn) -> tuple[list[pa.DataType], list[pa.DataType], list[
     return keys, sequences, draw(st.lists(row, max_size=40))
 
 
+def laid_out(values: list[Any], kind: pa.DataType, cuts: list[int]) -> pa.ChunkedArray:
+    """The values in chunks, each a slice from the middle of an array, some of them empty."""
+    bounds = [0, *sorted(min(cut, len(values)) for cut in cuts), len(values)]
+    around = values[:1]
+    chunks = [
+        pa.array([*around, *values[low:high], *around], kind).slice(len(around), high - low)
+        for low, high in pairwise(bounds)
+    ]
+    return pa.chunked_array(chunks, kind)
+
+
 @pytest.mark.parametrize("descending", [False, True])
-@given(given=inputs())
+@given(given=inputs(), cuts=st.lists(st.integers(0, 40), max_size=3))
 @pytest.mark.mission("FS5", "FS16")
 def test_rows_are_ordered_by_key_then_user_sequence_then_sequence_number(
-    descending: bool, given: tuple[list[pa.DataType], list[pa.DataType], list[tuple[Any, ...]]]
+    descending: bool,
+    given: tuple[list[pa.DataType], list[pa.DataType], list[tuple[Any, ...]]],
+    cuts: list[int],
 ) -> None:
     keys, sequences, rows = given
     columns = [
-        pa.chunked_array([pa.array([row[index] for row in rows], kind)])
+        laid_out([row[index] for row in rows], kind, cuts)
         for index, kind in enumerate([*keys, *sequences, pa.int64()])
     ]
     count = len(keys)
