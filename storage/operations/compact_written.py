@@ -76,7 +76,6 @@ def compact_written(
         plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
         if plan.tasks:
             result = run_compact(files, plan, engine_for(plan))
-    except Exception as error:
-        # Engines fail in ways of their own, and none of them concerns the rows.
+    except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
         return WriterCompaction(postponed=postponed, result=result, failure=error)
     return WriterCompaction(postponed=postponed, result=result)

@@ -87,9 +87,7 @@ def build_parser() -> Parser:
     _add_inspect(commands)
     _add_analyze(commands)
     _add_upkeep(commands, "plan", "say what upkeep would do, and write nothing")
-    _add_upkeep(
-        commands, "run", "do upkeep: compact, sort, rescale, give postponed rows buckets, expire"
-    )
+    _add_upkeep(commands, "run", "do upkeep: compact, sort, rescale, assign buckets, expire")
     _add_tag(commands)
     _add_branch(commands)
     _add_rollback(commands)
@@ -299,7 +297,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
     compact.add_argument(
         "--full",
         action="store_true",
-        help="all that is not one sorted run yet, or holds small files or deleted rows",
+        help="all that is not one sorted run yet, or holds small files or deletions",
     )
     compact.add_argument(
         "--min-files",
