@@ -33,6 +33,7 @@ from lakewright.storage.operations.commit_conflicts import (
 )
 from lakewright.storage.operations.commit_manifests import write_manifests
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.restamp import RestampedWrite, stem_of
 from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import (
     Change,
@@ -85,41 +86,51 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
         CommitOutcomeUnknownError: the store failed at the decisive moment.
     """
     check_schema(files, staged)
-    added = [entry for message in staged.messages for entry in message.entries(message.new_files)]
-    changelog = [
-        entry for message in staged.messages for entry in message.entries(message.changelog_files)
-    ]
-    new_indexes = [entry for message in staged.messages for entry in message.new_index_entries]
-    replaced = [entry for message in staged.messages for entry in message.removed_index_entries]
-    scope = staged.overwrite
+    write = RestampedWrite(files, staged)
 
     def build(latest: Snapshot | None) -> Change | None:
         check_staged_files(files, staged)
-        removed: list[ManifestEntry] = []
-        removed_indexes = replaced
-        if scope is not None:
-            if scope.dynamic and not added:
-                return None
-            removed = _entries_in_scope(files, latest, scope, added)
-            removed_indexes = _indexes_in_scope(files, latest, scope, added)
-        return Change(
-            entries=[*removed, *added],
-            changelog=changelog,
-            new_indexes=new_indexes,
-            removed_indexes=removed_indexes,
-            watermark=staged.watermark,
-        )
+        return _change_of_write(files, write.on_top_of(latest), latest)
 
-    return _commit(
-        files,
-        build,
-        Committable(
-            user=staged.commit_user,
-            identifier=staged.commit_identifier,
-            kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
-            checked_from=staged.base_snapshot_id,
-            added_files=frozenset(entry.file.file_name for entry in added),
+    committable = Committable(
+        user=staged.commit_user,
+        identifier=staged.commit_identifier,
+        kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
+        checked_from=staged.base_snapshot_id,
+        added_files=frozenset(
+            stem_of(file.file_name) for message in staged.messages for file in message.new_files
         ),
+    )
+    try:
+        result = _commit(files, build, committable)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        write.give_up()
+        raise
+    write.settle()
+    return result
+
+
+def _change_of_write(
+    files: TableFiles, staged: StagedWrite, latest: Snapshot | None
+) -> Change | None:
+    messages = staged.messages
+    added = [entry for each in messages for entry in each.entries(each.new_files)]
+    removed: list[ManifestEntry] = []
+    removed_indexes = [entry for each in messages for entry in each.removed_index_entries]
+    scope = staged.overwrite
+    if scope is not None:
+        if scope.dynamic and not added:
+            return None
+        removed = _entries_in_scope(files, latest, scope, added)
+        removed_indexes = _indexes_in_scope(files, latest, scope, added)
+    return Change(
+        entries=[*removed, *added],
+        changelog=[entry for each in messages for entry in each.entries(each.changelog_files)],
+        new_indexes=[entry for each in messages for entry in each.new_index_entries],
+        removed_indexes=removed_indexes,
+        watermark=staged.watermark,
     )
 
 
@@ -303,11 +314,11 @@ def _committed_before(
     return None
 
 
-def _adds(files: TableFiles, snapshot: Snapshot, names: frozenset[str]) -> bool:
+def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
     """Whether a snapshot added one of the files, or there are none to look for."""
-    metas = files.manifests.read_list(snapshot.delta_manifest_list) if names else ()
-    return not names or any(
-        entry.kind is FileKind.ADD and entry.file.file_name in names
+    metas = files.manifests.read_list(snapshot.delta_manifest_list) if stems else ()
+    return not stems or any(
+        entry.kind is FileKind.ADD and stem_of(entry.file.file_name) in stems
         for entry in files.manifests.entries(metas)
     )
 

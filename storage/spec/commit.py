@@ -159,7 +159,8 @@ class CommitResult:
 class Committable:
     """Who commits what kind of change; `checked_from` is where looking for itself begins.
 
-    Commits outside of a series may share a user, so they are told apart by the files they add.
+    Commits outside of a series may share a user, so they are told apart by the files they add:
+    `added_files` are what the names of those begin with.
     """
 
     user: str

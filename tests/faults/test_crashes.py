@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import StorageError
 from tests.support.builders import compact, content, events, expire, new_table, rows
 from tests.support.environment import FixedEnv
@@ -184,6 +184,34 @@ def test_a_writer_that_compacts_as_it_goes_loses_nothing_wherever_it_failed(
     for table, place in attempts(make, fault, write):
         write(table)
         assert content(table) == expected, place
+        assert_nothing_missing(table)
+        assert_readable_history(table)
+
+
+@faults
+@pytest.mark.mission("FS9", "FS10")
+def test_a_write_that_is_numbered_again_is_committed_once_wherever_it_failed(fault: str) -> None:
+    staged: list[StagedWrite] = []
+
+    def make() -> Table:
+        table = make_table("keyed")
+        first, second = (
+            table.stage(rows(table, events(1, 6, v=value))) for value in ("first", "second")
+        )
+        table.commit(first)
+        staged[:] = [second]
+        return table
+
+    def commit(table: Table) -> object:
+        return table.commit(staged[0])
+
+    undisturbed = make()
+    commit(undisturbed)
+    expected = content(undisturbed)
+    for table, place in attempts(make, fault, commit):
+        commit(table)
+        assert content(table) == expected, place
+        assert len([each for each in table.snapshots() if each.id > 4]) == 1, place
         assert_nothing_missing(table)
         assert_readable_history(table)
 

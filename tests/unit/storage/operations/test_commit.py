@@ -125,11 +125,6 @@ def test_two_writes_staged_at_once_by_one_batch_user_are_two_writes(catalog: Cat
     assert values_of(table, "id") == [0, 5]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="known gap: writes staged on one base number their rows alike, and no commit notices; "
-    "strict, so that closing the gap turns this red until the mark is taken off",
-)
 def test_of_two_upserts_staged_at_once_the_one_committed_later_counts(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     first = table.stage(rows(table, events(0, 3, v="first")))

@@ -1,0 +1,97 @@
+"""Writers that began on one base: whoever commits later counts as later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import FilesGone
+from tests.support.builders import compact, content, events, new_table, rows, values_of
+from tests.support.invariants import assert_only_reachable_files, assert_sound
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "parquet": {},
+    "orc": {"file.format": "orc"},
+    "avro": {"file.format": "avro"},
+    "thin": {"data-file.thin-mode": "true"},
+    "input": {"changelog-producer": "input"},
+    "partial-update": {"merge-engine": "partial-update"},
+    "deletion vectors": {"deletion-vectors.enabled": "true"},
+}
+
+
+def keyed(catalog: Catalog, **more: str) -> Table:
+    return new_table(
+        catalog, partitions=["day"], keys=["day", "id"], options={"bucket": "2", **more}
+    )
+
+
+@pytest.mark.parametrize("setting", list(SETTINGS))
+def test_writes_staged_on_one_base_end_as_they_were_committed(
+    catalog: Catalog, setting: str
+) -> None:
+    table = keyed(catalog, **SETTINGS[setting])
+    table.write(rows(table, events(0, 8, v="base")))
+    staged = [table.stage(rows(table, events(n, n + 4, v=f"w{n}-"))) for n in range(4)]
+    for number in (2, 0, 3, 1):
+        table.commit(staged[number])
+
+    compact(table, full=True)
+    expected = dict.fromkeys(range(8), "base")
+    for number in (2, 0, 3, 1):
+        expected |= dict.fromkeys(range(number, number + 4), f"w{number}-")
+    found = {row["id"]: row["v"] for row in table.read().to_pylist()}
+    assert found == {n: f"{v}{n}" for n, v in expected.items()}
+    assert_sound(table)
+    assert_only_reachable_files(table)
+
+
+def test_only_the_buckets_that_others_wrote_to_are_numbered_again(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    both = table.stage(rows(table, [*events(0, 2, day="a"), *events(0, 2, day="b")]))
+    other = table.stage(rows(table, events(0, 2, day="b", v="other")))
+    table.commit(other)
+    table.commit(both)
+    names = {entry.file.file_name for entry in table.data_files()}
+    renumbered = {name for name in names if "renumbered" in name}
+    staged = {file.file_name for message in both.messages for file in message.new_files}
+    assert renumbered
+    assert names & staged
+    assert len(names) == len(staged) + sum(len(each.new_files) for each in other.messages)
+    assert_only_reachable_files(table)
+
+
+def test_a_write_that_was_renumbered_is_recognised_when_it_is_committed_again(
+    catalog: Catalog,
+) -> None:
+    table = keyed(catalog)
+    first = table.stage(rows(table, events(0, 3, v="first")))
+    second = table.stage(rows(table, events(0, 3, v="second")))
+    table.commit(first)
+    assert not table.commit(second).already_committed
+    again = table.commit(second)
+    assert again.already_committed
+    assert len(table.snapshots()) == 2
+    assert table.abort(second) == 0
+    assert values_of(table, "v") == ["second0", "second1", "second2"]
+
+
+def test_what_was_aborted_is_not_renumbered(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    first = table.stage(rows(table, events(0, 3)))
+    second = table.stage(rows(table, events(0, 3)))
+    table.commit(first)
+    table.abort(second)
+    with pytest.raises(FilesGone):
+        table.commit(second)
+    assert len(content(table)) == 3
+    assert_only_reachable_files(table)
+
+
+def test_writes_that_came_one_after_the_other_are_left_as_they_are(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    for number in range(3):
+        table.write(rows(table, events(0, 3, v=str(number))))
+    assert not [e for e in table.data_files() if "renumbered" in e.file.file_name]
