@@ -351,7 +351,7 @@ class _BucketSorting:
                 chosen = unnumbered.filter(pa.array(buckets == bucket))
                 self._writer(bucket).write(chosen)
                 self._sorted_rows += chosen.num_rows
-            free_memory(self._writers.values())
+            free_memory(self._files.env, self._writers.values())
 
     def close(self) -> tuple[CommitMessage, ...]:
         """The partition's messages: postponed files go, files of buckets come.

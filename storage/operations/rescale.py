@@ -505,7 +505,7 @@ class _Moving:
                         writers[bucket] = self._writer(bucket, level=self._run_level)
                     writers[bucket].write(rows)
                     due[bucket] += rows.num_rows
-                free_memory(writers.values(), MOVED_BYTES)
+                free_memory(self._files.env, writers.values(), MOVED_BYTES)
             for bucket, writer in writers.items():
                 runs[bucket].append(writer.close())
         moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
@@ -523,7 +523,7 @@ class _Moving:
                             writers[bucket] = self._writer(bucket, level=0)
                         writers[bucket].write(rows)
                         due[bucket] += rows.num_rows
-                    free_memory(writers.values(), MOVED_BYTES)
+                    free_memory(self._files.env, writers.values(), MOVED_BYTES)
         return self._proved(
             [(bucket, each.close()) for bucket, each in sorted(writers.items())], due
         )

@@ -13,6 +13,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from lakewright.storage.env import Env
+from lakewright.storage.operations.concurrency import map_concurrently
+
 # A third are rows in memory, the rest is what allocators keep for the next rows.
 TASK_MEMORY_BYTES = 512 * 1024 * 1024
 # Rows that are read or taken over as one table.
@@ -69,17 +72,24 @@ class Buffering(Protocol):
 _HELD_BACK = 2
 
 
-def free_memory(writers: Collection[Buffering], most_bytes: int = WRITE_BUFFER_BYTES) -> None:
-    """Where the writers of a task gather too much, flush the fullest until half of it is free."""
+def free_memory(
+    env: Env, writers: Collection[Buffering], most_bytes: int = WRITE_BUFFER_BYTES
+) -> None:
+    """Where the writers of a task gather too much, flush the fullest until half of it is free.
+
+    At least as many as there are cores are flushed at once.
+    """
     sizes = [(writer.buffered_bytes, writer) for writer in writers]
     total = sum(size for size, _ in sizes)
     if total <= most_bytes:
         return
+    full: list[Buffering] = []
     for size, writer in sorted(sizes, key=lambda each: -each[0]):
-        writer.flush()
+        if total <= most_bytes // 2 and len(full) >= env.cores():
+            break
+        full.append(writer)
         total -= size
-        if total <= most_bytes // 2:
-            return
+    map_concurrently(env, lambda writer: writer.flush(), full)
 
 
 def slices(rows: pa.Table, most_bytes: int = BATCH_BYTES) -> Iterator[pa.Table]:

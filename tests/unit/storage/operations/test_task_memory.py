@@ -20,6 +20,7 @@ from lakewright.storage.operations.task_memory import (
     slices,
 )
 from tests.support.builders import EVENTS, new_table
+from tests.support.environment import FixedEnv
 
 pytestmark = pytest.mark.mission("FS16")
 
@@ -169,7 +170,17 @@ class Heap:
 
 def test_the_fullest_writers_are_flushed_until_half_is_free() -> None:
     heaps = [Heap(size) for size in (1, 40, 5, 60, 3)]
-    free_memory(heaps, 109)
+    free_memory(FixedEnv(), heaps, 109)
     assert [heap.buffered_bytes for heap in heaps] == [1, 40, 5, 60, 3]
-    free_memory(heaps, 100)
+    free_memory(FixedEnv(), heaps, 100)
     assert [heap.buffered_bytes for heap in heaps] == [1, 40, 5, 0, 3]
+
+
+def test_cores_that_have_nothing_else_to_do_flush_writers_too() -> None:
+    class ThreeCores(FixedEnv):
+        def cores(self) -> int:
+            return 3
+
+    heaps = [Heap(size) for size in (1, 40, 5, 60, 3)]
+    free_memory(ThreeCores(), heaps, 100)
+    assert [heap.buffered_bytes for heap in heaps] == [1, 0, 0, 0, 3]
