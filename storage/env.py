@@ -109,6 +109,13 @@ class FileSystem(Protocol):
         """Set the whole content of `path`; readers see the old or the new, never a mixture."""
         ...
 
+    def move_if_absent(self, source: str, target: str) -> bool:
+        """Give a file another place, or return False since there is one; never half of it there.
+
+        A failure on the way may leave it in both places.
+        """
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def list_dir(self, path: str) -> list[FileStatus]:

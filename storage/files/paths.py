@@ -104,6 +104,11 @@ class TablePaths:
     def statistics(self, name: str) -> str:
         return f"{self.statistics_dir}/{name}"
 
+    @property
+    def upkeep_dir(self) -> str:
+        """What upkeep keeps beside the table; readers of the format skip hidden folders."""
+        return f"{self.root}/.lakewright"
+
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"

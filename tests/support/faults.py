@@ -90,6 +90,11 @@ class WatchedFiles:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         return bool(self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data)))
 
+    def move_if_absent(self, source: str, target: str) -> bool:
+        return bool(
+            self.run("move_if_absent", target, lambda: self.inner.move_if_absent(source, target))
+        )
+
     def replace(self, path: str, data: bytes) -> None:
         self.run("replace", path, lambda: self.inner.replace(path, data))
 

@@ -90,6 +90,19 @@ def test_a_file_is_put_once(store: Store) -> None:
     assert [each.name for each in fs.list_dir(f"{root}/snapshot")] == ["one"]
 
 
+def test_a_file_moves_to_where_nothing_is(store: Store) -> None:
+    fs, root = store
+    fs.write_bytes(f"{root}/from/here", b"mine")
+    fs.write_bytes(f"{root}/taken", b"theirs")
+    assert fs.move_if_absent(f"{root}/from/here", f"{root}/taken") is False
+    assert fs.read_bytes(f"{root}/taken") == b"theirs"
+    assert fs.move_if_absent(f"{root}/from/here", f"{root}/to/there") is True
+    assert fs.read_bytes(f"{root}/to/there") == b"mine"
+    assert not fs.exists(f"{root}/from/here")
+    with pytest.raises(FileMissing):
+        fs.move_if_absent(f"{root}/from/here", f"{root}/elsewhere")
+
+
 def test_replacing_sets_the_whole_content(store: Store) -> None:
     fs, root = store
     fs.replace(f"{root}/hints/LATEST", b"a long content")

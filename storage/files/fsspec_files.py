@@ -1,0 +1,111 @@
+"""What every store reached through fsspec does alike, and how its failures are told."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import fsspec
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import FileMissing, UnavailableError
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Say in storage's own errors what the store said."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileMissing(f"file {path} does not exist", path=path) from error
+    except OSError as error:
+        raise UnavailableError(f"file {path} cannot be reached: {error}", path=path) from error
+
+
+class FsspecFiles(ABC):
+    """What every fsspec store does alike."""
+
+    scheme: str
+
+    @property
+    @abstractmethod
+    def fs(self) -> fsspec.AbstractFileSystem:
+        """The fsspec store; asked for anew each time, so that ours pickles."""
+
+    def read_bytes(self, path: str) -> bytes:
+        with translated(path):
+            data = self.fs.cat_file(path)
+            assert isinstance(data, bytes)
+            return data
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        with self.open_output(path) as output:
+            output.write(data)
+
+    def open_output(self, path: str) -> IO[bytes]:
+        with translated(path):
+            self.fs.makedirs(parent(path), exist_ok=True)
+            handle: IO[bytes] = self.fs.open(path, "wb")
+            return handle
+
+    def exists(self, path: str) -> bool:
+        with translated(path):
+            return bool(self.fs.exists(path))
+
+    def list_dir(self, path: str) -> list[FileStatus]:
+        return [status(info) for info in self._infos(path) if info["type"] == "file"]
+
+    def list_subdirs(self, path: str) -> list[str]:
+        names = (info["name"] for info in self._infos(path) if info["type"] == "directory")
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in names)
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        with translated(path):
+            found = self.fs.find(path, detail=True)
+        return [status(info) for info in found.values()]
+
+    def make_dirs(self, path: str) -> None:
+        with translated(path):
+            self.fs.makedirs(path, exist_ok=True)
+
+    def delete(self, path: str) -> bool:
+        try:
+            with translated(path):
+                self.fs.rm_file(path)
+        except FileMissing:
+            return False
+        return True
+
+    def delete_tree(self, path: str) -> None:
+        with translated(path):
+            if self.fs.exists(path):
+                self.fs.rm(path, recursive=True)
+
+    def remove_empty_dir(self, path: str) -> bool:
+        try:
+            self.fs.rmdir(path)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _infos(self, path: str) -> list[dict[str, Any]]:
+        try:
+            with translated(path):
+                infos: list[dict[str, Any]] = self.fs.ls(path, detail=True)
+        except FileMissing:
+            return []
+        return infos
+
+
+def status(info: dict[str, Any]) -> FileStatus:
+    """A file as fsspec lists it."""
+    modified = info.get("mtime") or info.get("created") or 0
+    seconds = modified.timestamp() if hasattr(modified, "timestamp") else float(modified)
+    return FileStatus(info["name"], int(info["size"]), int(seconds * 1000))
+
+
+def parent(path: str) -> str:
+    """The folder of a path."""
+    return path.rsplit("/", 1)[0] or "/"

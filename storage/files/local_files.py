@@ -1,0 +1,85 @@
+"""Local disk.
+
+Creating a file only if it is not there, whole or not at all, is a hard link to a finished
+temporary file: that fails if the name is taken, on every POSIX file system.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.local import LocalFileSystem
+
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.errors import UnavailableError
+from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
+
+
+@dataclass(frozen=True)
+class LocalFiles(FsspecFiles):
+    """Local disk."""
+
+    env: Env = field(default_factory=SystemEnv)
+    scheme = "file"
+
+    @property
+    def fs(self) -> fsspec.AbstractFileSystem:
+        # fsspec keeps one instance per process, so this is a look-up, and the store pickles.
+        return LocalFileSystem()
+
+    def uri(self, path: str) -> str:
+        return Path(path).as_uri()
+
+    def open_input(self, path: str) -> Any:
+        with translated(path):
+            return pa.OSFile(path, "rb")
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.make_dirs(parent(path))
+        temporary = self._write_temporary(path, data)
+        try:
+            with translated(path):
+                os.link(temporary, path)
+        except UnavailableError as error:
+            if isinstance(error.__cause__, FileExistsError):
+                return False
+            raise
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        return True
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        self.make_dirs(parent(target))
+        try:
+            with translated(source):
+                os.link(source, target)
+        except UnavailableError as error:
+            if isinstance(error.__cause__, FileExistsError):
+                return False
+            raise
+        with translated(source):
+            os.unlink(source)
+        return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.make_dirs(parent(path))
+        temporary = self._write_temporary(path, data)
+        with translated(path):
+            os.replace(temporary, path)
+
+    def _write_temporary(self, path: str, data: bytes) -> str:
+        """A finished file beside `path`, under a hidden name that readers of the format skip."""
+        folder, name = path.rsplit("/", 1)
+        temporary = f"{folder}/.{name}.{self.env.new_id()}.tmp"
+        with translated(temporary), open(temporary, "xb") as output:
+            output.write(data)
+            output.flush()
+            os.fsync(output.fileno())
+        return temporary
