@@ -40,7 +40,8 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
 	$(RUN) -m pytest tests/property tests/interop/test_random_histories.py \
-		-m "deep or not deep" --hypothesis-profile=deep $(ARGS)
+		-m "not deep" --hypothesis-profile=deep $(ARGS)
+	$(RUN) -m pytest -m deep $(ARGS)
 
 .PHONY: check
 check: setup ## Lint, formatting, types, import contracts, the mission table, the tree

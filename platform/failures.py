@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from lakewright.storage.errors import (
+    AccessError,
     AlreadyExistsError,
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -35,6 +36,7 @@ REACTIONS: dict[type[StorageError], Reaction] = {
     AlreadyExistsError: Reaction(0),
     InvalidRequestError: Reaction(0),
     UnsupportedError: Reaction(0),
+    AccessError: Reaction(0),
     CorruptionError: Reaction(0),
     # The step plans or stages again from the latest snapshot.
     CommitConflictError: Reaction(3, wait_seconds=2),

@@ -3,17 +3,23 @@
     StorageError
     ├── NotFoundError              name something that exists
     │   ├── DatabaseNotFound, TableNotFound, SchemaNotFound, SnapshotNotFound, TagNotFound,
-    │   └── BranchNotFound, ConsumerNotFound, FileMissing
+    │   └── BranchNotFound, ConsumerNotFound, FileMissing, StoreNotFound
     ├── AlreadyExistsError         choose another name, or accept it
+    │   └── TargetExists
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
+    │   └── UnsafeStore
+    ├── AccessError                give the store credentials that it accepts
+    │   └── CredentialsMissing, AccessRefused
     ├── CommitConflictError        re-plan from the latest snapshot
     │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, IndexMoved, SchemaMoved,
-    │   └── StalePlan, RetriesExhausted
+    │   └── StalePlan, RetriesExhausted, LeaseLost
     ├── CommitOutcomeUnknownError  look for (commit user, commit identifier) before retrying
     ├── CorruptionError            stop, and have a person look
+    │   └── UnreadableManifest, HistoryGap, VerificationFailed
     └── UnavailableError           try later
+        └── LeaseHeld, ClockJumped
 
 Messages are lower case, without a full stop: what happened, with which numbers; what to do.
 """
@@ -77,8 +83,16 @@ class FileMissing(NotFoundError):
     """A file that should be there is not; expired snapshots are the usual cause."""
 
 
+class StoreNotFound(NotFoundError):
+    """The bucket or container that should hold the warehouse is not there, or no more."""
+
+
 class AlreadyExistsError(StorageError):
     """Something of that name exists already."""
+
+
+class TargetExists(AlreadyExistsError):
+    """A file that is to come back finds another one in its place."""
 
 
 class InvalidRequestError(StorageError, ValueError):
@@ -103,6 +117,22 @@ class InvalidPredicate(InvalidRequestError):
 
 class UnsupportedError(StorageError):
     """The table or store needs a feature that is not implemented."""
+
+
+class UnsafeStore(UnsupportedError):
+    """The store can neither create a file only if it is absent, nor has it been given a lock."""
+
+
+class AccessError(StorageError):
+    """The store does not let us in."""
+
+
+class CredentialsMissing(AccessError):
+    """No credentials were found where the store's own client looks for them."""
+
+
+class AccessRefused(AccessError):
+    """The store knows the credentials and refuses them, or does not know them."""
 
 
 class CommitConflictError(StorageError):
@@ -137,6 +167,10 @@ class RetriesExhausted(CommitConflictError):
     """Every attempt lost the race for the next snapshot."""
 
 
+class LeaseLost(CommitConflictError):
+    """A lease ran out, or was taken over, before the work under it was published."""
+
+
 class CommitOutcomeUnknownError(StorageError):
     """The snapshot may or may not have been created."""
 
@@ -145,5 +179,25 @@ class CorruptionError(StorageError):
     """Bytes on disk contradict the format or each other."""
 
 
+class UnreadableManifest(CorruptionError):
+    """A manifest, or a list of them, that cannot be decoded."""
+
+
+class HistoryGap(CorruptionError):
+    """Snapshots that should follow each other have a hole between them."""
+
+
+class VerificationFailed(CorruptionError):
+    """What was written is not what it was to replace; nothing of it was published."""
+
+
 class UnavailableError(StorageError):
     """The store did not answer."""
+
+
+class LeaseHeld(UnavailableError):
+    """Somebody else works on that part of the table."""
+
+
+class ClockJumped(UnavailableError):
+    """Two clocks that should agree differ by so much that ages mean nothing."""

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.tally import TRIED
+
 # Spark starts its workers from PATH otherwise, where the packages are not.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -33,3 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = item.path.relative_to(tests).parts[0]
         if room in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[room])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was tried."""
+    if TRIED:
+        terminalreporter.section("tried")
+        for what, count in sorted(TRIED.items()):
+            terminalreporter.write_line(f"{count:>10,}  {what}")

@@ -28,6 +28,7 @@ exit codes:
   5    someone else's commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: have a person look
   7    the store did not answer, or did not say whether the commit was made
+  8    the store wants other credentials
   130  interrupted;  141  whoever read the output went away
 
 example:

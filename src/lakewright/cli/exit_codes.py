@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakewright.storage.errors import (
+    AccessError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptionError,
@@ -22,6 +23,7 @@ _CODES: tuple[tuple[type[StorageError], int], ...] = (
     (CorruptionError, 6),
     (UnavailableError, 7),
     (CommitOutcomeUnknownError, 7),
+    (AccessError, 8),
 )
 
 

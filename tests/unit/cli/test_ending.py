@@ -15,6 +15,7 @@ from lakewright.cli import main
 from lakewright.cli.exit_codes import exit_code_of
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import (
+    AccessError,
     AlreadyExistsError,
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -36,6 +37,7 @@ CODES = {
     CorruptionError: 6,
     UnavailableError: 7,
     CommitOutcomeUnknownError: 7,
+    AccessError: 8,
 }
 
 
