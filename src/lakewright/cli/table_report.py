@@ -166,9 +166,16 @@ def report_text(report: TableReport) -> list[str]:
 def _kind(table: Table) -> str:
     options = table.options
     keyed = "primary-key table" if table.schema.has_primary_key else "append table"
-    if options.bucket_mode is BucketMode.UNAWARE:
-        return keyed
-    return f"{keyed}, {counted(options.bucket, 'bucket')} by {', '.join(options.bucket_keys)}"
+    by = ", ".join(options.bucket_keys)
+    match options.bucket_mode:
+        case BucketMode.UNAWARE:
+            return keyed
+        case BucketMode.DYNAMIC:
+            return f"{keyed}, buckets as they fill, found by an index of keys"
+        case BucketMode.POSTPONE:
+            return f"{keyed}, rows are given a bucket by {by} some time after they are written"
+        case BucketMode.FIXED:
+            return f"{keyed}, {counted(options.bucket, 'bucket')} by {by}"
 
 
 def _snapshot(report: TableReport) -> str:

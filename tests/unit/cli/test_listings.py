@@ -91,6 +91,20 @@ def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
 # --- show --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("bucket", "said"),
+    [
+        ("-1", "primary-key table, buckets as they fill, found by an index of keys"),
+        ("-2", "primary-key table, rows are given a bucket by id some time after they are written"),
+    ],
+)
+def test_show_says_how_rows_find_their_bucket(
+    catalog: Catalog, lakewright: Lakewright, bucket: str, said: str
+) -> None:
+    new_table(catalog, keys=("id",), options={"bucket": bucket})
+    assert said in lakewright(catalog, "show", "db.t").out
+
+
 def test_show_describes_a_keyed_table(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog)
     out = lakewright(catalog, "show", "shop.orders").out

@@ -168,7 +168,10 @@ def test_a_saved_plan_is_carried_out_once(
         ("{", "is no JSON"),
         ("[]", "is no JSON object, but a list"),
         ("{}", "is no plan of compact"),
-        ('{"operation": "expire-snapshots"}', "is one of expire-snapshots: run that"),
+        (
+            '{"operation": "expire-snapshots"}',
+            "is one of expire-snapshots: lakewright run expire-snapshots db.t --plan",
+        ),
         (
             '{"table": "db.other", "snapshot_id": 1, "tasks": [], "skipped": []}',
             "the plan is for db.other, and this is db.t",
