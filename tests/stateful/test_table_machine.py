@@ -1,0 +1,477 @@
+"""Any history of a table through every verb there is: it reads as a list of rows that was kept.
+
+The model knows nothing of files. It holds the rows of each snapshot and tag of each branch, worked
+out from what was asked for and never from what was read. After every step the files on disk are
+the files that something reaches, or that a write not yet committed has staged, and every branch
+reads as the model says; now and then, and at the end, so does every state that has a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lakewright.storage import Catalog, StagedWrite, Table
+from lakewright.storage.errors import CommitConflictError, InvalidRequestError
+from tests.support.builders import compact, content, events, expire, new_table, rows
+from tests.support.environment import FixedEnv
+from tests.support.fixtures import memory_uri
+from tests.support.invariants import assert_true_hints, missing_files, unreachable_files
+from tests.support.model import Row, TableModel
+from tests.support.tally import tally
+
+SMALL = {"manifest.merge-min-count": "3"}
+LASTING = {"changelog.num-retained.min": "12", "changelog.num-retained.max": "20"}
+APPEND: dict[str, Any] = {"partitions": ["day"]}
+KEYED: dict[str, Any] = {"partitions": ["day"], "keys": ["day", "id"]}
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {**APPEND, "options": SMALL},
+    "append in buckets": {**APPEND, "options": {"bucket": "2", "bucket-key": "id", **SMALL}},
+    "keyed": {**KEYED, "options": {"bucket": "2", **SMALL}},
+    "with changelog": {**KEYED, "options": {"bucket": "1", "changelog-producer": "input"}},
+    "with lasting changelogs": {
+        **KEYED,
+        "options": {"bucket": "1", "changelog-producer": "input", **LASTING},
+    },
+    "with lasting changes": {**KEYED, "options": {"bucket": "1", **LASTING}},
+    "with lookups": {**KEYED, "options": {"bucket": "1", "changelog-producer": "lookup"}},
+    "with deletion vectors": {
+        **KEYED,
+        "options": {"bucket": "1", "deletion-vectors.enabled": "true"},
+    },
+    "in dynamic buckets": {**KEYED, "options": {"bucket": "-1", **SMALL}},
+    "postponed": {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
+}
+MAIN = "main"
+BRANCHES = st.sampled_from([MAIN, MAIN, "b", "c"])
+SIDE_BRANCHES = st.sampled_from(["b", "c"])
+TAGS = st.sampled_from(["x", "y", "z"])
+DAYS = st.sampled_from(["p", "q"])
+# At the end of a history everything in it is old.
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class State:
+    """The rows of a snapshot, and those that wait for a bucket, in the order they came."""
+
+    rows: tuple[Row, ...] = ()
+    waiting: tuple[tuple[Row, str], ...] = ()
+
+    def comparable(self) -> list[str]:
+        return TableModel(rows=list(self.rows)).comparable()
+
+
+@dataclass
+class BranchModel:
+    """What a branch must read as."""
+
+    states: dict[int, State] = field(default_factory=dict)
+    tags: dict[str, tuple[int, State]] = field(default_factory=dict)
+    consumers: dict[str, int] = field(default_factory=dict)
+    # Writes that wait to be committed, and what they do to the rows.
+    staged: list[tuple[StagedWrite, Callable[[State], State]]] = field(default_factory=list)
+
+    @property
+    def latest(self) -> State:
+        return self.states[max(self.states)] if self.states else State()
+
+
+class TableMachine(RuleBasedStateMachine):
+    """A table, its branches, and their models."""
+
+    @initialize(kind=st.sampled_from(list(KINDS)))
+    def make(self, kind: str) -> None:
+        self.kind = kind
+        self.env = FixedEnv()
+        self.catalog = Catalog.open(memory_uri(), env=self.env)
+        new_table(self.catalog, **KINDS[kind])
+        self.models: dict[str, BranchModel] = {MAIN: BranchModel()}
+
+    @property
+    def keyed(self) -> bool:
+        return "keys" in KINDS[self.kind]
+
+    @property
+    def postponed(self) -> bool:
+        return self.kind == "postponed"
+
+    def seen(self, branch: str) -> Table:
+        return self.catalog.table("db.t").at_branch(branch)
+
+    # --- the model ------------------------------------------------------------------------------
+
+    def model_of(self, state: State) -> TableModel:
+        keys = ("day", "id") if self.keyed else ()
+        return TableModel(("day",), keys, list(state.rows))
+
+    def written(self, new: Sequence[Row], kinds: Sequence[str]) -> Callable[[State], State]:
+        def change(state: State) -> State:
+            if self.postponed:
+                added = tuple(zip(new, kinds, strict=True))
+                return replace(state, waiting=(*state.waiting, *added))
+            model = self.model_of(state)
+            model.write(new, kinds)
+            return replace(state, rows=tuple(model.rows))
+
+        return change
+
+    def overwritten(
+        self, new: Sequence[Row], spec: dict[str, str] | None, *, dynamic: bool
+    ) -> Callable[[State], State]:
+        def change(state: State) -> State:
+            touched = {row["day"] for row in new}
+            gone = touched if dynamic else ({spec["day"]} if spec else {"p", "q"})
+            waiting = tuple(each for each in state.waiting if each[0]["day"] not in gone)
+            model = self.model_of(state)
+            if self.postponed:
+                model.overwrite([], spec=spec, dynamic=dynamic)
+                kept = [row for row in model.rows if row["day"] not in gone]
+                added = tuple((row, "+I") for row in new)
+                return State(rows=tuple(kept), waiting=(*waiting, *added))
+            model.overwrite(new, spec=spec, dynamic=dynamic)
+            return State(rows=tuple(model.rows), waiting=waiting)
+
+        return change
+
+    def committed(self, branch: str, change: Callable[[State], State]) -> None:
+        """Learn which snapshots a verb made: the last of them holds what the model says."""
+        model = self.models[branch]
+        before, after = model.latest, change(model.latest)
+        last = max(model.states, default=0)
+        new = sorted(each.id for each in self.seen(branch).snapshots() if each.id > last)
+        for snapshot_id in new[:-1]:
+            # Verbs that commit a part at a time, such as a partition, change no row of others.
+            found = content(self.seen(branch), snapshot_id=snapshot_id)
+            assert set(found) <= {*before.comparable(), *after.comparable()}
+            rows_then = [row for row in (*after.rows, *before.rows) if _text(row) in found]
+            model.states[snapshot_id] = State(rows=tuple(_once(rows_then, found)))
+        if new:
+            model.states[new[-1]] = after
+        else:
+            assert after.comparable() == before.comparable()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    @rule(
+        branch=BRANCHES,
+        day=DAYS,
+        first=st.integers(0, 6),
+        version=st.sampled_from("rst"),
+        deletes=st.booleans(),
+        compacts=st.booleans(),
+    )
+    def write(
+        self, branch: str, day: str, first: int, version: str, deletes: bool, compacts: bool
+    ) -> None:
+        if branch not in self.models:
+            return
+        new = events(first, first + 3, day=day, v=version)
+        kinds = ["-D" if deletes and self.keyed and number == 1 else "+I" for number in range(3)]
+        table = self.seen(branch)
+        # The count of buckets that a branch asks for may not be the one of its partitions.
+        table.write(rows(table, new, kinds if self.keyed else None), compact=compacts)
+        change = self.written(new, kinds)
+        if compacts and self.postponed:
+            self.committed(branch, lambda state: self.given_buckets(change(state), {day}))
+        else:
+            self.committed(branch, change)
+
+    @rule(branch=BRANCHES, how=st.sampled_from(["all", "day", "dynamic"]), day=DAYS)
+    def overwrite(self, branch: str, how: str, day: str) -> None:
+        if branch not in self.models:
+            return
+        new = events(0, 2, day=day, v="over")
+        table = self.seen(branch)
+        spec = {"day": day} if how == "day" else None
+        table.write(rows(table, new), mode="overwrite", partition=spec, dynamic=how == "dynamic")
+        self.committed(branch, self.overwritten(new, spec, dynamic=how == "dynamic"))
+
+    @rule(branch=BRANCHES, day=DAYS, first=st.integers(0, 6))
+    def stage(self, branch: str, day: str, first: int) -> None:
+        if branch in self.models and len(self.models[branch].staged) < 3:
+            new = events(first, first + 2, day=day, v="staged")
+            staged = self.seen(branch).stage(rows(self.seen(branch), new))
+            change = self.written(new, ["+I"] * len(new))
+            self.models[branch].staged.append((staged, change))
+
+    @rule(branch=BRANCHES, data=st.data(), aborts=st.booleans())
+    def settle(self, branch: str, data: st.DataObject, aborts: bool) -> None:
+        if not (branch in self.models and self.models[branch].staged):
+            return
+        model, table = self.models[branch], self.seen(branch)
+        number = data.draw(st.integers(0, len(model.staged) - 1))
+        staged, change = model.staged.pop(number)
+        if aborts:
+            table.abort(staged)
+            return
+        try:
+            table.commit(staged)
+        except CommitConflictError:
+            table.abort(staged)
+            self.committed(branch, lambda state: state)
+        else:
+            self.committed(branch, change)
+
+    # --- rewriting ------------------------------------------------------------------------------
+
+    @rule(branch=BRANCHES, full=st.booleans())
+    def compact(self, branch: str, full: bool) -> None:
+        if branch in self.models:
+            compact(self.seen(branch), full=full)
+            self.committed(branch, lambda state: state)
+
+    @precondition(lambda self: self.kind == "append")
+    @rule(branch=BRANCHES, by=st.sampled_from(["id", "v"]))
+    def sort_compact(self, branch: str, by: str) -> None:
+        if branch in self.models:
+            table = self.seen(branch)
+            table.run_sort_compact(table.plan_sort_compact([by]))
+            self.committed(branch, lambda state: state)
+
+    @precondition(lambda self: self.kind in ("keyed", "with changelog", "append in buckets"))
+    @rule(count=st.integers(1, 3), day=st.sampled_from([None, "p", "q"]))
+    def rescale(self, count: int, day: str | None) -> None:
+        table = self.seen(MAIN)
+        chosen = None if day is None else [{"day": day}]
+        table.run_rescale(table.plan_rescale(count, chosen))
+        self.committed(MAIN, lambda state: state)
+
+    @precondition(lambda self: self.postponed)
+    @rule(branch=BRANCHES)
+    def postpone_compact(self, branch: str) -> None:
+        if branch in self.models:
+            table = self.seen(branch)
+            table.run_postpone_compact(table.plan_postpone_compact())
+            self.committed(branch, lambda state: self.given_buckets(state, {"p", "q"}))
+
+    def given_buckets(self, state: State, days: set[str]) -> State:
+        model = self.model_of(state)
+        for row, kind in state.waiting:
+            if row["day"] in days:
+                model.write([row], [kind])
+        left = tuple(each for each in state.waiting if each[0]["day"] not in days)
+        return State(rows=tuple(model.rows), waiting=left)
+
+    @rule(branch=BRANCHES)
+    def analyze(self, branch: str) -> None:
+        if branch in self.models and self.models[branch].states:
+            table = self.seen(branch)
+            table.run_analyze(table.plan_analyze())
+            self.committed(branch, lambda state: state)
+
+    # --- what goes ------------------------------------------------------------------------------
+
+    @rule(branch=BRANCHES, keep=st.integers(1, 3), limit=st.sampled_from([None, 1, 2]))
+    def expire_snapshots(self, branch: str, keep: int, limit: int | None) -> None:
+        if branch not in self.models:
+            return
+        model = self.models[branch]
+        expire(self.seen(branch), keep=keep, max_deletes=limit)
+        there = {each.id for each in self.seen(branch).snapshots()}
+        held = min(model.consumers.values(), default=None)
+        for snapshot_id in model.states:
+            kept = snapshot_id > max(model.states) - keep
+            assert snapshot_id in there or not (kept or (held or snapshot_id + 1) <= snapshot_id)
+        model.states = {each: state for each, state in model.states.items() if each in there}
+
+    @rule(branch=BRANCHES, every=st.booleans())
+    def expire_changelogs(self, branch: str, every: bool) -> None:
+        if branch in self.models:
+            table = self.seen(branch)
+            table.run_expire_changelogs(table.plan_expire_changelogs(every=every))
+
+    @rule()
+    def remove_orphans(self) -> None:
+        """Nothing is old enough, so what is staged stays."""
+        table = self.seen(MAIN)
+        plan = table.plan_remove_orphans(older_than_ms=self.env.now_ms() - DAY_MS)
+        assert plan.files == ()
+        table.run_remove_orphans(plan)
+
+    # --- references -----------------------------------------------------------------------------
+
+    @rule(branch=BRANCHES, name=TAGS, data=st.data())
+    def tag(self, branch: str, name: str, data: st.DataObject) -> None:
+        if branch in self.models and self.models[branch].states:
+            model, table = self.models[branch], self.seen(branch)
+            snapshot_id = data.draw(st.sampled_from(sorted(model.states)))
+            make = table.replace_tag if name in model.tags else table.create_tag
+            make(
+                name,
+                snapshot_id=snapshot_id,
+                time_retained_ms=data.draw(st.sampled_from([None, 5])),
+            )
+            model.tags[name] = snapshot_id, model.states[snapshot_id]
+
+    @rule(branch=BRANCHES, name=TAGS, new_name=TAGS)
+    def rename_tag(self, branch: str, name: str, new_name: str) -> None:
+        tags = self.models[branch].tags if branch in self.models else {}
+        if name in tags and new_name not in tags:
+            self.seen(branch).rename_tag(name, new_name)
+            tags[new_name] = tags.pop(name)
+
+    @rule(branch=BRANCHES, name=TAGS)
+    def delete_tag(self, branch: str, name: str) -> None:
+        if branch in self.models and name in self.models[branch].tags:
+            table = self.seen(branch)
+            table.run_delete_tags(table.plan_delete_tags(name))
+            del self.models[branch].tags[name]
+
+    @rule(branch=BRANCHES)
+    def expire_tags(self, branch: str) -> None:
+        if branch in self.models:
+            table = self.seen(branch)
+            table.run_expire_tags(table.plan_expire_tags())
+            there = {each.name for each in table.tags()}
+            model = self.models[branch]
+            model.tags = {name: tag for name, tag in model.tags.items() if name in there}
+
+    @rule(branch=BRANCHES, name=st.sampled_from(["u", "v"]), data=st.data())
+    def move_consumer(self, branch: str, name: str, data: st.DataObject) -> None:
+        if branch in self.models and self.models[branch].states:
+            model, table = self.models[branch], self.seen(branch)
+            if name in model.consumers and data.draw(st.booleans()):
+                table.delete_consumer(name)
+                del model.consumers[name]
+            else:
+                model.consumers[name] = data.draw(st.sampled_from(sorted(model.states)))
+                table.set_consumer(name, model.consumers[name])
+
+    @rule(branch=SIDE_BRANCHES, data=st.data())
+    def make_branch(self, branch: str, data: st.DataObject) -> None:
+        if branch in self.models:
+            return
+        main = self.models[MAIN]
+        start = data.draw(st.sampled_from([None, *sorted(main.states), *sorted(main.tags)]))
+        made = self.models[branch] = BranchModel()
+        if isinstance(start, str):
+            self.seen(MAIN).create_branch(branch, tag=start)
+            made.tags[start] = main.tags[start]
+            made.states[main.tags[start][0]] = main.tags[start][1]
+        else:
+            self.seen(MAIN).create_branch(branch, snapshot_id=start)
+            if start is not None:
+                made.states[start] = main.states[start]
+
+    @rule(branch=SIDE_BRANCHES)
+    def delete_branch(self, branch: str) -> None:
+        if branch in self.models:
+            for staged, _ in self.models[branch].staged:
+                self.seen(branch).abort(staged)
+            table = self.seen(MAIN)
+            table.run_delete_branch(table.plan_delete_branch(branch))
+            del self.models[branch]
+
+    @rule(branch=SIDE_BRANCHES)
+    def fast_forward(self, branch: str) -> None:
+        if not (branch in self.models and self.models[branch].states):
+            return
+        main, side, table = self.models[MAIN], self.models[branch], self.seen(MAIN)
+        plan = table.plan_fast_forward(branch)
+        table.run_fast_forward(plan)
+        main.states = {each: main.states[each] for each in plan.kept_ids} | side.states
+        main.tags = {
+            name: tag for name, tag in main.tags.items() if name not in plan.lost_tags
+        } | side.tags
+        self.learn_consumers(MAIN)
+
+    @rule(branch=BRANCHES, data=st.data())
+    def roll_back(self, branch: str, data: st.DataObject) -> None:
+        if not (branch in self.models and self.models[branch].states):
+            return
+        model, table = self.models[branch], self.seen(branch)
+        target = data.draw(st.sampled_from([*sorted(model.states), *sorted(model.tags)]))
+        try:
+            if isinstance(target, str):
+                snapshot_id, state = model.tags[target]
+                table.run_rollback(table.plan_rollback(tag=target))
+            else:
+                snapshot_id, state = target, model.states[target]
+                table.run_rollback(table.plan_rollback(snapshot_id=target))
+        except InvalidRequestError:
+            # It is the latest.
+            return
+        model.states = {each: model.states[each] for each in model.states if each < snapshot_id}
+        model.states[snapshot_id] = state
+        model.tags = {name: tag for name, tag in model.tags.items() if tag[0] <= snapshot_id}
+        self.learn_consumers(branch)
+
+    def learn_consumers(self, branch: str) -> None:
+        """Those that wanted to read what is no more are gone, or moved back."""
+        model = self.models[branch]
+        there = {each.name: each.next_snapshot_id for each in self.seen(branch).consumers()}
+        assert all(position <= max(model.states) + 1 for position in there.values())
+        model.consumers = there
+
+    # --- what holds -----------------------------------------------------------------------------
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "models"))
+    def files_are_those_reached_or_staged(self) -> None:
+        table = self.seen(MAIN)
+        staged = {
+            file.file_name
+            for model in self.models.values()
+            for write, _ in model.staged
+            for message in write.messages
+            for file in (*message.written_files, *message.new_indexes)
+        }
+        left = [path for path in unreachable_files(table) if path.rsplit("/", 1)[-1] not in staged]
+        assert (left, missing_files(table)) == ([], [])
+        assert_true_hints(table)
+
+    @invariant()
+    @precondition(lambda self: hasattr(self, "models"))
+    def every_branch_reads_as_its_model(self) -> None:
+        tally("steps of the state machine")
+        for branch, model in self.models.items():
+            table = self.seen(branch)
+            assert [each.id for each in table.snapshots()] == sorted(model.states), branch
+            assert content(table) == model.latest.comparable(), branch
+            assert {each.name: each.snapshot.id for each in table.tags()} == {
+                name: snapshot_id for name, (snapshot_id, _) in model.tags.items()
+            }
+
+    @rule()
+    def read_every_state(self) -> None:
+        for branch, model in self.models.items():
+            table = self.seen(branch)
+            for snapshot_id, state in model.states.items():
+                found = content(table, snapshot_id=snapshot_id)
+                assert found == state.comparable(), (branch, snapshot_id)
+            for name, (_, state) in model.tags.items():
+                assert content(table, tag=name) == state.comparable(), (branch, name)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "models"):
+                self.read_every_state()
+        finally:
+            MemoryFileSystem.store.clear()
+            MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+def _text(row: Row) -> str:
+    return TableModel(rows=[row]).comparable()[0]
+
+
+def _once(candidates: Sequence[Row], found: Sequence[str]) -> list[Row]:
+    """For each text that was read one row that says it."""
+    by_text = {_text(row): row for row in candidates}
+    return [by_text[text] for text in found]
+
+
+TestTableMachine = TableMachine.TestCase
+# A step here reads several tables, so a fifth of what other laws try has to do.
+TestTableMachine.settings = settings(
+    max_examples=settings().max_examples // 5, stateful_step_count=40
+)
+pytestmark = pytest.mark.mission("FS9", "FS10", "PT50", "PT54", "RS8")
