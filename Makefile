@@ -39,7 +39,7 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
-	$(RUN) -m pytest tests/property tests/interop/test_random_histories.py \
+	$(RUN) -m pytest tests/property tests/stateful tests/interop/test_random_histories.py \
 		-m "not deep" --hypothesis-profile=deep $(ARGS)
 	$(RUN) -m pytest -m deep $(ARGS)
 
