@@ -63,7 +63,7 @@ class VerifyLevel(Enum):
     FULL = "full"
 
 
-def verify_level(name: str) -> VerifyLevel:
+def verify_level(name: str | VerifyLevel) -> VerifyLevel:
     """The level a caller names.
 
     Raises:
