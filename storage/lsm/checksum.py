@@ -183,10 +183,7 @@ def _fixed_words(data: np.ndarray) -> np.ndarray:
     if width in (1, 2, 4):
         return data.view(f"<u{width}")[:, 0].astype(np.uint64)
     if width == 8:
-        whole = data.view("<u8")[:, 0]
-        # Round numbers have nothing but zeros in their lower half, which sums would not spread.
-        folded: np.ndarray = whole ^ (whole >> np.uint64(32))
-        return folded
+        return _folded(data.view("<u8")[:, 0])
     padded = np.zeros((len(data), -(-width // 8) * 8), dtype=np.uint8)
     padded[:, :width] = data
     total = np.zeros(len(data), dtype=np.uint64)
@@ -210,7 +207,7 @@ def _text_words(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
         found = _word_at(words, starts[chosen] + 8 * number)
         if rest.min() < 8:
             found &= _MASKS.take(np.minimum(rest, 8))
-        total[chosen] += found * _PLACES[number]
+        total[chosen] += _folded(found) * _PLACES[number]
     if longest > 8 * _MOST_WORDS:
         for row in np.flatnonzero(lengths > 8 * _MOST_WORDS).tolist():
             begin = int(starts[row]) + 8 * _MOST_WORDS
@@ -337,6 +334,16 @@ def _rebuilt(values: pa.Array) -> pa.Array:
 
 
 # --- numbers ------------------------------------------------------------------------------------
+
+
+def _folded(words: np.ndarray) -> np.ndarray:
+    """Numbers whose upper half counts in the lower one too.
+
+    Products carry bits upwards only: of a number that ends in zeros, as round floating numbers
+    do, too little of what it is multiplied by would count.
+    """
+    folded: np.ndarray = words ^ (words >> np.uint64(32))
+    return folded
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:
