@@ -24,7 +24,7 @@ from lakewright.storage.operations.compact_append import (
 )
 from lakewright.storage.operations.compact_levels import LevelsRewriting
 from lakewright.storage.operations.compact_run import BucketWork, carry_out
-from lakewright.storage.operations.engine import LocalEngine, Result, Task
+from lakewright.storage.operations.engine import Engine, LocalEngine, Result, Task
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.postpone import BucketSorting
 from lakewright.storage.operations.rescale import ShareMove
@@ -123,7 +123,12 @@ class FaultyLevels(LevelsRewriting):
 
 
 def compact_levels(
-    table: Table, fault: ChangeRows, level: VerifyLevel, *, in_changelog: bool = False
+    table: Table,
+    fault: ChangeRows,
+    level: VerifyLevel,
+    *,
+    in_changelog: bool = False,
+    engine: Engine | None = None,
 ) -> object:
     """A full compaction of primary-key buckets that changes rows on the way."""
 
@@ -136,7 +141,7 @@ def compact_levels(
 
     plan = table.plan_compact(full=True)
     assert plan.tasks
-    return carry_out(table.files, plan, LocalEngine(env=table.files.env), rewrite)
+    return carry_out(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_append(
