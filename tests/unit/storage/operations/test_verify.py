@@ -17,7 +17,15 @@ import pytest
 from lakewright.storage import Catalog, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError, VerificationFailed
 from tests.support import planted
-from tests.support.builders import compact, comparable, content, events, new_table, rows
+from tests.support.builders import (
+    compact,
+    comparable,
+    content,
+    events,
+    new_table,
+    rows,
+    values_of,
+)
 from tests.support.invariants import assert_only_reachable_files
 from tests.support.planted import ROW_FAULTS, Once
 from tests.support.tally import tally
@@ -234,3 +242,19 @@ def test_a_level_that_there_is_not_is_refused(catalog: Catalog) -> None:
     table = appended(catalog)
     with pytest.raises(InvalidRequestError, match="'most' is none of counts, checksums, full"):
         table.run_compact(table.plan_compact(full=True), verify="most")
+
+
+def test_a_write_that_is_numbered_again_is_proved_like_any_rewrite(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS, keys=["id"], options={"bucket": "1"})
+    table.write(rows(table, numbered(0, 9)))
+    staged = table.stage(rows(table, numbered(0, 5, v="second")))
+    table.write(rows(table, numbered(0, 7, v="first")))
+    before = content(table)
+    broken, fs = planted.damaged(table, planted.cut_short)
+    with pytest.raises(VerificationFailed, match="cannot be read"):
+        broken.commit(staged)
+    assert fs.done
+    assert content(table) == before
+    table.commit(staged)
+    later = [f"second{number}" for number in range(5)]
+    assert values_of(table, "v") == sorted([*later, "first5", "first6", "v7", "v8"])
