@@ -192,6 +192,13 @@ def _aims() -> Iterator[Aim]:
         at_most=1.5,
     )
     yield Aim(
+        title="full compaction: proved by checksums / rows only counted",
+        operation="compact",
+        over="lakewright",
+        under="lakewright-counts",
+        at_most=1.05,
+    )
+    yield Aim(
         title=f"upsert: {BEST} / ours",
         operation="upsert",
         over=BEST,

@@ -165,6 +165,8 @@ class Runner:
         result = dataset.tables.get(operation.result)
         asks = {
             "lakewright-batches": "read_batches",
+            "lakewright-counts": "compact_counts",
+            "lakewright-full": "compact_full",
             "pyarrow-keys": "read_with_keys",
         }.get(contestant.name, operation.asks)
         return {

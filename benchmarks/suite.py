@@ -36,6 +36,12 @@ CONTESTANTS = {
     for each in (
         Contestant(name="lakewright", title="Lakewright", process="lakewright"),
         Contestant(name="lakewright-batches", title="Lakewright, batches", process="lakewright"),
+        Contestant(
+            name="lakewright-counts", title="Lakewright, rows only counted", process="lakewright"
+        ),
+        Contestant(
+            name="lakewright-full", title="Lakewright, files read back", process="lakewright"
+        ),
         Contestant(name="pyarrow", title="pyarrow floor", process="pyarrow"),
         Contestant(name="pyarrow-keys", title="pyarrow floor, key columns too", process="pyarrow"),
         Contestant(
@@ -139,7 +145,7 @@ OPERATIONS = {
             title="full compaction of base and 5 commits",
             asks="compact",
             table="runs_5",
-            contestants=("lakewright", "pyarrow", "java"),
+            contestants=("lakewright", "lakewright-counts", "lakewright-full", "pyarrow", "java"),
             changes_table=True,
             result="compacted",
         ),

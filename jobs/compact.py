@@ -63,6 +63,13 @@ class CompactConfig(dg.Config):
     engine: str | None = Field(
         default=None, description="spark, local or auto, instead of what the policy says."
     )
+    verify: str | None = Field(
+        default=None,
+        description=(
+            "How much is proved before anything is published, instead of what the policy says: "
+            "counts, checksums, or full, which reads the new files back."
+        ),
+    )
     dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
 
 
@@ -131,7 +138,7 @@ def _compact(
         _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
     )
     before = read_health(table)
-    result = table.run_compact(plan, engine)
+    result = table.run_compact(plan, engine, verify=config.verify or policy.verify)
     metadata = compaction_metadata(table, result, engine=engine.name)
     context.log.info(
         "%s files became %s, %s bytes became %s",
@@ -168,7 +175,7 @@ def _give_buckets(
     engine = compaction_engine(
         _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
     )
-    result = table.run_postpone_compact(plan, engine)
+    result = table.run_postpone_compact(plan, engine, verify=config.verify or policy.verify)
     description = (
         f"gave {result.rows_before} rows of {result.partitions} partitions their buckets, and "
         f"left {len(result.dropped)} partitions that others changed"

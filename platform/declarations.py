@@ -26,6 +26,7 @@ from lakewright.platform.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.option_values import parse_duration_ms
@@ -228,6 +229,7 @@ class CompactionPolicy(Declared):
     small_files: int = Field(default=5, ge=2)
     full: bool = False
     engine: EngineChoice = EngineChoice.AUTO
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS
     quiet_for: DurationMs = 0
     max_partitions: int = Field(default=200, ge=1)
     interval: DurationMs = 30_000

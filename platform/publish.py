@@ -173,7 +173,10 @@ def _compacted(
         return compaction_engine(policy.engine, size_bytes=plan.bytes_before, session=order.session)
 
     return table.compact_written(
-        [each.spec for each in totals], engine_for, min_file_num=policy.small_files
+        [each.spec for each in totals],
+        engine_for,
+        min_file_num=policy.small_files,
+        verify=policy.verify,
     )
 
 

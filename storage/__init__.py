@@ -25,6 +25,7 @@ from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
 from lakewright.storage.operations.tags import DeleteTagsPlan
+from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
@@ -71,6 +72,7 @@ __all__ = [
     "TableSchema",
     "TableStatistics",
     "Tag",
+    "VerifyLevel",
     "WriteResult",
     "WriterCompaction",
     "columns_from_arrow",

@@ -129,6 +129,7 @@ from lakewright.storage.operations.tags import (
 )
 from lakewright.storage.operations.task_memory import STREAMING, collecting
 from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
+from lakewright.storage.operations.verify import VerifyLevel, verify_level
 from lakewright.storage.operations.write import (
     StagingJob,
     prepare_write,
@@ -346,6 +347,7 @@ class Table:
         engine_for: Callable[[RewritePlan], Engine] | None = None,
         *,
         min_file_num: int | None = None,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
     ) -> WriterCompaction:
         """Compact what is due in partitions just written to; what fails is told, not raised.
 
@@ -358,7 +360,11 @@ class Table:
             return LocalEngine(env=self.files.env)
 
         return compact_written(
-            self.files, partitions, engine_for or local, min_file_num=min_file_num
+            self.files,
+            partitions,
+            engine_for or local,
+            min_file_num=min_file_num,
+            verify=verify_level(verify),
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -495,10 +501,25 @@ class Table:
             self.files, partitions=partitions, buckets=buckets, full=full, min_file_num=min_file_num
         )
 
-    def run_compact(self, plan: CompactionPlan, engine: Engine | None = None) -> CompactionResult:
-        """Carry a compaction plan out, in this process unless an engine is given."""
+    def run_compact(
+        self,
+        plan: CompactionPlan,
+        engine: Engine | None = None,
+        *,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+    ) -> CompactionResult:
+        """Carry a compaction plan out, in this process unless an engine is given.
+
+        Nothing is published before it is proved to be what it replaces; `verify` says how much is
+        proved: counts, checksums, or full, which reads the new files back.
+
+        Raises:
+            VerificationFailed: it is not; nothing was committed.
+        """
         self._check_plan(plan.table)
-        result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
+        result = run_compact(
+            self.files, plan, engine or LocalEngine(env=self.files.env), verify=verify_level(verify)
+        )
         self._tag_what_is_due()
         return result
 
@@ -519,11 +540,17 @@ class Table:
         return plan_sort_compact(self.files, by=by, order=sort_order(order), partitions=partitions)
 
     def run_sort_compact(
-        self, plan: SortCompactionPlan, engine: Engine | None = None
+        self,
+        plan: SortCompactionPlan,
+        engine: Engine | None = None,
+        *,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
     ) -> CompactionResult:
         """Carry a sort compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
-        return run_sort_compact(self.files, plan, engine or LocalEngine())
+        return run_sort_compact(
+            self.files, plan, engine or LocalEngine(), verify=verify_level(verify)
+        )
 
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None
@@ -532,11 +559,17 @@ class Table:
         return plan_postpone_compact(self.files, partitions=partitions)
 
     def run_postpone_compact(
-        self, plan: PostponePlan, engine: Engine | None = None
+        self,
+        plan: PostponePlan,
+        engine: Engine | None = None,
+        *,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
     ) -> PostponeResult:
         """Give rows their buckets, so that readers see them."""
         self._check_plan(plan.table)
-        return run_postpone_compact(self.files, plan, engine or LocalEngine())
+        return run_postpone_compact(
+            self.files, plan, engine or LocalEngine(), verify=verify_level(verify)
+        )
 
     def plan_rescale(
         self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
@@ -544,10 +577,16 @@ class Table:
         """Which partitions get another number of buckets; see `operations.rescale`."""
         return plan_rescale(self.files, bucket_count, partitions=partitions)
 
-    def run_rescale(self, plan: RescalePlan, engine: Engine | None = None) -> RescaleResult:
+    def run_rescale(
+        self,
+        plan: RescalePlan,
+        engine: Engine | None = None,
+        *,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+    ) -> RescaleResult:
         """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
         self._check_plan(plan.table)
-        return run_rescale(self.files, plan, engine or LocalEngine())
+        return run_rescale(self.files, plan, engine or LocalEngine(), verify=verify_level(verify))
 
     def plan_expire_snapshots(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,12 +48,12 @@ def read_batches(request: Request) -> Work:
     return work
 
 
-def compact(request: Request) -> Work:
-    """Everything into the top level."""
+def compact(request: Request, verify: str = "checksums") -> Work:
+    """Everything into the top level, proved as usual or to another level."""
 
     def work() -> Callable[[], Outcome]:
         table = _table(request)
-        result = table.run_compact(table.plan_compact(full=True))
+        result = table.run_compact(table.plan_compact(full=True), verify=verify)
         return lambda: (result.rows_after, None)
 
     return work
@@ -69,4 +70,13 @@ def _table(request: Request) -> Table:
 
 
 if __name__ == "__main__":
-    serve({"upsert": upsert, "read": read, "read_batches": read_batches, "compact": compact})
+    serve(
+        {
+            "upsert": upsert,
+            "read": read,
+            "read_batches": read_batches,
+            "compact": compact,
+            "compact_counts": partial(compact, verify="counts"),
+            "compact_full": partial(compact, verify="full"),
+        }
+    )

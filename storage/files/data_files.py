@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from io import SEEK_END
 from typing import Any
 
 import pyarrow as pa
@@ -119,16 +121,32 @@ def read_pieces(
                 yield 0, rows
 
 
-def count_rows(fs: FileSystem, path: str) -> int:
-    """How many rows a data file says it has: in its footer, or in Avro files block by block.
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the store and a file say of the file: its length, its rows, bounds of some columns."""
+
+    file_size: int
+    row_count: int
+    bounds: ColumnBounds
+
+
+def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Footer:
+    """What a data file says of itself: in its footer, or in Avro files block by block.
+
+    Bounds are those of the columns `bounded` that Parquet files have any of; others have none.
 
     Raises:
         FileMissing: it is not there.
         CorruptionError: it is no file of the format its name says, or is cut short.
         UnsupportedError: it is of another format.
     """
-    with _opened(fs, path, streams=True) as file:
-        return file.row_count
+    name = format_of_path(path)
+    with _translated(path), fs.open_input(path) as source:
+        size = int(source.seek(0, SEEK_END))
+        source.seek(0)
+        file = _reader(name, source, path, streams=True)
+        known = file.bounds(bounded) if isinstance(file, ParquetFileReader) else {}
+        return Footer(size, file.row_count, known)
 
 
 def _check_rows_and_columns(
@@ -149,11 +167,16 @@ def _check_rows_and_columns(
 
 @contextmanager
 def _opened(fs: FileSystem, path: str, *, streams: bool) -> Iterator[DataFileReader]:
-    """The file, and what goes wrong while it is read in storage's words."""
+    """The file; what goes wrong while it is read is told in storage's words."""
     name = format_of_path(path)
+    with _translated(path), fs.open_input(path) as source:
+        yield _reader(name, source, path, streams=streams)
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
     try:
-        with fs.open_input(path) as source:
-            yield _reader(name, source, path, streams=streams)
+        yield
     except FileMissing as error:
         raise FileMissing(
             f"data file {path} is missing; if the snapshot it belongs to was expired while being "

@@ -109,6 +109,21 @@ class ParquetFileReader:
         for batch in self._file.iter_batches(batch_size=batch_rows, columns=list(columns)):
             yield pa.Table.from_batches([batch])
 
+    def bounds(self, names: Sequence[str]) -> ColumnBounds:
+        """The least and the greatest value of columns, of those for which every part says it."""
+        metadata = self._file.metadata
+        found: dict[str, tuple[Any, Any]] = {}
+        for index in range(metadata.num_columns):
+            name = metadata.schema.column(index).path
+            if name not in names:
+                continue
+            groups = range(metadata.num_row_groups)
+            parts = [_bounds(metadata.row_group(group).column(index)) for group in groups]
+            known = [part for part in parts if part is not None]
+            if known and len(known) == len(parts):
+                found[name] = (min(low for low, _ in known), max(high for _, high in known))
+        return found
+
     def row_groups(
         self,
         columns: Sequence[str],

@@ -9,6 +9,7 @@ A postponing writer passes rows on too, for the compaction that gives them a buc
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -23,6 +24,7 @@ from lakewright.storage.codec.column_stats import FULL, StatsCollector
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.data_files import open_data_file_writer
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.checksum import Checksum
 from lakewright.storage.lsm.merge import merged_pieces, retracting, sorted_groups
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.operations.delete_files import delete_files
@@ -56,11 +58,22 @@ class BucketTarget:
 
 
 class RollingWriter:
-    """Writes rows into files of a bucket, a new one when the target size is reached."""
+    """Writes rows into files of a bucket, a new one when the target size is reached.
 
-    def __init__(self, files: TableFiles, target: BucketTarget, *, write_id: str) -> None:
+    A `witness` is given all rows as they go into a file, in its columns and types.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        target: BucketTarget,
+        *,
+        write_id: str,
+        witness: Checksum | None = None,
+    ) -> None:
         self.files = files
         self.target = target
+        self.witness = witness
         self.done: list[DataFileMeta] = []
         self._write_id = write_id
         self._numbers = count()
@@ -124,7 +137,7 @@ class RollingWriter:
             name = f"{prefix}{self._write_id}-{next(self._numbers)}"
             encoding = options.file_encoding(self.target.level, changelog=self.target.changelog)
             path = f"{self._folder}/{name}{encoding.suffix}"
-            self._current = _OpenFile(self.files, path, encoding)
+            self._current = _OpenFile(self.files, path, encoding, self.witness)
         self._current.write(rows)
         if self._current.writer.written_bytes >= self.files.options.target_file_size:
             self._finish_file()
@@ -147,8 +160,11 @@ class RollingWriter:
 class _OpenFile:
     """A file being written, with what its metadata will say."""
 
-    def __init__(self, files: TableFiles, path: str, encoding: FileEncoding) -> None:
+    def __init__(
+        self, files: TableFiles, path: str, encoding: FileEncoding, witness: Checksum | None
+    ) -> None:
         self._files = files
+        self._witness = witness
         self._options = files.options
         self._keyed = files.schema.is_keyed
         self._stored = stored_schema(files)
@@ -168,7 +184,10 @@ class _OpenFile:
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        self.writer.write(rows.select(self._stored.names))
+        stored = rows.select(self._stored.names)
+        if self._witness is not None:
+            self._witness.add(stored)
+        self.writer.write(stored)
         self._values.add(rows)
         if not self._keyed:
             return
@@ -219,6 +238,20 @@ class WrittenFiles:
     changelog: tuple[DataFileMeta, ...] = ()
 
 
+# Somebody who is shown rows.
+ShowRows = Callable[[pa.Table], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRows:
+    """Who is shown the rows of a bucket and its changelog: as merging gave them, and as written."""
+
+    merged: ShowRows | None = None
+    written: Checksum | None = None
+    changes: ShowRows | None = None
+    changes_written: Checksum | None = None
+
+
 class BucketWriter:
     """Takes rows of one bucket in the order they came, and makes data files of them.
 
@@ -227,20 +260,29 @@ class BucketWriter:
     has it: each `flush` sorts what it holds into files of their own, numbered on from
     the one before. `tells_changes` False leaves changelog files out, whatever the table asks
     for: an overwrite tells none. `rows_due` and `changes_due` count what merging gave, whatever
-    became of it in the files.
+    became of it in the files; who wants more of a proof than that says what is `shown`.
     """
 
     def __init__(
-        self, files: TableFiles, target: BucketTarget, *, write_id: str, tells_changes: bool = True
+        self,
+        files: TableFiles,
+        target: BucketTarget,
+        *,
+        write_id: str,
+        tells_changes: bool = True,
+        shown: ShownRows | None = None,
     ) -> None:
         self._files = files
         self._keyed = files.schema.is_keyed
-        self._rolling = RollingWriter(files, target, write_id=write_id)
+        self._shown = shown or ShownRows()
+        self._rolling = RollingWriter(files, target, write_id=write_id, witness=self._shown.written)
         self._changelog: RollingWriter | None = None
         keeps_input = files.options.changelog_producer is ChangelogProducer.INPUT
         if self._keyed and keeps_input and tells_changes:
             told = replace(target, changelog=True)
-            self._changelog = RollingWriter(files, told, write_id=write_id)
+            self._changelog = RollingWriter(
+                files, told, write_id=write_id, witness=self._shown.changes_written
+            )
         # The copies that files hold of keys are no columns of their own while rows are merged;
         # the counts of rows are what is merged.
         self._counts = files.schema.counts_rows
@@ -282,14 +324,20 @@ class BucketWriter:
         else:
             groups = sorted_groups(self._numbered_rows(), self._order)
             self.changes_due += groups.rows.num_rows
-            self._changelog.write(self._with_keys(groups.rows))
+            changes = self._with_keys(groups.rows)
+            if self._shown.changes is not None:
+                self._shown.changes(changes)
+            self._changelog.write(changes)
             self._changelog.end_file()
             self._write(self._function.merge(groups))
         self._rolling.end_file()
 
     def _write(self, merged: pa.Table) -> None:
         self.rows_due += merged.num_rows
-        self._rolling.write(self._with_keys(merged))
+        rows = self._with_keys(merged)
+        if self._shown.merged is not None:
+            self._shown.merged(rows)
+        self._rolling.write(rows)
 
     def close(self) -> WrittenFiles:
         """The files written, none if there were no rows; on failure nothing is left behind."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -43,6 +44,7 @@ from lakewright.storage.operations.compaction_plan import (
 )
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
+from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
@@ -303,19 +305,30 @@ def _counted(count: int, noun: str) -> str:
 # --- running ----------------------------------------------------------------------------------
 
 
-def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> CompactionResult:
+def run_compact(
+    files: TableFiles,
+    plan: CompactionPlan,
+    engine: Engine,
+    *,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> CompactionResult:
     """Carry a plan out.
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
         SchemaMoved: the table's schema changed since it was opened.
-        CorruptionError: rows written differ in number from rows merged; nothing is committed.
+        VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
-    return carry_out(files, plan, engine, rewrite_bucket)
+    return carry_out(files, plan, engine, partial(rewrite_bucket, verify=verify))
 
 
-def rewrite_bucket(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+def rewrite_bucket(
+    files: TableFiles,
+    write_id: str,
+    work: BucketWork,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> CommitMessage:
     """Write the files of one bucket anew."""
     if isinstance(work, AppendTask):
-        return rewrite_append(files, write_id, work)
-    return rewrite_levels(files, write_id, work)
+        return rewrite_append(files, write_id, work, verify)
+    return rewrite_levels(files, write_id, work, verify)

@@ -2,7 +2,7 @@
 
 1. Read the files in the order of their rows, without the rows that were deleted.
 2. Write them as files of about the target size.
-3. Prove that no row was lost on the way.
+3. Prove that the files hold what was read.
 4. Drop the deletion vectors of the files that go.
 """
 
@@ -17,13 +17,13 @@ import pyarrow as pa
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.compact_outputs import (
-    check_written,
     deleted_positions,
     deletions_of,
     replace_deletion_vectors,
 )
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit
+from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
@@ -63,11 +63,28 @@ def stretches_of(
     )
 
 
-def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> CommitMessage:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that take the place of some files of a task, and what proves that they are theirs.
+
+    Whoever reads the rows expects them in the proof; it is checked when they are written.
+    """
+
+    replaced: Sequence[DataFileMeta]
+    batches: Iterable[pa.Table]
+    proof: Proof
+
+
+def rewrite_append(
+    files: TableFiles,
+    write_id: str,
+    task: AppendTask,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> CommitMessage:
     """Write a task's files anew, stretch by stretch; on failure no new file is left.
 
     Raises:
-        CorruptionError: rows written differ in number from rows read.
+        VerificationFailed: rows written differ from rows read.
     """
     source, split = FileRows(files, files.schema.fields), split_of(task)
 
@@ -75,39 +92,43 @@ def rewrite_append(files: TableFiles, write_id: str, task: AppendTask) -> Commit
         for file in stretch:
             yield from source.batches(split, file)
 
-    parts = [(stretch, batches(stretch)) for stretch in task.stretches]
+    proofs = [Proof(files, verify) for _ in task.stretches]
+    parts = [
+        Part(stretch, proof.expected(batches(stretch)), proof)
+        for stretch, proof in zip(task.stretches, proofs, strict=True)
+    ]
     return write_append(files, write_id, task, parts)
 
 
 def write_append(
-    files: TableFiles,
-    write_id: str,
-    task: AppendTask,
-    parts: Iterable[tuple[Sequence[DataFileMeta], Iterable[pa.Table]]],
+    files: TableFiles, write_id: str, task: AppendTask, parts: Iterable[Part]
 ) -> CommitMessage:
-    """Write rows in the place of the files they come from; `parts` are a task's files once each.
+    """Write rows in the place of the files they come from; the parts have each of those once.
 
     Raises:
-        CorruptionError: rows written differ in number from those that the files hold.
+        VerificationFailed: rows written differ from those that the files hold.
     """
     gone = deleted_positions(files, split_of(task).deletions)
     deleted = {name: len(positions) for name, positions in gone.items()}
     writers: list[RollingWriter] = []
     written: list[DataFileMeta] = []
     try:
-        for number, (replaced, batches) in enumerate(parts):
+        for number, part in enumerate(parts):
             target = BucketTarget(
                 partition=task.partition,
                 bucket=task.bucket,
-                next_sequence=min(file.min_sequence_number for file in replaced),
+                next_sequence=min(file.min_sequence_number for file in part.replaced),
                 source=FileSource.COMPACT,
             )
-            writers.append(RollingWriter(files, target, write_id=f"{write_id}-{number}"))
-            for rows in batches:
-                writers[-1].write(rows)
-            made = writers[-1].close()
-            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in replaced)
-            check_written(files, target, made, due)
+            witness = part.proof.witness()
+            writer = RollingWriter(files, target, write_id=f"{write_id}-{number}", witness=witness)
+            writers.append(writer)
+            for rows in part.batches:
+                writer.write(rows)
+            made = writer.close()
+            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
+            check_files(files, target, made, due)
+            part.proof.check(Written(target, witness, made))
             written += made
     except BaseException:
         for writer in writers:

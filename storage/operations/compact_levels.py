@@ -5,7 +5,7 @@
    nothing older is left.
 3. Where the table wants it, look up what readers saw of each key that leaves level 0:
    tell the change to a changelog file, mark the older row as gone, or leave the key out.
-4. Prove that data and changelog files hold the rows that were due.
+4. Prove that data and changelog files hold what merging gave.
 5. Write the bucket's deletion vectors anew if they changed.
 
 Sources: Paimon `MergeTreeCompactTask`, `ChangelogMergeTreeRewriter`,
@@ -38,7 +38,6 @@ from lakewright.storage.lsm.universal_compaction import (
 )
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.compact_outputs import (
-    check_written,
     deletions_of,
     replace_deletion_vectors,
 )
@@ -46,6 +45,7 @@ from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import key_windows, merged_windows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
+from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
@@ -70,19 +70,19 @@ class LevelsTask:
     indexes: tuple[IndexFileMeta, ...] = ()
 
 
-def rewrite_levels(files: TableFiles, write_id: str, task: LevelsTask) -> CommitMessage:
+def rewrite_levels(
+    files: TableFiles,
+    write_id: str,
+    task: LevelsTask,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> CommitMessage:
     """Carry a unit out; on failure no new file is left.
 
     Raises:
-        CorruptionError: rows written differ in number from rows due.
+        VerificationFailed: what was written is not what merging gave.
         InvalidRows: the table's merge engine does not accept its rows.
     """
-    rewriting = _Rewriting(files, write_id, task)
-    try:
-        return rewriting.run()
-    except BaseException:
-        rewriting.abandon()
-        raise
+    return LevelsRewriting(files, write_id, task, verify).carry_out()
 
 
 def steps_of(
@@ -99,10 +99,12 @@ def steps_of(
     )
 
 
-class _Rewriting:
-    """One unit being carried out."""
+class LevelsRewriting:
+    """One unit being carried out, once."""
 
-    def __init__(self, files: TableFiles, write_id: str, task: LevelsTask) -> None:
+    def __init__(
+        self, files: TableFiles, write_id: str, task: LevelsTask, verify: VerifyLevel
+    ) -> None:
         self.files = files
         self.task = task
         self.output_level = task.unit.output_level
@@ -123,24 +125,42 @@ class _Rewriting:
             level=self.output_level,
             source=FileSource.COMPACT,
         )
-        self.writer = RollingWriter(files, target, write_id=write_id)
+        self.proof, self.changes_proof = Proof(files, verify), Proof(files, verify)
+        self.writer = self.open_writer(target, self.proof)
         told = replace(target, changelog=True, source=FileSource.APPEND)
-        self.changelog = RollingWriter(files, told, write_id=write_id)
+        self.changelog = self.open_writer(told, self.changes_proof)
         self.rows_due = 0
         self.changes_due = 0
         self.before: list[DataFileMeta] = []
         self.moved: list[DataFileMeta] = []
         self.marked: dict[str, list[np.ndarray]] = defaultdict(list)
 
-    def run(self) -> CommitMessage:
+    def open_writer(self, target: BucketTarget, proof: Proof) -> RollingWriter:
+        """A writer of data or changelog files, which shows its rows to the proof."""
+        return RollingWriter(self.files, target, write_id=self.write_id, witness=proof.witness())
+
+    def carry_out(self) -> CommitMessage:
+        """The work; on failure no new file is left."""
+        try:
+            return self._carry_out()
+        except BaseException:
+            self.writer.abandon()
+            self.changelog.abandon()
+            raise
+
+    def _carry_out(self) -> CommitMessage:
         for step in steps_of(self.files, self.task.unit, self.task.levels):
             if isinstance(step, Upgrade):
                 self._upgrade(step.file)
             else:
                 self._rewrite(step.files)
         written, told = self.writer.close(), self.changelog.close()
-        check_written(self.files, self.writer.target, written, self.rows_due)
-        check_written(self.files, self.changelog.target, told, self.changes_due)
+        for writer, proof, made, due in (
+            (self.writer, self.proof, written, self.rows_due),
+            (self.changelog, self.changes_proof, told, self.changes_due),
+        ):
+            check_files(self.files, writer.target, made, due)
+            proof.check(Written(writer.target, writer.witness, made))
         new_indexes, removed_indexes = self._indexes()
         return CommitMessage(
             partition=self.task.partition,
@@ -152,10 +172,6 @@ class _Rewriting:
             new_indexes=new_indexes,
             removed_indexes=removed_indexes,
         )
-
-    def abandon(self) -> None:
-        self.writer.abandon()
-        self.changelog.abandon()
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -200,13 +216,14 @@ class _Rewriting:
         self.before += metas
 
     def _keep(self, merged: pa.Table) -> None:
-        if not self.drops_deletes:
-            self.rows_due += merged.num_rows
-            self.writer.write(merged)
-            return
-        # Counted apart from the filter below, which the check of what was written then covers too.
-        self.rows_due += merged.num_rows - int(np.count_nonzero(retracting(merged)))
-        self.writer.write(without_deletions(merged))
+        kept, due = merged, merged.num_rows
+        if self.drops_deletes:
+            # Counted apart from the filter, which the check of what was written then covers too.
+            due -= int(np.count_nonzero(retracting(merged)))
+            kept = without_deletions(merged)
+        self.rows_due += due
+        self.proof.expect(kept)
+        self.writer.write(kept)
 
     # --- merging ------------------------------------------------------------------------------
 
@@ -312,6 +329,7 @@ class _Rewriting:
             compared = [name for name in self.files.schema.field_names if name not in ignored]
         changes = changelog_rows(history, compared)
         self.changes_due += changes.num_rows
+        self.changes_proof.expect(changes)
         if changes.num_rows:
             self.changelog.write(changes)
 

@@ -1,4 +1,4 @@
-"""What compactions leave besides rows: proof that none is missing, and new deletion vectors."""
+"""What compactions leave besides rows: a bucket's deletion vectors, written anew."""
 
 from __future__ import annotations
 
@@ -7,33 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from lakewright.storage.errors import CorruptionError
-from lakewright.storage.files.data_files import count_rows
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.bucket_writer import BucketTarget
 from lakewright.storage.spec.index import DeletionVectorRange, IndexFileMeta
-from lakewright.storage.spec.manifest import DataFileMeta
-
-
-def check_written(
-    files: TableFiles, target: BucketTarget, written: Sequence[DataFileMeta], due: int
-) -> None:
-    """Prove that files hold the rows that were due; the writer's own count is not asked.
-
-    Raises:
-        CorruptionError: they hold more or fewer.
-    """
-    found = sum(
-        count_rows(files.fs, files.data_file_path(target.partition, target.bucket, file))
-        for file in written
-    )
-    if found != due:
-        raise CorruptionError(
-            f"compaction of bucket {target.bucket}, partition "
-            f"{files.partition_spec(target.partition)} of {files.name} wrote {found} rows where "
-            f"{due} were due; nothing was committed",
-            table=files.name,
-        )
 
 
 def deletions_of(

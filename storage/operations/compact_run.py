@@ -48,7 +48,7 @@ def carry_out(
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
         SchemaMoved: the table's schema changed since it was opened.
-        CorruptionError: rows written differ in number from rows merged; nothing is committed.
+        VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     check_current_schema(files)

@@ -5,7 +5,9 @@
 2. Per partition, read the files in the order they were written, and write each row into
    the bucket that its hash says, numbered on from what the bucket holds. A bucket's
    writer merges them as any write.
-3. Commit each partition as a whole: the postponed files go, those of the buckets come,
+3. Prove that each waiting row came to the writer of its bucket, and what that writer merged
+   into the files.
+4. Commit each partition as a whole: the postponed files go, those of the buckets come,
    and readers see the rows from then on.
 
 Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
@@ -25,16 +27,20 @@ from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptionError,
     InvalidRequestError,
     RetriesExhausted,
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.checksum import Sums, UnorderedChecksum
 from lakewright.storage.operations.assign_buckets import next_sequences
-from lakewright.storage.operations.bucket_writer import BucketTarget, BucketWriter
+from lakewright.storage.operations.bucket_writer import (
+    BucketTarget,
+    BucketWriter,
+    ShownRows,
+    WrittenFiles,
+)
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.compact_outputs import check_written
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.plan import RewritePlan
@@ -42,6 +48,13 @@ from lakewright.storage.operations.rewrite_schema import check_current_schema, c
 from lakewright.storage.operations.scan import DataSplit, live_entries
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure
 from lakewright.storage.operations.task_memory import free_memory
+from lakewright.storage.operations.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    check_files,
+    refuse_rows,
+)
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -183,7 +196,7 @@ def in_writing_order(metas: Iterable[DataFileMeta]) -> list[DataFileMeta]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Move:
+class Move:
     """A partition's postponed files in order, and where its buckets go on numbering."""
 
     run_id: str
@@ -193,7 +206,13 @@ class _Move:
     next_sequences: Mapping[int, int]
 
 
-def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) -> PostponeResult:
+def run_postpone_compact(
+    files: TableFiles,
+    plan: PostponePlan,
+    engine: Engine,
+    *,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> PostponeResult:
     """Carry a plan out, partition by partition.
 
     Raises:
@@ -201,7 +220,7 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
         SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
-        CorruptionError: rows written differ in number from rows due; their partition stays.
+        VerificationFailed: rows written differ from rows due; their partition stays.
         RetriesExhausted: others committed too often; partitions done before stay done.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
@@ -209,9 +228,9 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
     started = files.env.now_ms()
     snapshot = files.snapshots.latest()
     moves, dropped = _live_moves(files, plan, snapshot)
-    done: list[tuple[_Move, Snapshot, tuple[CommitMessage, ...]]] = []
+    done: list[tuple[Move, Snapshot, tuple[CommitMessage, ...]]] = []
     if moves and snapshot is not None:
-        for move, outcome in _rewrite(files, moves, snapshot, engine):
+        for move, outcome in _rewrite(files, moves, snapshot, engine, verify):
             if outcome is None:
                 dropped.append(move.task.partition)
             else:
@@ -239,10 +258,10 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
 
 def _live_moves(
     files: TableFiles, plan: PostponePlan, snapshot: Snapshot | None
-) -> tuple[list[_Move], list[dict[str, object]]]:
+) -> tuple[list[Move], list[dict[str, object]]]:
     """Planned partitions whose files are there, and those that somebody else saw to."""
     live = _by_partition(live_entries(files, snapshot))
-    moves: list[_Move] = []
+    moves: list[Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:
         values = dict(partition_spec_values(files, task.partition))
@@ -260,7 +279,7 @@ def _live_moves(
         chosen = in_writing_order(file for name, file in metas.items() if name in planned)
         check_rewritable(files, chosen)
         moves.append(
-            _Move(
+            Move(
                 run_id=files.env.new_id(),
                 task=task,
                 partition=partition,
@@ -274,13 +293,17 @@ def _live_moves(
 
 
 def _rewrite(
-    files: TableFiles, moves: Sequence[_Move], snapshot: Snapshot, engine: Engine
-) -> list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]]:
+    files: TableFiles,
+    moves: Sequence[Move],
+    snapshot: Snapshot,
+    engine: Engine,
+    verify: VerifyLevel,
+) -> list[tuple[Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]]:
     """Write all partitions and commit each; None for those that lost to somebody else."""
-    outcomes: list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]] = []
+    outcomes: list[tuple[Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]] = []
     unfinished = {move.run_id for move in moves}
     try:
-        written = engine.map(partial(_give_buckets, files), moves)
+        written = engine.map(partial(_give_buckets, files, verify), moves)
         for move, messages in zip(moves, written, strict=True):
             try:
                 outcomes.append((move, _commit(files, move, messages, snapshot)))
@@ -296,7 +319,7 @@ def _rewrite(
 
 
 def _commit(
-    files: TableFiles, move: _Move, messages: tuple[CommitMessage, ...], base: Snapshot
+    files: TableFiles, move: Move, messages: tuple[CommitMessage, ...], base: Snapshot
 ) -> tuple[Snapshot, tuple[CommitMessage, ...]] | None:
     try:
         result, lost = commit_compaction(
@@ -313,30 +336,37 @@ def _commit(
     return result.snapshot, messages
 
 
-def _give_buckets(files: TableFiles, move: _Move) -> tuple[CommitMessage, ...]:
+def _give_buckets(files: TableFiles, verify: VerifyLevel, move: Move) -> tuple[CommitMessage, ...]:
     """Write the rows of one partition into its buckets; on failure no new file is left."""
-    sorting = _BucketSorting(files, move)
-    try:
-        for file in move.files:
-            sorting.take(file)
-        return sorting.close()
-    except BaseException:
-        sorting.abandon()
-        raise
+    return BucketSorting(files, move, verify).carry_out()
 
 
-class _BucketSorting:
-    """Rows of one partition on their way into buckets."""
+class BucketSorting:
+    """Rows of one partition on their way into buckets, once."""
 
-    def __init__(self, files: TableFiles, move: _Move) -> None:
+    def __init__(self, files: TableFiles, move: Move, verify: VerifyLevel) -> None:
         self._files = files
         self._move = move
         self._rows = FileRows(files, files.schema.fields)
         self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
-        self._writers: dict[int, BucketWriter] = {}
-        self._sorted_rows = 0
+        self._verify = verify
+        self._buckets: dict[int, _OneBucket] = {}
+        # What was read, whatever bucket it comes to.
+        self._columns = (VALUE_KIND, *files.schema.field_names)
+        self._waiting = UnorderedChecksum([("values", self._columns)])
 
-    def take(self, file: DataFileMeta) -> None:
+    def carry_out(self) -> tuple[CommitMessage, ...]:
+        """The work; on failure no new file is left."""
+        try:
+            for file in self._move.files:
+                self._take(file)
+            return self._close()
+        except BaseException:
+            for each in self._buckets.values():
+                each.writer.abandon()
+            raise
+
+    def _take(self, file: DataFileMeta) -> None:
         """Hand the rows of a postponed file to the writers of their buckets."""
         split = DataSplit(
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
@@ -346,26 +376,33 @@ class _BucketSorting:
         for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
             buckets = buckets_of(rows, keys, self._move.task.bucket_count)
             # Rows are numbered anew, after those that their bucket holds.
-            unnumbered = rows.select([VALUE_KIND, *self._files.schema.field_names])
+            unnumbered = rows.select(list(self._columns))
+            if self._verify is not VerifyLevel.COUNTS:
+                self._waiting.add(unnumbered)
             for bucket in np.unique(buckets).tolist():
-                chosen = unnumbered.filter(pa.array(buckets == bucket))
-                self._writer(bucket).write(chosen)
-                self._sorted_rows += chosen.num_rows
-            free_memory(self._files.env, self._writers.values())
+                self.give(bucket, unnumbered.filter(pa.array(buckets == bucket)))
+            free_memory(self._files.env, [each.writer for each in self._buckets.values()])
 
-    def close(self) -> tuple[CommitMessage, ...]:
+    def give(self, bucket: int, rows: pa.Table) -> None:
+        """Hand rows to the writer of a bucket."""
+        if bucket not in self._buckets:
+            target = BucketTarget(
+                partition=self._move.partition,
+                bucket=bucket,
+                next_sequence=self._move.next_sequences.get(bucket, 0),
+            )
+            write_id = f"{self._write_id}-{bucket}"
+            count = self._move.task.bucket_count
+            self._buckets[bucket] = _OneBucket(self._files, target, write_id, count, self._verify)
+        self._buckets[bucket].write(rows)
+
+    def _close(self) -> tuple[CommitMessage, ...]:
         """The partition's messages: postponed files go, files of buckets come.
 
         Raises:
-            CorruptionError: rows got lost on their way into buckets, or into files.
+            VerificationFailed: rows got lost or changed on their way into buckets, or into files.
         """
-        waiting = sum(file.row_count for file in self._move.files)
-        if self._sorted_rows != waiting:
-            raise CorruptionError(
-                f"of {waiting} rows that wait in {self._move.task.partition} of {self._files.name} "
-                f"{self._sorted_rows} came into buckets; nothing was committed",
-                table=self._files.name,
-            )
+        self._check_taken()
         messages = [
             CommitMessage(
                 partition=self._move.partition,
@@ -374,11 +411,8 @@ class _BucketSorting:
                 compact_before=self._move.files,
             )
         ]
-        for bucket, writer in sorted(self._writers.items()):
-            written, target = writer.close(), self._target(bucket)
-            check_written(self._files, target, written.data, writer.rows_due)
-            told = replace(target, changelog=True)
-            check_written(self._files, told, written.changelog, writer.changes_due)
+        for bucket, each in sorted(self._buckets.items()):
+            written = each.close()
             messages.append(
                 CommitMessage(
                     partition=self._move.partition,
@@ -390,21 +424,60 @@ class _BucketSorting:
             )
         return tuple(messages)
 
-    def abandon(self) -> None:
-        """Delete what was written."""
-        for writer in self._writers.values():
-            writer.abandon()
+    def _check_taken(self) -> None:
+        """Prove that what waits has all come to the writers of the buckets, which merge it."""
+        found = Sums(0, ())
+        for each in self._buckets.values():
+            found = found.plus(each.taken.sums())
+        due = sum(file.row_count for file in self._move.files)
+        what = f"of {due} rows that wait for a bucket {found.rows} came to one"
+        if found.rows == due:
+            if self._verify is VerifyLevel.COUNTS or not self._waiting.sums().differences(found):
+                return
+            what = f"the {due} rows that wait for a bucket are others than those that came to one"
+        refuse_rows(self._files, self._move.partition, what, due=due, found=found.rows)
 
-    def _writer(self, bucket: int) -> BucketWriter:
-        if bucket not in self._writers:
-            self._writers[bucket] = BucketWriter(
-                self._files, self._target(bucket), write_id=f"{self._write_id}-{bucket}"
-            )
-        return self._writers[bucket]
 
-    def _target(self, bucket: int) -> BucketTarget:
-        return BucketTarget(
-            partition=self._move.partition,
-            bucket=bucket,
-            next_sequence=self._move.next_sequences.get(bucket, 0),
+class _OneBucket:
+    """A bucket's writer, and what proves that its files hold what merging gave."""
+
+    def __init__(
+        self,
+        files: TableFiles,
+        target: BucketTarget,
+        write_id: str,
+        total_buckets: int,
+        verify: VerifyLevel,
+    ) -> None:
+        self._files = files
+        self._target, self._told = target, replace(target, changelog=True)
+        self._proof, self._changes_proof = Proof(files, verify), Proof(files, verify)
+        self._shown = ShownRows(
+            merged=self._proof.expect,
+            written=self._proof.witness_of_bucket(target, total_buckets),
+            changes=self._changes_proof.expect,
+            changes_written=self._changes_proof.witness_of_bucket(self._told, total_buckets),
         )
+        self.writer = BucketWriter(files, target, write_id=write_id, shown=self._shown)
+        columns = (VALUE_KIND, *files.schema.field_names)
+        counted = verify is VerifyLevel.COUNTS
+        self.taken = UnorderedChecksum([] if counted else [("values", columns)])
+
+    def write(self, rows: pa.Table) -> None:
+        self.taken.add(rows)
+        self.writer.write(rows)
+
+    def close(self) -> WrittenFiles:
+        """The files, proved.
+
+        Raises:
+            VerificationFailed: they do not hold what merging gave.
+        """
+        written = self.writer.close()
+        check_files(self._files, self._target, written.data, self.writer.rows_due)
+        check_files(self._files, self._told, written.changelog, self.writer.changes_due)
+        self._proof.check(Written(self._target, self._shown.written, written.data))
+        self._changes_proof.check(
+            Written(self._told, self._shown.changes_written, written.changelog)
+        )
+        return written

@@ -7,9 +7,9 @@
    a remainder by the greatest common divisor of both counts, so the buckets of one
    remainder are a task of their own. Rows are read merged; what is deleted stays behind.
 4. Where several buckets flow into one, the sorted runs they bring are merged once more.
-5. Prove from the footers that no row was lost, and commit each partition as a whole, in
-   place of exactly the files that were read: if anybody wrote meanwhile, it is left as
-   it was.
+5. Prove that the new buckets hold together what the old ones held, each row where its hash
+   says, and commit each partition as a whole, in place of exactly the files that were
+   read: if anybody wrote meanwhile, it is left as it was.
 
 Readers are right at every moment, since each partition says how many buckets it has.
 Source: Paimon, chapter Rescale Bucket.
@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,6 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.compact_outputs import check_written
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
@@ -54,6 +54,7 @@ from lakewright.storage.operations.scan import (
 )
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure
 from lakewright.storage.operations.task_memory import MOVED_BYTES, free_memory
+from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
@@ -212,7 +213,7 @@ def _told_from_level(options: TableOptions) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Share:
+class Share:
     """The buckets of a partition that share a remainder: no row leaves or enters them."""
 
     partition: bytes
@@ -222,7 +223,7 @@ class _Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Moved:
+class Moved:
     """What one share became: the files of each new bucket."""
 
     buckets: tuple[tuple[int, tuple[DataFileMeta, ...]], ...]
@@ -241,7 +242,13 @@ class _Move:
         return self.entries[0].partition
 
 
-def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> RescaleResult:
+def run_rescale(
+    files: TableFiles,
+    plan: RescalePlan,
+    engine: Engine,
+    *,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> RescaleResult:
     """Carry a plan out, partition by partition.
 
     What is done when something fails stays done, and another rescale goes on from there.
@@ -250,7 +257,7 @@ def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> Rescale
         StalePlan: none of the planned partitions is as it was; plan again.
         SchemaMoved: the table's schema changed since the plan.
         RetriesExhausted: others committed too often.
-        CorruptionError: rows written differ in number from rows read; the partition stays.
+        VerificationFailed: rows written differ from rows read; the partition stays.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
@@ -267,7 +274,7 @@ def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> Rescale
         files = _with_bucket_option(files, plan.bucket_option)
     done: list[tuple[_Move, Snapshot, list[DataFileMeta]]] = []
     for together in _groups(moves):
-        for move, outcome in _rewrite(files, together, snapshot, engine):
+        for move, outcome in _rewrite(files, together, snapshot, engine, verify):
             if outcome is None:
                 dropped.append(move.task.partition)
             else:
@@ -356,7 +363,11 @@ def _groups(moves: Sequence[_Move]) -> Iterator[tuple[_Move, ...]]:
 
 
 def _rewrite(
-    files: TableFiles, moves: Sequence[_Move], snapshot: Snapshot | None, engine: Engine
+    files: TableFiles,
+    moves: Sequence[_Move],
+    snapshot: Snapshot | None,
+    engine: Engine,
+    verify: VerifyLevel,
 ) -> list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]]:
     """Rewrite partitions together and commit each; None for those that lost to somebody else."""
     assert snapshot is not None
@@ -365,7 +376,7 @@ def _rewrite(
     outcomes: list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]] = []
     unfinished = dict(run_ids)
     try:
-        moved = engine.map(partial(_move_rows, files), jobs)
+        moved = engine.map(partial(_move_rows, files, verify), jobs)
         for move in moves:
             run_id = run_ids[move.partition]
             own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
@@ -382,7 +393,7 @@ def _rewrite(
     return outcomes
 
 
-def _shares(move: _Move) -> list[_Share]:
+def _shares(move: _Move) -> list[Share]:
     task = move.task
     remainders = gcd(task.from_buckets, task.to_buckets)
     by_bucket: dict[int, list[DataFileMeta]] = defaultdict(list)
@@ -401,7 +412,7 @@ def _shares(move: _Move) -> list[_Share]:
             )
         )
     return [
-        _Share(
+        Share(
             partition=move.partition,
             splits=tuple(parts),
             to_buckets=task.to_buckets,
@@ -412,7 +423,7 @@ def _shares(move: _Move) -> list[_Share]:
 
 
 def _commit(
-    files: TableFiles, move: _Move, moved: Sequence[_Moved], run_id: str, base: Snapshot
+    files: TableFiles, move: _Move, moved: Sequence[Moved], run_id: str, base: Snapshot
 ) -> tuple[Snapshot, list[DataFileMeta]] | None:
     messages = [*_removals(move)]
     written: list[DataFileMeta] = []
@@ -470,84 +481,93 @@ def _removals(move: _Move) -> list[CommitMessage]:
 # --- one share ----------------------------------------------------------------------------------
 
 
-def _move_rows(files: TableFiles, job: tuple[str, _Share]) -> _Moved:
+def _move_rows(files: TableFiles, verify: VerifyLevel, job: tuple[str, Share]) -> Moved:
     """Write the rows of some buckets into the buckets that their hashes say."""
     run_id, share = job
-    moving = _Moving(files, share, write_id=f"{run_id}-{files.env.new_id()[:8]}")
-    try:
-        if files.schema.is_keyed:
-            return moving.move_keyed()
-        return moving.move_appended()
-    except BaseException:
-        moving.abandon()
-        raise
+    write_id = f"{run_id}-{files.env.new_id()[:8]}"
+    return ShareMove(files, share, write_id=write_id, verify=verify).carry_out()
 
 
-class _Moving:
-    """A share being rewritten."""
+# A writer that is done, and the files of it.
+_Run: TypeAlias = tuple[RollingWriter, tuple[DataFileMeta, ...]]
 
-    def __init__(self, files: TableFiles, share: _Share, *, write_id: str) -> None:
+
+class ShareMove:
+    """A share being rewritten, once."""
+
+    def __init__(
+        self, files: TableFiles, share: Share, *, write_id: str, verify: VerifyLevel
+    ) -> None:
         self._files = files
         self._share = share
         self._write_id = write_id
         self._writers: list[RollingWriter] = []
         self._rows = FileRows(files, files.schema.fields)
+        # Of all buckets together, since it is between them that rows move.
+        self._proof = Proof(files, verify, ordered=False)
 
-    def move_keyed(self) -> _Moved:
+    def carry_out(self) -> Moved:
+        """The work; on failure no new file is left."""
+        try:
+            if self._files.schema.is_keyed:
+                return self._move_keyed()
+            return self._move_appended()
+        except BaseException:
+            for writer in self._writers:
+                writer.abandon()
+            raise
+
+    def _move_keyed(self) -> Moved:
         """Rows as they are once merged, with their kinds and sequence numbers."""
-        runs: dict[int, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
+        runs: dict[int, list[_Run]] = defaultdict(list)
         due: dict[int, int] = defaultdict(int)
         for split in self._share.splits:
             writers: dict[int, RollingWriter] = {}
             for window in merged_windows(self._rows, split):
-                for bucket, rows in self._by_bucket(without_deletions(window)):
+                kept = without_deletions(window)
+                self._proof.expect(kept)
+                for bucket, rows in self.by_bucket(kept):
                     if bucket not in writers:
                         writers[bucket] = self._writer(bucket, level=self._run_level)
                     writers[bucket].write(rows)
                     due[bucket] += rows.num_rows
                 free_memory(self._files.env, writers.values(), MOVED_BYTES)
             for bucket, writer in writers.items():
-                runs[bucket].append(writer.close())
+                runs[bucket].append((writer, writer.close()))
         moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
         return self._proved(moved, due)
 
-    def move_appended(self) -> _Moved:
+    def _move_appended(self) -> Moved:
         """Rows as they came, bucket after bucket, numbered anew."""
         writers: dict[int, RollingWriter] = {}
         due: dict[int, int] = defaultdict(int)
         for split in self._share.splits:
             for file in sorted(split.files, key=lambda each: each.min_sequence_number):
-                for batch in self._rows.batches(split, file):
-                    for bucket, rows in self._by_bucket(batch):
+                for batch in self._proof.expected(self._rows.batches(split, file)):
+                    for bucket, rows in self.by_bucket(batch):
                         if bucket not in writers:
                             writers[bucket] = self._writer(bucket, level=0)
                         writers[bucket].write(rows)
                         due[bucket] += rows.num_rows
                     free_memory(self._files.env, writers.values(), MOVED_BYTES)
         return self._proved(
-            [(bucket, each.close()) for bucket, each in sorted(writers.items())], due
+            [(bucket, (each, each.close())) for bucket, each in sorted(writers.items())], due
         )
-
-    def abandon(self) -> None:
-        """Delete what was written."""
-        for writer in self._writers:
-            writer.abandon()
 
     @property
     def _run_level(self) -> int:
         """Rows of one bucket arrive in key order; those of several must be merged once more."""
         return self._files.options.max_level if len(self._share.splits) == 1 else 0
 
-    def _one_run(
-        self, bucket: int, runs: Sequence[tuple[DataFileMeta, ...]]
-    ) -> tuple[DataFileMeta, ...]:
+    def _one_run(self, bucket: int, runs: Sequence[_Run]) -> _Run:
         """The runs that buckets brought, as one run of the deepest level."""
         top = self._files.options.max_level
         if len(runs) == 1:
-            return tuple(replace(file, level=top) for file in runs[0])
+            writer, written = runs[0]
+            return writer, tuple(replace(file, level=top) for file in written)
         # The files of each run belong together, as those of a deeper level do.
         parts = tuple(
-            replace(file, level=level) for level, run in enumerate(runs, 1) for file in run
+            replace(file, level=level) for level, (_, run) in enumerate(runs, 1) for file in run
         )
         split = DataSplit(partition=self._share.partition, bucket=bucket, files=parts, merge=True)
         writer = self._writer(bucket, level=top)
@@ -556,9 +576,9 @@ class _Moving:
         written = writer.close()
         folder = self._files.bucket_dir(self._share.partition, bucket)
         delete_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
-        return written
+        return writer, written
 
-    def _by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    def by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Rows by their new bucket, their order kept."""
         if rows.num_rows == 0:
             return
@@ -568,20 +588,19 @@ class _Moving:
             yield bucket, rows.filter(pa.array(buckets == bucket))
 
     def _writer(self, bucket: int, *, level: int) -> RollingWriter:
-        target = self._target(bucket, level)
+        target = BucketTarget(
+            partition=self._share.partition, bucket=bucket, level=level, source=FileSource.COMPACT
+        )
         write_id = f"{self._write_id}-{len(self._writers)}"
-        writer = RollingWriter(self._files, target, write_id=write_id)
+        witness = self._proof.witness_of_bucket(target, self._share.to_buckets)
+        writer = RollingWriter(self._files, target, write_id=write_id, witness=witness)
         self._writers.append(writer)
         return writer
 
-    def _target(self, bucket: int, level: int) -> BucketTarget:
-        return BucketTarget(
-            partition=self._share.partition, bucket=bucket, level=level, source=FileSource.COMPACT
+    def _proved(self, moved: Sequence[tuple[int, _Run]], due: Mapping[int, int]) -> Moved:
+        for bucket, (writer, metas) in moved:
+            check_files(self._files, writer.target, metas, due[bucket])
+        self._proof.check(
+            *(Written(writer.target, writer.witness, metas) for _, (writer, metas) in moved)
         )
-
-    def _proved(
-        self, moved: Sequence[tuple[int, tuple[DataFileMeta, ...]]], due: Mapping[int, int]
-    ) -> _Moved:
-        for bucket, metas in moved:
-            check_written(self._files, self._target(bucket, 0), metas, due[bucket])
-        return _Moved(buckets=tuple(moved))
+        return Moved(buckets=tuple((bucket, metas) for bucket, (_, metas) in moved))

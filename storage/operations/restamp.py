@@ -23,6 +23,7 @@ from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWri
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, live_entries
 from lakewright.storage.operations.sweep import delete_unpublished
+from lakewright.storage.operations.verify import Proof, Written, check_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 from lakewright.storage.spec.options import BucketMode
@@ -127,10 +128,14 @@ def _shifted(
         )
         found: list[DataFileMeta] = []
         for file in metas:
-            writer = _writer(files, split, file, changelog=changelog)
+            proof = Proof(files)
+            writer = _writer(files, split, file, proof, changelog=changelog)
             writers.append(writer)
-            _copy(source, split, file, shift, writer)
-            found += writer.close()
+            _copy(source, split, file, shift, writer, proof)
+            written = writer.close()
+            check_files(files, writer.target, written, file.row_count)
+            proof.check(Written(writer.target, writer.witness, written))
+            found += written
         return tuple(found)
 
     return replace(
@@ -141,7 +146,7 @@ def _shifted(
 
 
 def _writer(
-    files: TableFiles, split: DataSplit, file: DataFileMeta, *, changelog: bool
+    files: TableFiles, split: DataSplit, file: DataFileMeta, proof: Proof, *, changelog: bool
 ) -> RollingWriter:
     target = BucketTarget(
         partition=split.partition,
@@ -151,13 +156,21 @@ def _writer(
         changelog=changelog,
         name_prefix=stem_of(file.file_name) + _MARK,
     )
-    return RollingWriter(files, target, write_id=files.env.new_id()[:8])
+    write_id = files.env.new_id()[:8]
+    return RollingWriter(files, target, write_id=write_id, witness=proof.witness())
 
 
 def _copy(
-    source: FileRows, split: DataSplit, file: DataFileMeta, shift: int, writer: RollingWriter
+    source: FileRows,
+    split: DataSplit,
+    file: DataFileMeta,
+    shift: int,
+    writer: RollingWriter,
+    proof: Proof,
 ) -> None:
     for rows in source.key_value_rows(split, file, batch_rows=source.batch_rows(split, file)):
         place = rows.schema.get_field_index(SEQUENCE_NUMBER)
         numbers = pc.add(rows.column(place), pa.scalar(shift, pa.int64()))
-        writer.write(rows.set_column(place, rows.schema.field(place), numbers))
+        due = rows.set_column(place, rows.schema.field(place), numbers)
+        proof.expect(due)
+        writer.write(due)

@@ -34,6 +34,7 @@ from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.compact import planned_buckets
 from lakewright.storage.operations.compact_append import (
     AppendTask,
+    Part,
     split_of,
     write_append,
 )
@@ -42,6 +43,7 @@ from lakewright.storage.operations.compaction_plan import CompactionPlan, Compac
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.plan import Plan
+from lakewright.storage.operations.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
@@ -140,17 +142,22 @@ def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
 
 
 def run_sort_compact(
-    files: TableFiles, plan: SortCompactionPlan, engine: Engine, *, part_bytes: int = _PART_BYTES
+    files: TableFiles,
+    plan: SortCompactionPlan,
+    engine: Engine,
+    *,
+    part_bytes: int = _PART_BYTES,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> CompactionResult:
     """Carry a plan out; a task holds about twice `part_bytes` in memory, the rest on disk.
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
         SchemaMoved: the table's schema changed since it was opened.
-        CorruptionError: rows written differ in number from rows read; nothing is committed.
+        VerificationFailed: rows written differ from rows read; nothing is committed.
     """
     _check_sortable(files, plan.by)
-    rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes)
+    rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
     return carry_out(files, plan.files, engine, rewrite)
 
 
@@ -158,6 +165,7 @@ def _rewrite_sorted(
     order: SortOrder,
     by: Sequence[str],
     part_bytes: int,
+    verify: VerifyLevel,
     files: TableFiles,
     write_id: str,
     work: BucketWork,
@@ -166,8 +174,9 @@ def _rewrite_sorted(
     layout, sample = _look(files, order, by, work)
     parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
     points = split_points(layout.words(sample), parts)
-    rows = _sorted_parts(files, work, layout, points)
-    return write_append(files, write_id, work, [(work.files, rows)])
+    proof = Proof(files, verify, ordered=False)
+    rows = _sorted_parts(files, work, layout, points, proof)
+    return write_append(files, write_id, work, [Part(work.files, rows, proof)])
 
 
 def _look(
@@ -211,11 +220,12 @@ def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def _sorted_parts(
-    files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray
+    files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
 ) -> Iterator[pa.Table]:
     """Rows of one part after the other; all but the only one are put aside meanwhile."""
     source, split = FileRows(files, files.schema.fields), split_of(work)
-    batches = (rows for file in work.files for rows in source.batches(split, file))
+    read = (rows for file in work.files for rows in source.batches(split, file))
+    batches = proof.expected(read)
     if not len(points):
         yield layout.sorted_rows(pa.concat_tables(batches))
         return

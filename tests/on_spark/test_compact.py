@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakewright.storage import Catalog, CompactionPlan, LocalEngine
-from lakewright.storage.errors import CorruptionError, FileMissing, StorageError
+from lakewright.storage import Catalog, CompactionPlan, LocalEngine, VerifyLevel
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    StorageError,
+    VerificationFailed,
+)
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import filled
 from tests.on_spark.test_write import KINDS, by_bucket, twins
+from tests.support import planted
 from tests.support.builders import content, events, rows
 from tests.support.invariants import unreachable_files
 
@@ -82,3 +88,20 @@ def test_an_engine_returns_results_in_order_and_errors_of_ours_as_themselves(
         engine.map(refuse, range(6))
     assert caught.value.table == "db.t"
     assert caught.value.details == {"number": 3}
+
+
+def test_rows_that_change_in_a_task_are_never_published(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = filled(catalog, "keyed")
+    before, snapshot = content(table), table.latest_snapshot()
+    with pytest.raises(VerificationFailed, match="v differ") as caught:
+        planted.compact_levels(
+            table, planted.changed, VerifyLevel.CHECKSUMS, engine=SparkEngine(spark)
+        )
+    assert caught.value.details["differs"] == "v"
+    assert (content(table), table.latest_snapshot()) == (before, snapshot)
+    assert unreachable_files(table) == []
+    result = table.run_compact(table.plan_compact(full=True), SparkEngine(spark), verify="full")
+    assert result.snapshot is not None
+    assert content(table) == before

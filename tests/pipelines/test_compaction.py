@@ -232,6 +232,13 @@ def test_a_full_compaction_takes_partitions_that_are_not_due(fragmented: Lake) -
     assert [stats.file_count for stats in fragmented.table().partitions()] == [1, 3]
 
 
+def test_a_run_says_how_much_is_proved_instead_of_the_policy(fragmented: Lake) -> None:
+    outcome = fragmented.run("compact", verify="most")
+    assert not outcome.success
+    assert "verify level 'most' is none of counts, checksums, full" in outcome.failure
+    assert fragmented.run("compact", verify="full").success
+
+
 def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:
     outcome = fragmented.run("compact", partitions=["100%"])
     assert not outcome.success

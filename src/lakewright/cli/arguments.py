@@ -394,6 +394,13 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
             default="local",
             help="where files are rewritten: in this process, or on Spark",
         )
+        each.add_argument(
+            "--verify",
+            choices=("counts", "checksums", "full"),
+            default="checksums",
+            help="what is proved before it is published: that rows are as many; that they have the "
+            "same checksums (the default); that the new files, read back, have them too",
+        )
 
 
 def _add_tag(commands: Commands) -> None:

@@ -84,7 +84,8 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
     if not plan.tasks and not parsed.json:
         print_lines(_compaction_lines(table, plan))
         return 0
-    result = table.run_compact(plan, _engine(parsed.engine) if plan.tasks else None)
+    engine = _engine(parsed.engine) if plan.tasks else None
+    result = table.run_compact(plan, engine, verify=parsed.verify)
     if parsed.json:
         print_json(_compaction_json(plan, result))
     else:
@@ -106,7 +107,8 @@ def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
     if not plan.files.tasks and not parsed.json:
         print_lines(lines)
         return 0
-    result = table.run_sort_compact(plan, _engine(parsed.engine) if plan.files.tasks else None)
+    engine = _engine(parsed.engine) if plan.files.tasks else None
+    result = table.run_sort_compact(plan, engine, verify=parsed.verify)
     if parsed.json:
         print_json({**_compaction_json(plan.files, result), "operation": parsed.verb})
     else:
@@ -244,7 +246,8 @@ def _rescale(parsed: argparse.Namespace, table: Table) -> int:
         lines.append(f"option bucket becomes {plan.bucket_option}")
     if parsed.command == "plan" or parsed.dry_run:
         return _show_plan(parsed, plan, lines)
-    result = table.run_rescale(plan, _engine(parsed.engine) if plan.tasks else None)
+    engine = _engine(parsed.engine) if plan.tasks else None
+    result = table.run_rescale(plan, engine, verify=parsed.verify)
     return _show_moves(parsed, plan, result, lines)
 
 
@@ -255,7 +258,8 @@ def _postpone_compact(parsed: argparse.Namespace, table: Table) -> int:
     lines = _move_lines(table, plan, "to give buckets to")
     if parsed.command == "plan" or parsed.dry_run:
         return _show_plan(parsed, plan, lines)
-    result = table.run_postpone_compact(plan, _engine(parsed.engine) if plan.tasks else None)
+    engine = _engine(parsed.engine) if plan.tasks else None
+    result = table.run_postpone_compact(plan, engine, verify=parsed.verify)
     return _show_moves(parsed, plan, result, lines)
 
 

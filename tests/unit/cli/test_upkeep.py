@@ -35,6 +35,17 @@ def on_disk(catalog: Catalog) -> dict[str, tuple[int, int]]:
 # --- compaction --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("level", ["counts", "checksums", "full"])
+def test_a_compaction_is_proved_as_asked(
+    catalog: Catalog, lakewright: Lakewright, level: str
+) -> None:
+    table = table_of_small_files(catalog)
+    before = content(table)
+    said = lakewright(catalog, "run", "compact", "db.t", "--full", "--verify", level)
+    assert said.code == 0
+    assert content(table) == before
+
+
 def test_a_plan_says_what_and_why(catalog: Catalog, lakewright: Lakewright) -> None:
     table_of_small_files(catalog)
     lines = lakewright(catalog, "plan", "compact", "db.t").lines

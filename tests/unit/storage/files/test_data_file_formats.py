@@ -27,7 +27,7 @@ from lakewright.storage.errors import (
     InvalidRows,
     UnsupportedError,
 )
-from lakewright.storage.files.data_files import count_rows, open_data_file_writer, read_rows
+from lakewright.storage.files.data_files import open_data_file_writer, read_footer, read_rows
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.spec.data_types import DataField, DataType
 from lakewright.storage.spec.file_format import COMPRESSIONS, check_holds, file_encoding
@@ -199,7 +199,7 @@ def test_a_file_cut_short_is_corrupt_before_it_gives_a_row(
         next(read_rows(folder.fs, path, ["k"], batch_rows=batch_rows))
     assert path in str(caught.value)
     with pytest.raises(CorruptionError):
-        count_rows(folder.fs, path)
+        read_footer(folder.fs, path)
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
@@ -257,7 +257,7 @@ def test_another_number_of_rows_than_the_manifest_says_is_corruption(
     folder: Folder, format_name: str
 ) -> None:
     path = folder.write([days(10)], format_name)
-    assert count_rows(folder.fs, path) == 10
+    assert read_footer(folder.fs, path).row_count == 10
     with pytest.raises(CorruptionError, match="holds 10 rows, its manifest says 11"):
         folder.read(path, ["k"], expected_rows=11)
 
@@ -278,7 +278,7 @@ def test_a_file_that_is_not_there_is_missing(folder: Folder, format_name: str) -
 def test_a_file_of_an_unknown_format_is_refused_by_its_suffix(folder: Folder) -> None:
     path = f"{folder.root}/data-0.csv"
     folder.fs.write_bytes(path, b"a,b\n")
-    for attempt in (lambda: folder.read(path, ["a"]), lambda: count_rows(folder.fs, path)):
+    for attempt in (lambda: folder.read(path, ["a"]), lambda: read_footer(folder.fs, path)):
         with pytest.raises(UnsupportedError, match=r"data-0\.csv .* parquet, orc, avro"):
             attempt()
 
@@ -317,7 +317,7 @@ def test_we_read_what_another_avro_library_writes(
     fastavro.writer(output, schema, expected, codec=codec, sync_interval=1000)
     path = f"{folder.root}/data-0.avro"
     folder.fs.write_bytes(path, output.getvalue())
-    assert count_rows(folder.fs, path) == 500
+    assert read_footer(folder.fs, path).row_count == 500
     (read,) = folder.read(path, ["k", "s", "day", "d"], expected_rows=500)
     assert read.to_pylist() == expected
 
