@@ -217,6 +217,11 @@ class Mover:
             self.moved.pop(path, None)
         return is_back
 
+    def end_emptied(self) -> None:
+        """End the quarantines that what came back has left without a file."""
+        for quarantine_id in sorted({self.where[path] for path in self.brought_back}):
+            end_if_empty(self.files, quarantine_id)
+
     def set_aside(self, orphans: Sequence[OrphanFile], *, reason: str, now_ms: int) -> None:
         """Move files, except those that are another by now or that something refers to."""
         for some in batches(orphans, _MOST_FILES):

@@ -191,6 +191,7 @@ def run_remove_orphans(
     paths = frozenset({file.path for file in plan.files} | where.keys())
     mover = Mover(files, References(files, paths), where)
     mover.look()
+    mover.end_emptied()
     deleted = 0, 0
     if plan.files and quarantine:
         mover.set_aside(plan.files, reason="remove-orphans", now_ms=read_store_clock(files))
