@@ -85,14 +85,17 @@ def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
         NotFoundError: there is none of that name; the message lists those there are.
         UnreadableManifest: what was written of its files cannot be read.
     """
-    found = {each.id: each for each in list_quarantines(files)}
-    if quarantine_id not in found:
-        there = f"there are {', '.join(found)}" if found else "there are none"
+    is_name = quarantine_id and "/" not in quarantine_id and not quarantine_id.startswith(".")
+    listed = files.quarantine.listed(quarantine_id) if is_name else Listed({}, {}, ())
+    if not (listed.files or listed.manifests):
+        ids = [each.id for each in list_quarantines(files)]
+        there = f"there are {', '.join(ids)}" if ids else "there are none"
         raise NotFoundError(f"no quarantine {quarantine_id} of {files.name}; {there}")
-    if found[quarantine_id].problem:
+    found = _described(files, quarantine_id, listed)
+    if found.problem:
         # Says what is wrong with its manifest, unless there is none.
         files.quarantine.read_manifest(quarantine_id)
-    return found[quarantine_id]
+    return found
 
 
 def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarantine:
