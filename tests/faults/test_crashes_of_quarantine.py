@@ -44,7 +44,7 @@ FAULTS: dict[str, tuple[Fault, Callable[[Call], bool]]] = {
     "dies before": (Fault.DIES_BEFORE, lambda call: call.changes),
     "dies after": (Fault.DIES_AFTER, lambda call: call.changes),
     "fails": (Fault.FAILS_BEFORE, lambda call: True),
-    "loses the answer": (Fault.FAILS_AFTER, lambda call: True),
+    "loses the answer": (Fault.FAILS_AFTER, lambda call: call.changes),
 }
 faults = pytest.mark.parametrize("fault", list(FAULTS))
 
