@@ -593,7 +593,10 @@ def _add_remove_orphans(commands: Commands) -> None:
         help="let AGE be less than an hour: nobody writes to the table now",
     )
     remove.add_argument(
-        "--delete", action="store_true", help="delete them at once, with no way back"
+        "--delete",
+        action="store_true",
+        dest="at_once",
+        help="delete them at once, with no way back",
     )
     _add_dry_run(remove)
 

@@ -27,7 +27,7 @@ def run_remove_orphans(parsed: argparse.Namespace) -> int:
     if parsed.dry_run or (is_empty and not parsed.json):
         show_deletion(parsed, "remove-orphans", plan, _plan_lines(plan))
         return 0
-    result = table.run_remove_orphans(plan, quarantine=not parsed.delete)
+    result = table.run_remove_orphans(plan, quarantine=not parsed.at_once)
     if parsed.json:
         print_json(_result_json(plan, result))
     else:
