@@ -166,7 +166,7 @@ class References:
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not self.paths:
             return set()
-        reach = Reach(about={f"{self.files.paths.root}/{path}" for path in self.paths})
+        reach = Reach(wanted={f"{self.files.paths.root}/{path}" for path in self.paths})
         kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
         return {below for path in kept if (below := self._below(path)) in self.paths}
 

@@ -206,7 +206,8 @@ def unaccounted_files(raw: RawTable) -> set[str]:
     for path in raw.paths():
         match = _QUARANTINED.fullmatch(path)
         if match is None:
-            found |= {path} if path.startswith(_UPKEEP) else set()
+            is_unknown = path.startswith(_UPKEEP) and not _METADATA.fullmatch(path)
+            found |= {path} if is_unknown else set()
             continue
         quarantine, name, original = match.groups()
         manifest = f"{_UPKEEP}quarantine/{quarantine}/manifest.json"

@@ -427,6 +427,27 @@ def nth_move(number: int) -> Callable[[Call], bool]:
     return lambda call: call.name == "move_if_absent" and next(moves) == number
 
 
+def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
+    catalog: Catalog,
+) -> None:
+    """On disk a move is a new link, then the old one goes: it may die in between."""
+    table = with_orphans(catalog)
+    before = content_of(table)
+    first = unreachable_files(table)[0]
+    dead = set_aside(table)
+    copy = Path(table.files.paths.quarantined(dead, first))
+    original = Path(table.files.paths.root) / first
+    original.parent.mkdir(parents=True, exist_ok=True)
+    os.link(copy, original)
+    again = set_aside(table)
+    assert [each.id for each in table.quarantines()] == sorted([dead, again])
+    assert_only_reachable_files(table)
+    for quarantine_id in (again, dead):
+        table.run_restore(table.plan_restore(quarantine_id))
+    assert content_of(table) == before
+    set_aside(table)
+
+
 @pytest.mark.parametrize(
     ("count", "held"), [(1_100, [1_100]), pytest.param(10_050, [10_000, 50], marks=DEEP)]
 )
