@@ -46,7 +46,9 @@ FAULTS: dict[str, tuple[Fault, Callable[[Call], bool]]] = {
     "fails": (Fault.FAILS_BEFORE, lambda call: True),
     "loses the answer": (Fault.FAILS_AFTER, lambda call: call.changes),
 }
-faults = pytest.mark.parametrize("fault", list(FAULTS))
+# A death before a call is a death after the one that came before it.
+_SLOW = pytest.param("dies before", marks=pytest.mark.deep)
+faults = pytest.mark.parametrize("fault", [_SLOW, *list(FAULTS)[1:]])
 
 
 def with_orphans() -> Table:

@@ -27,7 +27,15 @@ from lakewright.storage.operations.quarantine import OrphanFile
 from lakewright.storage.operations.remove_orphans import OrphansPlan
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
 from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, WatchedFiles, overtaken, watched
+from tests.support.faults import (
+    Call,
+    Crashed,
+    Fault,
+    OvertakenFiles,
+    WatchedFiles,
+    overtaken,
+    watched,
+)
 from tests.support.invariants import assert_only_reachable_files, unreachable_files
 from tests.support.tally import tally
 
@@ -198,6 +206,25 @@ def test_what_a_commit_publishes_while_it_is_moved_comes_back_at_once(catalog: C
         Path(table.files.paths.snapshot(2)).unlink()
     tally("commits published beside a removal of orphans", len(plan.files))
     publish(table, snapshot)
+
+
+@pytest.mark.parametrize("at", ["open_input", "put_if_absent"])
+def test_what_a_commit_publishes_before_the_first_move_does_not_move(
+    catalog: Catalog, at: str
+) -> None:
+    """While checksums are read, or once what is to move has been written down."""
+    table, snapshot = published_late(catalog)
+    plan = table.plan_remove_orphans()
+    fs = OvertakenFiles(
+        table.files.fs,
+        at=lambda call: call.name == at,
+        meanwhile=lambda: publish(table, snapshot),
+    )
+    result = Table(replace(table.files, fs=fs)).run_remove_orphans(plan)
+    assert (result.files_moved, result.quarantine_ids) == (0, ())
+    assert "move_if_absent" not in {call.name for call in fs.calls}
+    assert values_of(table, "id") == list(range(7))
+    assert table.quarantines() == ()
 
 
 def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
