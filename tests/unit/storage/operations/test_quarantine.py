@@ -22,6 +22,7 @@ from lakewright.storage.errors import (
     UnreadableManifest,
     UnsupportedError,
 )
+from lakewright.storage.operations.sweep import sweep
 from tests.support.builders import events, new_table, rows, values_of
 from tests.support.faults import Call, interrupted, overtaken
 from tests.support.fixtures import any_catalog
@@ -480,6 +481,7 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
     assert table.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     # Neither does giving a write up take away what is accounted for in quarantine.
     table.abort(staged)
+    assert sweep(table.files, staged.write_id, since_snapshot_id=None) == 0
     assert len(table.quarantines()[0].files) == 1
     assert count == len([path for path in content_of(table) if not path.startswith(".")])
     assert_sound(table)
