@@ -19,8 +19,11 @@ from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
 from lakewright.storage.operations.incremental import ChangePlan
 from lakewright.storage.operations.postpone import PostponePlan, PostponeResult
+from lakewright.storage.operations.purge_quarantine import PurgePlan
+from lakewright.storage.operations.quarantine import Quarantine
 from lakewright.storage.operations.remove_orphans import OrphansPlan
 from lakewright.storage.operations.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.restore_files import RestorePlan
 from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
@@ -60,8 +63,11 @@ __all__ = [
     "PartitionStats",
     "PostponePlan",
     "PostponeResult",
+    "PurgePlan",
+    "Quarantine",
     "RescalePlan",
     "RescaleResult",
+    "RestorePlan",
     "RollbackPlan",
     "SchemaSpec",
     "Snapshot",

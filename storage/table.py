@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -79,6 +79,13 @@ from lakewright.storage.operations.postpone import (
     plan_postpone_compact,
     run_postpone_compact,
 )
+from lakewright.storage.operations.purge_quarantine import (
+    PurgePlan,
+    PurgeResult,
+    plan_purge,
+    run_purge,
+)
+from lakewright.storage.operations.quarantine import Quarantine, list_quarantines
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.remove_orphans import (
     OrphansPlan,
@@ -91,6 +98,12 @@ from lakewright.storage.operations.rescale import (
     RescaleResult,
     plan_rescale,
     run_rescale,
+)
+from lakewright.storage.operations.restore_files import (
+    RestorePlan,
+    RestoreResult,
+    plan_restore,
+    run_restore,
 )
 from lakewright.storage.operations.rollback import (
     RollbackPlan,
@@ -208,8 +221,10 @@ class Table:
         return partition_stats(self.files, self.data_files(where, **when))
 
     def file_count_on_disk(self) -> int:
-        """Files of any kind below the table's folder; lists the whole of it."""
-        return len(self.files.fs.list_tree(self.files.paths.root))
+        """Files of any kind below the table's folder, without those of upkeep; lists it whole."""
+        listed = self.files.fs.list_tree(self.files.paths.root)
+        hidden = self.files.paths.upkeep_dir + "/"
+        return sum(not each.path.startswith(hidden) for each in listed)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -623,14 +638,48 @@ class Table:
         self._check_plan(plan.table)
         return run_expire_changelogs(self.files, plan)
 
-    def plan_remove_orphans(self, *, older_than_ms: int | None = None) -> OrphansPlan:
+    def plan_remove_orphans(
+        self,
+        *,
+        older_than_ms: int | None = None,
+        age_ms: int | None = None,
+        even_recent: bool = False,
+    ) -> OrphansPlan:
         """Files that nothing refers to; see `operations.remove_orphans`."""
-        return plan_remove_orphans(self.files, older_than_ms=older_than_ms)
+        return plan_remove_orphans(
+            self.files, older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
+        )
 
-    def run_remove_orphans(self, plan: OrphansPlan) -> OrphansResult:
+    def run_remove_orphans(self, plan: OrphansPlan, *, quarantine: bool = True) -> OrphansResult:
+        """Set the files of such a plan aside, from where they can be restored, or delete them."""
+        self._check_plan(plan.table)
+        return run_remove_orphans(self.files, plan, quarantine=quarantine)
+
+    def quarantines(self) -> tuple[Quarantine, ...]:
+        """Files that were set aside together, oldest first."""
+        return list_quarantines(self.files)
+
+    def plan_restore(
+        self, quarantine_id: str, *, paths: Collection[str] | None = None
+    ) -> RestorePlan:
+        """What comes back from a quarantine; see `operations.restore_files`."""
+        return plan_restore(self.files, quarantine_id, paths=paths)
+
+    def run_restore(self, plan: RestorePlan) -> RestoreResult:
         """Carry such a plan out."""
         self._check_plan(plan.table)
-        return run_remove_orphans(self.files, plan)
+        return run_restore(self.files, plan)
+
+    def plan_purge(
+        self, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
+    ) -> PurgePlan:
+        """What has been in quarantine for long enough; see `operations.purge_quarantine`."""
+        return plan_purge(self.files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
+
+    def run_purge(self, plan: PurgePlan) -> PurgeResult:
+        """Carry such a plan out."""
+        self._check_plan(plan.table)
+        return run_purge(self.files, plan)
 
     # --- tags -----------------------------------------------------------------------------------
 

@@ -109,6 +109,25 @@ class TablePaths:
         """What upkeep keeps beside the table; readers of the format skip hidden folders."""
         return f"{self.root}/.lakewright"
 
+    @property
+    def store_clock(self) -> str:
+        """A file that is written to learn what time the store says it is."""
+        return f"{self.upkeep_dir}/clock"
+
+    @property
+    def quarantine_dir(self) -> str:
+        return f"{self.upkeep_dir}/quarantine"
+
+    def quarantine(self, quarantine_id: str) -> str:
+        return f"{self.quarantine_dir}/{quarantine_id}"
+
+    def quarantine_manifest(self, quarantine_id: str) -> str:
+        return f"{self.quarantine(quarantine_id)}/manifest.json"
+
+    def quarantined(self, quarantine_id: str, path: str) -> str:
+        """Where a file lies that was at a path below the table's root."""
+        return f"{self.quarantine(quarantine_id)}/files/{path}"
+
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"

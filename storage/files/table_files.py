@@ -13,6 +13,7 @@ from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
+from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
@@ -58,6 +59,10 @@ class TableFiles:
     @property
     def references(self) -> ReferenceStore:
         return ReferenceStore(self.fs, self.paths, self.name)
+
+    @property
+    def quarantine(self) -> QuarantineStore:
+        return QuarantineStore(self.fs, self.paths)
 
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table, seen with another version of its schema."""

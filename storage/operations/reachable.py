@@ -167,9 +167,12 @@ class Reach:
 
     `present` are the paths of the manifests there are, given where some may be gone: what is
     being deleted may have lost a part to an earlier try. Without it a missing one is an error.
+    `wanted` are the paths of data files that are asked about: what manifests say of others is
+    forgotten at once, so that memory is needed for those alone.
     """
 
     present: Collection[str] | None = None
+    wanted: Collection[str] | None = None
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
     _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
     _folders: dict[tuple[str, int, bytes, int], str] = field(default_factory=dict)
@@ -303,8 +306,12 @@ class Reach:
                 if not self._is_present(root.files.paths.manifest(name)):
                     continue
                 read = root.files.manifests.read_manifest(name)
-                self._manifests[name] = tuple(self._entry(root, each) for each in read)
+                entries = (self._entry(root, each) for each in read)
+                self._manifests[name] = tuple(entry for entry in entries if self._is_wanted(entry))
             yield from self._manifests[name]
+
+    def _is_wanted(self, entry: _Entry) -> bool:
+        return self.wanted is None or any(path in self.wanted for path in entry.paths)
 
     def _entry(self, root: Root, entry: ManifestEntry) -> _Entry:
         seen = self._seen(root)

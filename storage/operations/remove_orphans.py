@@ -1,83 +1,155 @@
 """Orphans: files that nothing refers to, left behind by processes that died.
 
-1. List the table's folder first, so that what is committed meanwhile is seen as used.
-2. Candidates: data, changelog, manifest, index and statistics files, and unfinished files beside
-   snapshots and tags, that are older than a day (or than told). A write that takes longer than
-   that looks like one that died.
-3. Keep whatever a snapshot, tag, branch or changelog reaches; files in other places are not ours.
-4. Run: ask once more what is reached, and delete the rest.
+1. Ask the store what time it is: no other clock says how old its files are.
+2. List the table, one of its folders after the other, so that what is committed meanwhile is seen
+   as used. Candidates: data, changelog, manifest, index and statistics files, and unfinished files
+   beside snapshots and tags, that were written a day ago or earlier (or as told). A write that
+   takes longer than that looks like one that died.
+3. Then ask what snapshots, tags, branches and changelogs refer to, and keep that; files in other
+   places are not ours. Where something that refers to files cannot be read, nothing is touched.
+4. Run: ask again, and move the rest into quarantine, from where it can be restored until it is
+   purged; or delete it at once, where that is wanted. What an earlier run set aside and something
+   refers to by now comes back.
 
+Memory: some 500 bytes for each old file of the table, and what one of its folders lists.
 Source: Paimon `OrphanFilesClean`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.quarantine import (
+    Mover,
+    OrphanFile,
+    References,
+    missing_of,
+    places,
+    told_where_it_lies,
+)
 from lakewright.storage.operations.reachable import (
-    Reach,
-    all_roots,
     delete_unreachable,
+    remove_bucket_folders,
     stale_when_roots_go,
 )
+from lakewright.storage.operations.store_clock import check_clock, moment_text, read_store_clock
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _DAY_MS = 86_400_000
+# The files of a write that is under way look like orphans, and few writes take longer.
+_LEAST_AGE_MS = 3_600_000
 _METADATA = r"(manifest|index|statistics)/[^/]+"
-# What a store writes before it gives a file its name.
-_UNFINISHED = r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/\.[^/]+\.tmp"
+_UNFINISHED = (
+    rf"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/{UNFINISHED.pattern}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansPlan(DeletionPlan):
-    """Files that nothing refers to and that were written before a time."""
+    """Files that nothing refers to and that were written no later than a moment.
+
+    `wanted` lie in quarantine though something refers to them by now; `leftovers` are what
+    upkeep itself had not finished, and never held anything.
+    """
 
     older_than_ms: int
+    files: tuple[OrphanFile, ...]
+    wanted: tuple[str, ...] = ()
+    leftovers: tuple[UnreachableFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansResult:
-    """What was deleted."""
+    """What was set aside and where, or deleted; and what came back since something refers to it."""
 
+    files_moved: int
+    bytes_moved: int
+    quarantine_ids: tuple[str, ...]
     files_deleted: int
     bytes_deleted: int
+    brought_back: tuple[str, ...]
     duration_ms: int
 
 
 @stale_when_roots_go
-def plan_remove_orphans(files: TableFiles, *, older_than_ms: int | None = None) -> OrphansPlan:
-    """Files to delete; `older_than_ms` is a moment by the store's clock, by default a day ago.
+def plan_remove_orphans(
+    files: TableFiles,
+    *,
+    older_than_ms: int | None = None,
+    age_ms: int | None = None,
+    even_recent: bool = False,
+) -> OrphansPlan:
+    """Files to set aside: those of an age, by default a day, or not written after a moment.
+
+    Both are by the store's clock. `even_recent` allows less than an hour: whoever says so knows
+    that nobody writes to the table.
 
     Raises:
-        InvalidRequestError: the moment is to come.
+        InvalidRequestError: the moment is to come, or less than an hour ago.
+        ClockJumped: a file is from the future, so that ages mean nothing.
         CorruptionError: something that must be read to be sure cannot be.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
-    now = files.env.now_ms()
-    oldest = now - _DAY_MS if older_than_ms is None else older_than_ms
-    if oldest > now:
-        raise InvalidRequestError(
-            "files are orphans once they are older than some time, and that one is to come"
-        )
+    now = read_store_clock(files)
+    oldest = (
+        now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
+    )
+    _check_age(files, oldest, now, even_recent=even_recent)
     below = files.paths.root + "/"
-    found = [each for each in files.fs.list_tree(files.paths.root) if each.modified_ms < oldest]
-    owned = _owned(files)
-    candidates = {
-        each.path: each for each in found if owned.fullmatch(each.path.removeprefix(below))
-    }
-    kept = _kept(files) if candidates else frozenset()
-    orphans = sorted(path for path in candidates if path not in kept)
+    owned, newest = _owned(files), ("", 0)
+    candidates: dict[str, OrphanFile] = {}
+    for status in _listed(files):
+        path = status.path.removeprefix(below)
+        newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
+        if status.modified_ms <= oldest and owned.fullmatch(path):
+            candidates[path] = OrphanFile(path, status.size, status.modified_ms)
+    if newest[1] > now:
+        # Written while the rest was listed, or from the future.
+        check_clock(files, read_store_clock(files), [newest], what="removed")
+    aside = files.quarantine.listed()
+    where = places(aside)
+    references = References(files, frozenset(candidates.keys() | where.keys()))
+    try:
+        kept = references.newly_kept()
+    except CorruptionError as error:
+        raise told_where_it_lies(error, files, where) from error
     return OrphansPlan(
         table=files.name,
         older_than_ms=oldest,
-        files=tuple(_file(candidates[path], below) for path in orphans),
+        files=tuple(candidates[path] for path in sorted(candidates.keys() - kept)),
+        wanted=tuple(sorted(missing_of(files, kept & where.keys()))),
+        leftovers=_leftovers(files, aside, oldest),
     )
+
+
+def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -> None:
+    if oldest > now:
+        raise InvalidRequestError(
+            "files are orphans once they are older than some time, and that one is to come: by "
+            f"the clock of the store it is {moment_text(now)}"
+        )
+    if oldest > now - _LEAST_AGE_MS and not even_recent:
+        raise InvalidRequestError(
+            f"files of {files.name} younger than an hour may belong to a write that is under way, "
+            "which looks like one that died; name an hour or more, or say that even recent files "
+            "may go since nobody writes to the table"
+        )
+
+
+def _listed(files: TableFiles) -> Iterator[FileStatus]:
+    """Files of the table, folder by folder; hidden ones, where quarantines lie, are left out."""
+    for folder in files.fs.list_subdirs(files.paths.root):
+        if not folder.startswith("."):
+            yield from files.fs.list_tree(f"{files.paths.root}/{folder}")
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:
@@ -93,23 +165,61 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
 
 
-def _kept(files: TableFiles) -> frozenset[str]:
-    reach, roots = Reach(), all_roots(files)
-    return frozenset(reach.data_of_all(roots).keys() | reach.metadata_of_all(roots))
-
-
-def _file(status: FileStatus, below: str) -> UnreachableFile:
-    return UnreachableFile(status.path.removeprefix(below), status.size)
+def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[UnreachableFile, ...]:
+    below = files.paths.root + "/"
+    return tuple(
+        UnreachableFile(status.path.removeprefix(below), status.size)
+        for status in listed.unfinished
+        if status.modified_ms <= oldest
+    )
 
 
 @stale_when_roots_go
-def run_remove_orphans(files: TableFiles, plan: OrphansPlan) -> OrphansResult:
-    """Delete the files of a plan, except those that something refers to by now."""
+def run_remove_orphans(
+    files: TableFiles, plan: OrphansPlan, *, quarantine: bool = True
+) -> OrphansResult:
+    """Set the files of a plan aside, or delete them, except those that something refers to by now.
+
+    Raises:
+        InvalidRequestError: the plan names files that no orphan of this table can be.
+        CorruptionError: what refers to files cannot be read; nothing stays away that may be needed.
+    """
     check_supported(files.schema, Use.WRITE, table=files.name)
+    _check_files(files, plan)
     started = files.env.now_ms()
-    deleted = delete_unreachable(files, plan.files)
+    where = places(files.quarantine.listed())
+    paths = frozenset({file.path for file in plan.files} | where.keys())
+    mover = Mover(files, References(files, paths), where)
+    mover.look()
+    mover.end_emptied()
+    deleted = 0, 0
+    if plan.files and quarantine:
+        mover.set_aside(plan.files, reason="remove-orphans", now_ms=read_store_clock(files))
+        if files.options.snapshot_clean_empty_directories:
+            remove_bucket_folders(files, [f"{files.paths.root}/{path}" for path in mover.moved])
+    elif plan.files:
+        gone = delete_unreachable(files, plan.files)
+        deleted = gone.files, gone.bytes
+    delete_files(files.fs, [f"{files.paths.root}/{file.path}" for file in plan.leftovers])
     return OrphansResult(
-        files_deleted=deleted.files,
-        bytes_deleted=deleted.bytes,
+        files_moved=len(mover.moved),
+        bytes_moved=sum(mover.moved.values()),
+        quarantine_ids=tuple(mover.quarantine_ids),
+        files_deleted=deleted[0],
+        bytes_deleted=deleted[1],
+        brought_back=tuple(mover.brought_back),
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
+    """A plan may come from anywhere."""
+    owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
+    hidden = re.compile(rf"{re.escape(upkeep)}/(.+/)?{UNFINISHED.pattern}")
+    for file in plan.files:
+        is_owned = owned.fullmatch(file.path) and ".." not in file.path.split("/")
+        if not is_owned or file.modified_ms > plan.older_than_ms:
+            raise InvalidRequestError(f"{file.path} can be no orphan of {files.name}; plan again")
+    for leftover in plan.leftovers:
+        if not hidden.fullmatch(leftover.path) or ".." in leftover.path.split("/"):
+            raise InvalidRequestError(f"{leftover.path} is no leftover of upkeep; plan again")

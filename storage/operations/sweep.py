@@ -54,7 +54,10 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     Tasks that died without a word are found too, since files carry the id of
     their write in their names. The whole table is listed: this is for failures.
     """
-    found = [each for each in files.fs.list_tree(files.paths.root) if write_id in each.name]
+    # What lies in quarantine is accounted for there.
+    hidden = files.paths.upkeep_dir + "/"
+    listed = files.fs.list_tree(files.paths.root)
+    found = [each for each in listed if write_id in each.name and not each.path.startswith(hidden)]
     began_ms = min((each.modified_ms for each in found), default=0)
     paths = [each.path for each in found]
     return _delete_but_published(files, paths, since_snapshot_id, began_ms)

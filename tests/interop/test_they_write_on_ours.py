@@ -123,6 +123,31 @@ def test_java_finds_no_orphans_in_tables_of_ours(
     assert_readable_history(table)
 
 
+@pytest.mark.parametrize("kind", ["append", "keyed"])
+def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
+    catalog: Catalog, java: JavaOracle, kind: str
+) -> None:
+    table = make(catalog, kind)
+    fill(table)
+    expected = content(table)
+    table.stage(rows(table, events(4, 8, day="b", v="dead")))
+    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    table.run_remove_orphans(plan)
+    before = table.quarantines()
+    assert [len(each.files) for each in before] == [len(plan.files)]
+    assert as_read_by(java, catalog, table) == expected
+    removed = java.remove_orphan_files(catalog.root, table.name, older_than="2100-01-01 00:00:00")
+    assert removed == []
+    java.write(catalog.root, table.name, events(0, 3, day="a", v="java"))
+    java.compact(catalog.root, table.name)
+    java.expire_snapshots(catalog.root, table.name, retain_max=1, retain_min=1)
+    assert content(table) == as_read_by(java, catalog, table)
+    assert table.quarantines() == before
+    table.run_restore(table.plan_restore(before[0].id))
+    assert as_read_by(java, catalog, table) == content(table)
+    table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+
+
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_pypaimon_appends_and_we_compact_both(
     catalog: Catalog, released_pypaimon: WritingOracle, java: JavaOracle, kind: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -30,6 +31,9 @@ _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(
     r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
 )
+# Where upkeep keeps what is its own; of that a quarantine's manifest accounts for its files.
+_UPKEEP = ".lakewright/"
+_QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))")
 # How a manifest entry says that a compaction wrote the file.
 _COMPACTED = 1
 
@@ -177,24 +181,56 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
     metadata: set[str] = set()
     data: dict[DataFile, str] = {}
     for path in raw.paths():
-        if _METADATA.fullmatch(path):
+        if _METADATA.fullmatch(path) or path.startswith(_UPKEEP):
             continue
         *folders, name = path.split("/")
         if folders and folders[-1].startswith("bucket-"):
             data[folders[-1], name] = path
         else:
             metadata.add(path)
-    extra = (metadata - reachable.metadata) | {
-        path for file, path in data.items() if file not in reachable.data
-    }
+    extra = (
+        (metadata - reachable.metadata)
+        | {path for file, path in data.items() if file not in reachable.data}
+        | unaccounted_files(raw)
+    )
     missing = (reachable.metadata - metadata) | {
         "/".join(file) for file in reachable.data - set(data)
     }
     return sorted(extra), sorted(missing)
 
 
+def unaccounted_files(raw: RawTable) -> set[str]:
+    """Files of upkeep beside a table that no manifest of a quarantine describes as they are."""
+    found = set()
+    manifests: dict[str, dict[str, Json]] = {}
+    for path in raw.paths():
+        match = _QUARANTINED.fullmatch(path)
+        if match is None:
+            is_unknown = path.startswith(_UPKEEP) and not _METADATA.fullmatch(path)
+            found |= {path} if is_unknown else set()
+            continue
+        quarantine, name, original = match.groups()
+        manifest = f"{_UPKEEP}quarantine/{quarantine}/manifest.json"
+        if quarantine not in manifests and raw.fs.exists(f"{raw.root}/{manifest}"):
+            files = raw.json(manifest)["files"]
+            manifests[quarantine] = {file["path"]: file for file in files}
+        if name == "manifest.json":
+            continue
+        said = manifests.get(quarantine, {}).get(original)
+        data = raw.fs.read_bytes(f"{raw.root}/{path}")
+        if said is None or (said["size_bytes"], said["crc32"]) != (
+            len(data),
+            f"{zlib.crc32(data):08x}",
+        ):
+            found.add(path)
+    return found
+
+
 def assert_only_reachable_files(table: Table) -> None:
-    """Files on disk are the files that snapshots, tags and branches reach, and no others."""
+    """Files on disk are the files that snapshots, tags and branches reach, and no others.
+
+    What lies in quarantine is out of the table, and described by the manifest there.
+    """
     extra, missing = _differences(table)
     assert not missing, f"{table.name} lacks files that it refers to: {missing}"
     assert not extra, f"{table.name} holds files that nothing refers to: {extra}"

@@ -78,6 +78,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.orphans import run_remove_orphans
 
                 return run_remove_orphans(parsed)
+            case "quarantine":
+                from lakewright.cli.quarantine import run_quarantine
+
+                return run_quarantine(parsed)
             case "demo":
                 from lakewright.demo import run_demo
 

@@ -23,7 +23,7 @@ exit codes:
   0    done
   1    unexpected: please report it
   2    the request is wrong: an option, a name, a filter, a plan that is none
-  3    no such warehouse, database, table, snapshot, tag, branch or consumer
+  3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
   4    the table or store needs a feature that is not implemented; nothing was touched
   5    someone else's commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: have a person look
@@ -95,6 +95,7 @@ def build_parser() -> Parser:
     _add_consumer(commands)
     _add_changelog(commands)
     _add_remove_orphans(commands)
+    _add_quarantine(commands)
     _add_workspace(commands)
     return parser
 
@@ -581,18 +582,77 @@ def _add_remove_orphans(commands: Commands) -> None:
     remove = _subcommand(
         commands,
         "remove-orphans",
-        "delete files that nothing refers to, left behind by processes that died",
+        "set aside files that nothing refers to, left behind by processes that died",
         "lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
+        "They go to a quarantine beside the table: see lakewright quarantine --help.",
     )
     _add_table(remove)
     remove.add_argument(
         "--older-than",
         metavar="AGE",
         type=_age,
-        help="only files older than that (default: 1d); a write that is under way longer loses "
-        "its files",
+        help="only files of at least that age by the clock of the store (default: 1d); a write "
+        "that is under way longer loses its files",
+    )
+    remove.add_argument(
+        "--even-recent",
+        action="store_true",
+        help="let AGE be less than an hour: nobody writes to the table now",
+    )
+    remove.add_argument(
+        "--delete",
+        action="store_true",
+        dest="at_once",
+        help="delete them at once, with no way back",
     )
     _add_dry_run(remove)
+
+
+def _add_quarantine(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "quarantine",
+        "see files that were set aside, bring them back, or delete them for good",
+        "lakewright quarantine list nyc.flights",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs, "list", "list a table's quarantines", "lakewright quarantine list nyc.flights"
+    )
+    restore = _subcommand(
+        verbs,
+        "restore",
+        "bring files back to where they were, as they were",
+        "lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
+    )
+    purge = _subcommand(
+        verbs,
+        "purge",
+        "delete what has been in quarantine for long enough",
+        "lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
+        "What something refers to by now is not deleted but comes back.",
+    )
+    for each in (listed, restore, purge):
+        _add_table(each)
+    restore.add_argument("quarantine", metavar="ID", help="a quarantine, as list names it")
+    restore.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help="only these files, by their paths below the table (default: all)",
+    )
+    purge.add_argument(
+        "quarantines", metavar="ID", nargs="*", help="these quarantines, whatever their age"
+    )
+    purge.add_argument(
+        "--older-than",
+        metavar="AGE",
+        type=_age,
+        help="quarantines of at least that age by the clock of the store (default: 7d)",
+    )
+    _add_json(listed)
+    for each in (restore, purge):
+        _add_dry_run(each)
 
 
 def _add_dry_run(parser: Parser) -> None:

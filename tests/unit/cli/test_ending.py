@@ -184,7 +184,8 @@ def test_an_interruption_ends_with_130(
         *("tag list", "tag create", "tag rename", "tag delete", "tag expire", "rollback"),
         *("branch list", "branch create", "branch delete", "branch fast-forward"),
         *("consumer list", "consumer set", "consumer delete", "tag", "branch", "consumer"),
-        *("changelog list", "changelog expire", "changelog", "remove-orphans"),
+        *("changelog list", "changelog expire", "changelog", "remove-orphans", "quarantine"),
+        *("quarantine list", "quarantine restore", "quarantine purge"),
     ],
 )
 def test_help_of_every_subcommand_has_an_example_that_parses(

@@ -1,36 +1,129 @@
-"""`remove-orphans`: says what nothing refers to, and deletes just that."""
+"""`remove-orphans` and `quarantine`: what nothing refers to goes, and comes back when asked for."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, Table
 from tests.support.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.cli.test_upkeep import on_disk
 
+ORPHAN = "bucket-0/data-left-behind.parquet"
 
-def test_orphans_are_named_and_removed(catalog: Catalog, lakewright: Lakewright) -> None:
+
+def with_orphan(catalog: Catalog) -> tuple[Table, Path]:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
-    orphan = Path(table.files.paths.root) / "bucket-0" / "data-left-behind.parquet"
+    orphan = Path(table.files.paths.root) / ORPHAN
     orphan.write_bytes(b"rows")
-    # By the machine's clock, which the command line reads.
     for path in (orphan, Path(table.files.paths.manifest_dir)):
         os.utime(path, (1_700_000_000, 1_700_000_000))
+    return table, orphan
+
+
+def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table, orphan = with_orphan(catalog)
     before = on_disk(catalog)
     dry = lakewright(catalog, "remove-orphans", "db.t", "--older-than", "2d", "--dry-run")
     assert dry.lines == [
         "1 file of db.t that nothing refers to, 4 B",
-        "  bucket-0/data-left-behind.parquet",
+        f"  {ORPHAN}",
         "dry run: nothing was written",
     ]
     assert on_disk(catalog) == before
     planned = lakewright(catalog, "remove-orphans", "db.t", "--dry-run", "--json").json
     assert planned["summary"] == {"files": 1, "size_bytes": 4}
+
     done = lakewright(catalog, "remove-orphans", "db.t")
-    assert done.lines[0].startswith("orphans of db.t removed; 1 file, 4 B deleted in ")
+    assert done.lines[0].startswith("orphans of db.t set aside; 1 file, 4 B in ")
     assert not orphan.exists()
+    (quarantine,) = table.quarantines()
+    restore = f"lakewright quarantine restore db.t {quarantine.id}"
+    assert done.lines[1] == f"  bring them back:  {restore}"
+    assert "lakewright quarantine purge db.t" in done.lines[2]
+    assert lakewright(catalog, "remove-orphans", "db.t").lines == ["no file of db.t is an orphan"]
+
+    # What it says can be typed.
+    back = lakewright(catalog, *restore.split()[1:])
+    assert back.lines[0].startswith("1 file of db.t restored, 4 B in ")
+    assert orphan.read_bytes() == b"rows"
+    result = lakewright(catalog, "remove-orphans", "db.t", "--json").json
+    assert (result["files_moved"], result["bytes_moved"], len(result["quarantines"])) == (1, 4, 1)
+
+
+def test_orphans_are_deleted_at_once_when_that_is_said(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table, orphan = with_orphan(catalog)
+    done = lakewright(catalog, "remove-orphans", "db.t", "--delete")
+    assert re.fullmatch(r"orphans of db\.t deleted; 1 file, 4 B in .*", done.lines[0])
+    assert not orphan.exists()
+    assert table.quarantines() == ()
+
+
+def test_young_files_are_orphans_only_when_that_is_said(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    _, orphan = with_orphan(catalog)
+    os.utime(orphan)
     assert lakewright(catalog, "remove-orphans", "db.t", "--older-than", "1").code == 2
+    refused = lakewright(catalog, "remove-orphans", "db.t", "--older-than", "59min")
+    assert (refused.code, orphan.exists()) == (2, True)
+    assert "may belong to a write that is under way" in refused.err
+    lakewright(catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent")
+    assert not orphan.exists()
+
+
+def test_quarantines_are_listed_restored_and_purged(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table, orphan = with_orphan(catalog)
+    assert lakewright(catalog, "quarantine", "list", "db.t").lines == [
+        "nothing of db.t is in quarantine"
+    ]
+    lakewright(catalog, "remove-orphans", "db.t")
+    (quarantine,) = table.quarantines()
+    listed = lakewright(catalog, "quarantine", "list", "db.t")
+    assert listed.lines[0].split() == ["quarantine", "since", "(UTC)", "by", "files", "size"]
+    assert listed.lines[2].startswith(quarantine.id)
+    assert listed.lines[2].endswith("remove-orphans      1   4 B")
+    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--json").json
+    assert shown["files"] == [
+        {
+            "path": ORPHAN,
+            "size_bytes": 4,
+            "modified": "2023-11-14T22:13:20.000Z",
+            "crc32": "0a8bf4a1",
+        }
+    ]
+
+    before = on_disk(catalog)
+    dry = lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id, ORPHAN, "--dry-run")
+    assert dry.lines == [
+        "1 file of db.t to come back, 4 B",
+        f"  {ORPHAN}",
+        "dry run: nothing was written",
+    ]
+    dry = lakewright(catalog, "quarantine", "purge", "db.t", "--older-than", "0s", "--dry-run")
+    assert dry.lines[:2] == ["1 quarantine of db.t to go, 1 file, 4 B", f"  {quarantine.id}"]
+    young = lakewright(catalog, "quarantine", "purge", "db.t")
+    assert young.lines == ["nothing of db.t has been in quarantine for long enough"]
+    assert on_disk(catalog) == before
+
+    orphan.write_bytes(b"others")
+    taken = lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id)
+    assert (taken.code, orphan.read_bytes()) == (2, b"others")
+    assert "is another file by now" in taken.err
+    orphan.unlink()
+    both = lakewright(catalog, "quarantine", "purge", "db.t", quarantine.id, "--older-than", "1d")
+    assert (both.code, "not both" in both.err) == (2, True)
+    assert lakewright(catalog, "quarantine", "restore", "db.t", "nothing").code == 3
+    purged = lakewright(catalog, "quarantine", "purge", "db.t", quarantine.id, "--json").json
+    assert (purged["quarantines"], purged["files_deleted"]) == ([quarantine.id], 1)
+    assert lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id).code == 3
+    assert not Path(table.files.paths.upkeep_dir).exists()

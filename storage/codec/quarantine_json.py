@@ -1,0 +1,108 @@
+"""Manifests of quarantines: JSON ↔ `QuarantineManifest`. The layout is ours, not Paimon's."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from lakewright.storage.errors import UnreadableManifest, UnsupportedError
+from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
+
+_VERSION = 1
+_CRC32 = re.compile("[0-9a-f]{8}")
+
+
+def encode_quarantine(manifest: QuarantineManifest) -> bytes:
+    """The manifest file."""
+    data = {
+        "version": _VERSION,
+        "table": manifest.table,
+        "created_ms": manifest.created_ms,
+        "reason": manifest.reason,
+        "files": [_file_json(file) for file in manifest.files],
+    }
+    return json.dumps(data, indent=1, ensure_ascii=False).encode()
+
+
+def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
+    """Read a manifest; `name` is how errors call it.
+
+    Raises:
+        UnreadableManifest: it is none, or names a place outside of the table.
+        UnsupportedError: a later version wrote it.
+    """
+    try:
+        read = json.loads(data)
+        version = _whole(read["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(name, error) from error
+    if version != _VERSION:
+        raise UnsupportedError(
+            f"{name} is of version {version}, and this release reads {_VERSION}; use a later one"
+        )
+    try:
+        return QuarantineManifest(
+            table=_text(read["table"]),
+            created_ms=_whole(read["created_ms"]),
+            reason=_text(read["reason"]),
+            files=tuple(_file(each) for each in read["files"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(name, error) from error
+
+
+def _file_json(file: QuarantinedFile) -> dict[str, object]:
+    crc32 = None if file.crc32 is None else f"{file.crc32:08x}"
+    return {
+        "path": file.path,
+        "size_bytes": file.size_bytes,
+        "modified_ms": file.modified_ms,
+        "crc32": crc32,
+    }
+
+
+def _file(data: Any) -> QuarantinedFile:
+    return QuarantinedFile(
+        path=_path(data["path"]),
+        size_bytes=_whole(data["size_bytes"]),
+        modified_ms=_whole(data["modified_ms"]),
+        crc32=_crc32(data["crc32"]),
+    )
+
+
+def _crc32(data: object) -> int | None:
+    if data is None:
+        return None
+    text = _text(data)
+    if _CRC32.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no CRC-32")
+    return int(text, 16)
+
+
+def _path(data: object) -> str:
+    path = _text(data)
+    # What comes back comes back into the table.
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(f"{path!r} is no place below the table")
+    return path
+
+
+def _text(data: object) -> str:
+    if not isinstance(data, str):
+        raise TypeError(f"{data!r} is no text")
+    return data
+
+
+def _whole(data: object) -> int:
+    if not isinstance(data, int) or isinstance(data, bool) or data < 0:
+        raise TypeError(f"{data!r} is no whole number")
+    return data
+
+
+def _unreadable(name: str, error: Exception) -> UnreadableManifest:
+    return UnreadableManifest(
+        f"{name} cannot be read: {error!r}; nothing beside it is touched. To bring its files back "
+        "without its checksums, move it away: what lies in the quarantine is then believed",
+        path=name,
+    )
