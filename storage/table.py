@@ -71,6 +71,7 @@ from lakewright.storage.operations.incremental import (
     incremental_mode,
     plan_incremental,
 )
+from lakewright.storage.operations.leases import break_lease, list_leases
 from lakewright.storage.operations.lookup import lookup
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.postpone import (
@@ -135,6 +136,7 @@ from lakewright.storage.operations.write import (
     stage_rows,
 )
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.predicate import Predicate
@@ -207,8 +209,10 @@ class Table:
         return partition_stats(self.files, self.data_files(where, **when))
 
     def file_count_on_disk(self) -> int:
-        """Files of any kind below the table's folder; lists the whole of it."""
-        return len(self.files.fs.list_tree(self.files.paths.root))
+        """Files of any kind below the table's folder, save books of leases; lists all of it."""
+        books = self.files.paths.lease_dir + "/"
+        found = self.files.fs.list_tree(self.files.paths.root)
+        return sum(not each.path.startswith(books) for each in found)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -346,6 +350,7 @@ class Table:
         engine_for: Callable[[RewritePlan], Engine] | None = None,
         *,
         min_file_num: int | None = None,
+        lease: Lease | None = None,
     ) -> WriterCompaction:
         """Compact what is due in partitions just written to; what fails is told, not raised.
 
@@ -358,7 +363,7 @@ class Table:
             return LocalEngine(env=self.files.env)
 
         return compact_written(
-            self.files, partitions, engine_for or local, min_file_num=min_file_num
+            self.files, partitions, engine_for or local, min_file_num=min_file_num, lease=lease
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -495,10 +500,12 @@ class Table:
             self.files, partitions=partitions, buckets=buckets, full=full, min_file_num=min_file_num
         )
 
-    def run_compact(self, plan: CompactionPlan, engine: Engine | None = None) -> CompactionResult:
+    def run_compact(
+        self, plan: CompactionPlan, engine: Engine | None = None, *, lease: Lease | None = None
+    ) -> CompactionResult:
         """Carry a compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
-        result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env))
+        result = run_compact(self.files, plan, engine or LocalEngine(env=self.files.env), lease)
         self._tag_what_is_due()
         return result
 
@@ -532,11 +539,11 @@ class Table:
         return plan_postpone_compact(self.files, partitions=partitions)
 
     def run_postpone_compact(
-        self, plan: PostponePlan, engine: Engine | None = None
+        self, plan: PostponePlan, engine: Engine | None = None, *, lease: Lease | None = None
     ) -> PostponeResult:
         """Give rows their buckets, so that readers see them."""
         self._check_plan(plan.table)
-        return run_postpone_compact(self.files, plan, engine or LocalEngine())
+        return run_postpone_compact(self.files, plan, engine or LocalEngine(), lease)
 
     def plan_rescale(
         self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
@@ -711,6 +718,18 @@ class Table:
         plan = plan_expire_consumers(self.files, older_than_ms=older_than_ms)
         run_expire_consumers(self.files, plan)
         return tuple(each.name for each in plan)
+
+    # --- leases ---------------------------------------------------------------------------------
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Who works on which part of the table; see `operations.leases`."""
+        return list_leases(self.files)
+
+    def break_lease(self, lease_id: str) -> Lease:
+        """Take a lease, whose id begins so, from whoever holds it."""
+        return break_lease(self.files, lease_id)
+
+    # --- statistics -----------------------------------------------------------------------------
 
     def statistics(self, **when: Unpack[When]) -> TableStatistics | None:
         """What the last analysis found; None when there was none since the schema changed."""

@@ -109,6 +109,13 @@ class TablePaths:
         """What upkeep keeps beside the table; readers of the format skip hidden folders."""
         return f"{self.root}/.lakewright"
 
+    @property
+    def lease_dir(self) -> str:
+        return f"{self.upkeep_dir}/leases"
+
+    def lease_book(self, number: int) -> str:
+        return f"{self.lease_dir}/book-{number}"
+
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"

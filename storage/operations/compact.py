@@ -46,6 +46,7 @@ from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
@@ -303,15 +304,18 @@ def _counted(count: int, noun: str) -> str:
 # --- running ----------------------------------------------------------------------------------
 
 
-def run_compact(files: TableFiles, plan: CompactionPlan, engine: Engine) -> CompactionResult:
-    """Carry a plan out.
+def run_compact(
+    files: TableFiles, plan: CompactionPlan, engine: Engine, lease: Lease | None = None
+) -> CompactionResult:
+    """Carry a plan out; with a lease as much of it as that is for, and stays for.
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         CorruptionError: rows written differ in number from rows merged; nothing is committed.
     """
-    return carry_out(files, plan, engine, rewrite_bucket)
+    return carry_out(files, plan, engine, rewrite_bucket, lease)
 
 
 def rewrite_bucket(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:

@@ -22,6 +22,7 @@ from lakewright.storage.operations.postpone import (
     run_postpone_compact,
 )
 from lakewright.storage.spec.commit import CommitResult
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.options import BucketMode
 
 
@@ -63,6 +64,7 @@ def compact_written(
     engine_for: Callable[[RewritePlan], Engine],
     *,
     min_file_num: int | None = None,
+    lease: Lease | None = None,
 ) -> WriterCompaction:
     """Compact what is due, as `plan_compact` sees it, in partitions that were written to."""
     if not partitions:
@@ -72,10 +74,10 @@ def compact_written(
     try:
         if files.options.bucket_mode is BucketMode.POSTPONE:
             waiting = plan_postpone_compact(files, partitions=touched)
-            postponed = run_postpone_compact(files, waiting, engine_for(waiting))
+            postponed = run_postpone_compact(files, waiting, engine_for(waiting), lease)
         plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
         if plan.tasks:
-            result = run_compact(files, plan, engine_for(plan))
+            result = run_compact(files, plan, engine_for(plan), lease)
     except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
         return WriterCompaction(postponed=postponed, result=result, failure=error)
     return WriterCompaction(postponed=postponed, result=result)

@@ -37,6 +37,7 @@ from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.compact_outputs import check_written
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
@@ -44,6 +45,7 @@ from lakewright.storage.operations.sweep import sweep, sweep_after_failure
 from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
 from lakewright.storage.spec.schema import VALUE_KIND
@@ -193,11 +195,14 @@ class _Move:
     next_sequences: Mapping[int, int]
 
 
-def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) -> PostponeResult:
-    """Carry a plan out, partition by partition.
+def run_postpone_compact(
+    files: TableFiles, plan: PostponePlan, engine: Engine, lease: Lease | None = None
+) -> PostponeResult:
+    """Carry a plan out, partition by partition; with a lease those that it is, and stays, for.
 
     Raises:
         StalePlan: none of the planned partitions is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
@@ -211,12 +216,14 @@ def run_postpone_compact(files: TableFiles, plan: PostponePlan, engine: Engine) 
     moves, dropped = _live_moves(files, plan, snapshot)
     done: list[tuple[_Move, Snapshot, tuple[CommitMessage, ...]]] = []
     if moves and snapshot is not None:
-        for move, outcome in _rewrite(files, moves, snapshot, engine):
+        for move, outcome in _rewrite(files, moves, snapshot, engine, lease):
             if outcome is None:
                 dropped.append(move.task.partition)
             else:
                 done.append((move, *outcome))
     if plan.tasks and not done:
+        places = [(move.partition, POSTPONE_BUCKET) for move in moves]
+        check_not_all_given_up(files, lease, places)
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody else "
             f"changed each of its {len(plan.tasks)} partitions since; plan again",
@@ -274,16 +281,20 @@ def _live_moves(
 
 
 def _rewrite(
-    files: TableFiles, moves: Sequence[_Move], snapshot: Snapshot, engine: Engine
+    files: TableFiles,
+    moves: Sequence[_Move],
+    snapshot: Snapshot,
+    engine: Engine,
+    lease: Lease | None,
 ) -> list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]]:
     """Write all partitions and commit each; None for those that lost to somebody else."""
     outcomes: list[tuple[_Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]] = []
     unfinished = {move.run_id for move in moves}
     try:
-        written = engine.map(partial(_give_buckets, files), moves)
+        written = engine.map(partial(_give_buckets, files, lease), moves)
         for move, messages in zip(moves, written, strict=True):
             try:
-                outcomes.append((move, _commit(files, move, messages, snapshot)))
+                outcomes.append((move, _commit(files, move, messages, snapshot, lease)))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.
                 unfinished.discard(move.run_id)
@@ -296,11 +307,20 @@ def _rewrite(
 
 
 def _commit(
-    files: TableFiles, move: _Move, messages: tuple[CommitMessage, ...], base: Snapshot
+    files: TableFiles,
+    move: _Move,
+    messages: tuple[CommitMessage, ...],
+    base: Snapshot,
+    lease: Lease | None,
 ) -> tuple[Snapshot, tuple[CommitMessage, ...]] | None:
     try:
         result, lost = commit_compaction(
-            files, messages, user=move.run_id, base_snapshot_id=base.id, whole_partitions=True
+            files,
+            messages,
+            user=move.run_id,
+            base_snapshot_id=base.id,
+            whole_partitions=True,
+            given_up=partial(given_up, files, lease),
         )
     except RetriesExhausted:
         # Nobody touched the partition; there were only too many commits at once.
@@ -313,8 +333,13 @@ def _commit(
     return result.snapshot, messages
 
 
-def _give_buckets(files: TableFiles, move: _Move) -> tuple[CommitMessage, ...]:
-    """Write the rows of one partition into its buckets; on failure no new file is left."""
+def _give_buckets(files: TableFiles, lease: Lease | None, move: _Move) -> tuple[CommitMessage, ...]:
+    """Write the rows of one partition into its buckets; on failure no new file is left.
+
+    A partition that was given up gets no message.
+    """
+    if given_up(files, lease, [(move.partition, POSTPONE_BUCKET)]):
+        return ()
     sorting = _BucketSorting(files, move)
     try:
         for file in move.files:
