@@ -14,7 +14,15 @@ from contextlib import ExitStack, contextmanager
 from threading import Event, Thread
 
 from lakewright.platform.declarations import WriteKind
-from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, StorageError, Table
+from lakewright.storage import (
+    CompactionPlan,
+    Lease,
+    LeaseKind,
+    PostponePlan,
+    RescalePlan,
+    StorageError,
+    Table,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases import (
     LEASE_MS,
@@ -118,11 +126,11 @@ def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | 
     return scope_of(table.files, [(spec, None) for spec in partitions])
 
 
-def plan_scope(table: Table, plan: CompactionPlan | PostponePlan) -> LeaseScope:
-    """The buckets that a plan rewrites; partitions where rows get their buckets."""
-    if isinstance(plan, PostponePlan):
-        return scope_of(table.files, [(task.partition, None) for task in plan.tasks])
-    return scope_of(table.files, [(task.partition, task.bucket) for task in plan.tasks])
+def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
+    """The buckets that a plan rewrites; partitions where rows come into other buckets."""
+    if isinstance(plan, CompactionPlan):
+        return scope_of(table.files, [(task.partition, task.bucket) for task in plan.tasks])
+    return scope_of(table.files, [(task.partition, None) for task in plan.tasks])
 
 
 def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:

@@ -526,11 +526,11 @@ class Table:
         return plan_sort_compact(self.files, by=by, order=sort_order(order), partitions=partitions)
 
     def run_sort_compact(
-        self, plan: SortCompactionPlan, engine: Engine | None = None
+        self, plan: SortCompactionPlan, engine: Engine | None = None, *, lease: Lease | None = None
     ) -> CompactionResult:
         """Carry a sort compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
-        return run_sort_compact(self.files, plan, engine or LocalEngine())
+        return run_sort_compact(self.files, plan, engine or LocalEngine(), lease)
 
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None
@@ -551,10 +551,12 @@ class Table:
         """Which partitions get another number of buckets; see `operations.rescale`."""
         return plan_rescale(self.files, bucket_count, partitions=partitions)
 
-    def run_rescale(self, plan: RescalePlan, engine: Engine | None = None) -> RescaleResult:
+    def run_rescale(
+        self, plan: RescalePlan, engine: Engine | None = None, *, lease: Lease | None = None
+    ) -> RescaleResult:
         """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
         self._check_plan(plan.table)
-        return run_rescale(self.files, plan, engine or LocalEngine())
+        return run_rescale(self.files, plan, engine or LocalEngine(), lease)
 
     def plan_expire_snapshots(
         self,
