@@ -112,7 +112,7 @@ def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0)
     pause: float = _SHORTEST_WAIT_MS
     while True:
         try:
-            return _enter(files, request, request.scope, lease_id)
+            return _enter(files, request, lease_id)
         except LeaseHeld:
             if waited >= wait_ms:
                 raise
@@ -130,13 +130,7 @@ def acquire_free(files: TableFiles, request: LeaseRequest) -> Lease:
         LeaseHeld: there is none.
         ClockJumped: somebody else has a part, by a clock that is far ahead of ours.
     """
-    lease_id = files.env.new_id()
-    for _ in range(_MOST_TRIES):
-        scope = _free_part(files, request)
-        # Somebody may come between the look and the entry; then there is less.
-        with suppress(LeaseHeld):
-            return _enter(files, request, scope, lease_id)
-    return _enter(files, request, request.scope, lease_id)
+    return _enter(files, request, files.env.new_id(), free_only=True)
 
 
 def renew_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -261,14 +255,21 @@ def check_not_all_given_up(
 # --- the book ---------------------------------------------------------------------------------
 
 
-def _enter(files: TableFiles, request: LeaseRequest, scope: LeaseScope, lease_id: str) -> Lease:
+def _enter(
+    files: TableFiles, request: LeaseRequest, lease_id: str, *, free_only: bool = False
+) -> Lease:
     owner = request.owner or lease_id
 
     def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
         # An earlier try of the same work is dead, or is to lose.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
-        standing = [each for each in others if each.stands_against(request.kind, scope)]
-        yielding = [each for each in standing if request.kind.is_write and each.kind.gives_way]
+        standing = [each for each in others if each.stands_against(request.kind, request.scope)]
+        scope, yielding = request.scope, list[Lease]()
+        if free_only and standing:
+            scope = _free_part(request, standing)
+            standing = standing if scope.is_empty else []
+        elif request.kind.is_write:
+            yielding = [each for each in standing if each.kind.gives_way]
         _check_free(files, request.kind, [each for each in standing if each not in yielding])
         want = Want(holder=request.holder, scope=scope)
         lease = Lease(
@@ -290,34 +291,17 @@ def _enter(files: TableFiles, request: LeaseRequest, scope: LeaseScope, lease_id
     return _found(files, _change(files, edit, lease_id).leases, lease_id)
 
 
-def _free_part(files: TableFiles, request: LeaseRequest) -> LeaseScope:
-    """What of a request nobody else has leased.
-
-    Raises:
-        LeaseHeld: there is nothing of it.
-    """
-    standing = [
-        each
-        for each in list_leases(files)
-        if each.owner != request.owner and each.stands_against(request.kind, request.scope)
-    ]
-    if not standing:
-        return request.scope
+def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
+    """What of a request none of the leases is for; maybe nothing."""
     free = [
-        piece
+        part
         for piece in request.scope.pieces()
         if not any(each.stands_against(request.kind, piece) for each in standing)
+        for part in piece.parts or ()
     ]
-    if not free:
-        _check_free(files, request.kind, standing)
-    parts = [part for piece in free for part in piece.parts or ()]
     return joined_scope(
         request.scope.branch,
-        [
-            (part.partition, bucket)
-            for part in parts
-            for bucket in (part.buckets if part.buckets is not None else [None])
-        ],
+        [(part.partition, bucket) for part in free for bucket in part.buckets or [None]],
     )
 
 

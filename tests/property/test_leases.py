@@ -177,4 +177,4 @@ TestLeases.settings = settings(max_examples=60, stateful_step_count=20)
 def test_many_more_steps() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Leases, settings=settings(max_examples=1000, stateful_step_count=50))
+    run_state_machine_as_test(Leases, settings=settings(max_examples=300, stateful_step_count=50))

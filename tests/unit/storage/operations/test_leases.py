@@ -348,13 +348,16 @@ def test_maintenance_takes_what_is_free(table: Table) -> None:
 # --- the file ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("uses_store", ["acquire", "renew", "release"])
+@pytest.mark.parametrize("uses_store", ["acquire", "acquire what is free", "renew", "release"])
 def test_a_change_takes_four_calls_of_the_store_at_most(table: Table, uses_store: str) -> None:
     held = take(table, LeaseKind.UPSERT)
     seen, fs = watched(table)
     match uses_store:
         case "acquire":
             take(seen, LeaseKind.UPSERT, owner=held.owner)
+        case "acquire what is free":
+            request = ask(table, LeaseKind.COMPACT)
+            acquire_free(seen.files, request)
         case "renew":
             advance(table, 1000)
             renew_lease(seen.files, held.id)
