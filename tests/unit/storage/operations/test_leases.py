@@ -326,6 +326,16 @@ def test_what_maintenance_gave_up_it_does_not_get_back_by_renewing(table: Table)
     assert again.covers("day=a", 0)
 
 
+def test_what_one_writer_took_away_leaves_the_rest_with_its_holder(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 0, 1), holder="upkeep")
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 0))):
+        pass
+    for still_held in (part(table, "a", 1), part(table, "a", 0, 1), part(table, "a")):
+        with pytest.raises(LeaseHeld, match="upkeep has buckets 0, 1 of day=a to compact"):
+            take(table, LeaseKind.COMPACT, still_held)
+    take(table, LeaseKind.COMPACT, part(table, "a", 0))
+
+
 def test_maintenance_does_not_take_anything_away_from_writers(table: Table) -> None:
     take(table, LeaseKind.OVERWRITE, part(table, "a"), holder="run 17")
     with pytest.raises(LeaseHeld, match="run 17 has day=a to overwrite"):
