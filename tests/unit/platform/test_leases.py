@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -157,6 +158,22 @@ def test_a_plan_is_leased_bucket_by_bucket(catalog: Catalog) -> None:
     scope = plan_scope(table, table.plan_compact([{"day": "b"}], [1], full=True))
     assert str(scope) == "bucket 1 of day=b"
     assert str(plan_scope(table, table.plan_rescale(3))) == "day=a; day=b"
+
+
+@pytest.mark.parametrize("work", ["writing", "maintaining"])
+def test_what_holds_a_lease_in_a_run_has_it_renewed_until_it_is_done(
+    catalog: Catalog, work: str
+) -> None:
+    table = keyed(catalog)
+    holding = (
+        writing(table, WriteKind.UPSERT, None, commit_user="run")
+        if work == "writing"
+        else maintaining(table, LeaseKind.COMPACT, whole_table(table.files), run="run")
+    )
+    with holding as lease:
+        assert lease is not None
+        assert f"lease {lease.id}" in {each.name for each in threading.enumerate()}
+    assert f"lease {lease.id}" not in {each.name for each in threading.enumerate()}
 
 
 def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
