@@ -77,7 +77,7 @@ def build_asset(
         specs=[spec],
         check_specs=check_specs(declaration, names),
         backfill_policy=dg.BackfillPolicy.single_run() if spec.partitions_def else None,
-        pool=names.pool,
+        pool=names.writers_pool,
         required_resource_keys={keys.warehouse, keys.spark},
         op_tags={"lakewright/engine": declaration.write.engine.value},
     )
@@ -163,6 +163,7 @@ class _Ingest:
             compact=self._compacts,
             micro_batches=self.config.micro_batches,
             session=self.spark.session,
+            warn=context.log.warning,
         )
         asked = (
             "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"

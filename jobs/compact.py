@@ -5,7 +5,8 @@ made from metadata too, must find work before a run is asked for. There is one
 sensor a table, so that each has its own history of reasons, can be stopped by
 itself, and hides no other when its table cannot be read.
 
-The run plans anew: what the sensor saw may have changed while the run waited. Rows of
+The run plans anew: what the sensor saw may have changed while the run waited. It leases the
+buckets it rewrites, leaves those that others work on, and gives up what a writer wants. Rows of
 a table that postpones its buckets get theirs first, which is what readers wait for. Where
 they wait for rows of level 0, as with deletion vectors and first-row, any plan takes those
 along, however few they are.
@@ -13,6 +14,7 @@ along, however few they are.
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,7 @@ from lakewright.platform.declarations import CompactionPolicy, EngineChoice, Tab
 from lakewright.platform.engines import compaction_engine
 from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.health import TableHealth, partition_columns, read_health
+from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.platform.names import TableNames
 from lakewright.platform.partition_keys import InvalidPartitionKeyError, decode_partition
 from lakewright.platform.reports import (
@@ -34,8 +37,9 @@ from lakewright.platform.reports import (
 )
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.run_identity import commit_user
 from lakewright.platform.runs import work_in_flight
-from lakewright.storage import CompactionPlan, Table
+from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.options import BucketMode
@@ -138,7 +142,15 @@ def _compact(
         _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
     )
     before = read_health(table)
-    result = table.run_compact(plan, engine, verify=config.verify or policy.verify)
+    verify = config.verify or policy.verify
+    with _leased(table, plan, names, context) as lease:
+        result = table.run_compact(plan, engine, verify=verify, lease=lease)
+    if result.dropped_tasks:
+        context.log.info(
+            "%s of %s buckets are left to those who work on them",
+            result.dropped_tasks,
+            len(plan.tasks),
+        )
     metadata = compaction_metadata(table, result, engine=engine.name)
     context.log.info(
         "%s files became %s, %s bytes became %s",
@@ -175,13 +187,25 @@ def _give_buckets(
     engine = compaction_engine(
         _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
     )
-    result = table.run_postpone_compact(plan, engine, verify=config.verify or policy.verify)
+    verify = config.verify or policy.verify
+    with _leased(table, plan, names, context) as lease:
+        result = table.run_postpone_compact(plan, engine, verify=verify, lease=lease)
     description = (
         f"gave {result.rows_before} rows of {result.partitions} partitions their buckets, and "
         f"left {len(result.dropped)} partitions that others changed"
     )
     context.log.info(description)
     context.log_event(dg.AssetObservation(names.asset_key, description=description))
+
+
+def _leased(
+    table: Table,
+    plan: CompactionPlan | PostponePlan,
+    names: TableNames,
+    context: dg.OpExecutionContext,
+) -> AbstractContextManager[Lease]:
+    run = commit_user(context.run, names.job(VERB))
+    return maintaining(table, LeaseKind.COMPACT, plan_scope(table, plan), run=run)
 
 
 def _observe_partitions(

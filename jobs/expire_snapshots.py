@@ -12,11 +12,13 @@ from pydantic import Field
 
 from lakewright.platform.declarations import SnapshotPolicy, TableDeclaration
 from lakewright.platform.failures import failures_for_dagster
+from lakewright.platform.leases import maintaining, partitions_scope
 from lakewright.platform.names import TableNames
 from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, expire_plan_metadata
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
-from lakewright.storage import Table
+from lakewright.platform.run_identity import commit_user
+from lakewright.storage import LeaseKind, Table
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
@@ -57,7 +59,14 @@ def build_expire_job(
             if not catalog.table_exists(declaration.table):
                 context.log.info("table %s does not exist yet", declaration.table)
                 return
-            _expire(catalog.table(declaration.table), policy, names, context, config)
+            table = catalog.table(declaration.table)
+            if config.dry_run:
+                _expire(table, policy, names, context, config)
+                return
+            # Two at once would prove the same files unreachable, and delete half of them each.
+            run = commit_user(context.run, names.job(VERB))
+            with maintaining(table, LeaseKind.EXPIRE, partitions_scope(table, None), run=run):
+                _expire(table, policy, names, context, config)
 
     @dg.job(
         name=names.job(VERB),

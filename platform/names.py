@@ -29,8 +29,13 @@ class TableNames:
 
     @property
     def pool(self) -> str:
-        """The pool that lets one step at a time work on the table."""
+        """The pool that lets one step at a time keep the table."""
         return f"lakewright/{self.table.replace('.', '/')}"
+
+    @property
+    def writers_pool(self) -> str:
+        """The pool of those that write it, who never queue behind what keeps it."""
+        return f"{self.pool}/write"
 
     @property
     def dynamic_partitions(self) -> str:

@@ -1,7 +1,7 @@
 """Publishing: rows are staged, then looked at, and only then committed.
 
 1. If an earlier try of the same run has committed already, nothing is done again.
-2. Stage the rows: files lie on disk and no reader sees them.
+2. Lease the partitions, and stage the rows: files lie on disk and no reader sees them.
 3. Refuse rows of partitions that were not asked for; they would replace others.
 4. Ask the expectations about the staged rows.
 5. A critical one is not met: delete the files. Otherwise commit.
@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -26,12 +27,15 @@ from lakewright.platform.expectations import (
     validate_arrow,
     validate_dataframe,
 )
+from lakewright.platform.leases import Warn, maintaining, partitions_scope, writing
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage import (
     CommitResult,
     Engine,
+    LeaseKind,
     Snapshot,
     StagedWrite,
+    StorageError,
     Table,
     WriterCompaction,
 )
@@ -42,6 +46,7 @@ from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
 from lakewright.storage.spec.options import BucketMode
 
+_LOG = logging.getLogger(__name__)
 # More rows than this are validated in Spark.
 PANDAS_ROW_LIMIT = 2_000_000
 # The identifier of the commit that completes a write; commits before it have smaller ones.
@@ -64,6 +69,7 @@ class WriteOrder:
     compact: bool = False
     micro_batches: int = 1
     session: Callable[[], Any] = field(repr=False)
+    warn: Warn = field(default=_LOG.warning, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,22 +143,26 @@ def publish(
         return AlreadyPublished(snapshot=done)
     given = rows()
     pending: list[StagedWrite] = []
-    try:
-        for each in _stage(table, given, order):
-            pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
-        _check_partitions(table, pending, order.partitions)
-        report = _validate(table, pending, order, env)
-        totals = _totals(pending)
-        if report.blocking:
-            return Rejected(report=report, partitions=totals, duration_ms=env.now_ms() - started)
-        snapshot, commits = None, 0
-        while pending:
-            result = _commit_first(table, pending)
-            snapshot = result.snapshot or snapshot
-            commits += result.snapshot is not None
-    finally:
-        for left in pending:
-            table.abort(left)
+    with writing(
+        table, order.kind, order.partitions, commit_user=order.commit_user, warn=order.warn
+    ):
+        try:
+            for each in _stage(table, given, order):
+                pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
+            _check_partitions(table, pending, order.partitions)
+            report = _validate(table, pending, order, env)
+            totals = _totals(pending)
+            if report.blocking:
+                took = env.now_ms() - started
+                return Rejected(report=report, partitions=totals, duration_ms=took)
+            snapshot, commits = None, 0
+            while pending:
+                result = _commit_first(table, pending)
+                snapshot = result.snapshot or snapshot
+                commits += result.snapshot is not None
+        finally:
+            for left in pending:
+                table.abort(left)
     return Published(
         partitions=totals,
         report=report,
@@ -168,16 +178,24 @@ def _compacted(
     table: Table, totals: Sequence[PartitionTotals], order: WriteOrder
 ) -> WriterCompaction:
     policy = order.declaration.maintenance.compaction
+    touched = [each.spec for each in totals]
 
     def engine_for(plan: RewritePlan) -> Engine:
         return compaction_engine(policy.engine, size_bytes=plan.bytes_before, session=order.session)
 
-    return table.compact_written(
-        [each.spec for each in totals],
-        engine_for,
-        min_file_num=policy.small_files,
-        verify=policy.verify,
-    )
+    try:
+        scope = partitions_scope(table, touched)
+        with maintaining(table, LeaseKind.COMPACT, scope, run=order.commit_user) as lease:
+            return table.compact_written(
+                touched,
+                engine_for,
+                min_file_num=policy.small_files,
+                verify=policy.verify,
+                lease=lease,
+            )
+    except StorageError as error:
+        # The rows are published, and somebody else is compacting them.
+        return WriterCompaction(failure=error)
 
 
 def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:

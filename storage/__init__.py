@@ -31,6 +31,7 @@ from lakewright.storage.operations.tags import DeleteTagsPlan
 from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
+from lakewright.storage.spec.lease import Lease, LeaseKind
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
@@ -58,6 +59,8 @@ __all__ = [
     "ExpirePlan",
     "ExpireResult",
     "FastForwardPlan",
+    "Lease",
+    "LeaseKind",
     "LocalEngine",
     "OrphansPlan",
     "PartitionStats",

@@ -71,6 +71,7 @@ from lakewright.storage.operations.incremental import (
     incremental_mode,
     plan_incremental,
 )
+from lakewright.storage.operations.leases import break_lease, list_leases
 from lakewright.storage.operations.lookup import lookup
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.postpone import (
@@ -149,6 +150,7 @@ from lakewright.storage.operations.write import (
     stage_rows,
 )
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.predicate import Predicate
@@ -363,6 +365,7 @@ class Table:
         *,
         min_file_num: int | None = None,
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        lease: Lease | None = None,
     ) -> WriterCompaction:
         """Compact what is due in partitions just written to; what fails is told, not raised.
 
@@ -380,6 +383,7 @@ class Table:
             engine_for or local,
             min_file_num=min_file_num,
             verify=verify_level(verify),
+            lease=lease,
         )
 
     # --- reading --------------------------------------------------------------------------------
@@ -522,18 +526,24 @@ class Table:
         engine: Engine | None = None,
         *,
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        lease: Lease | None = None,
     ) -> CompactionResult:
         """Carry a compaction plan out, in this process unless an engine is given.
 
         Nothing is published before it is proved to be what it replaces; `verify` says how much is
-        proved: counts, checksums, or full, which reads the new files back.
+        proved: counts, checksums, or full, which reads the new files back. With a lease as much of
+        the plan is done as that is for, and stays for.
 
         Raises:
             VerificationFailed: it is not; nothing was committed.
         """
         self._check_plan(plan.table)
         result = run_compact(
-            self.files, plan, engine or LocalEngine(env=self.files.env), verify=verify_level(verify)
+            self.files,
+            plan,
+            engine or LocalEngine(env=self.files.env),
+            verify=verify_level(verify),
+            lease=lease,
         )
         self._tag_what_is_due()
         return result
@@ -560,11 +570,12 @@ class Table:
         engine: Engine | None = None,
         *,
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        lease: Lease | None = None,
     ) -> CompactionResult:
         """Carry a sort compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
         return run_sort_compact(
-            self.files, plan, engine or LocalEngine(), verify=verify_level(verify)
+            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
         )
 
     def plan_postpone_compact(
@@ -579,11 +590,12 @@ class Table:
         engine: Engine | None = None,
         *,
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        lease: Lease | None = None,
     ) -> PostponeResult:
         """Give rows their buckets, so that readers see them."""
         self._check_plan(plan.table)
         return run_postpone_compact(
-            self.files, plan, engine or LocalEngine(), verify=verify_level(verify)
+            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
         )
 
     def plan_rescale(
@@ -598,10 +610,13 @@ class Table:
         engine: Engine | None = None,
         *,
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        lease: Lease | None = None,
     ) -> RescaleResult:
         """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
         self._check_plan(plan.table)
-        return run_rescale(self.files, plan, engine or LocalEngine(), verify=verify_level(verify))
+        return run_rescale(
+            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
+        )
 
     def plan_expire_snapshots(
         self,
@@ -799,6 +814,18 @@ class Table:
         plan = plan_expire_consumers(self.files, older_than_ms=older_than_ms)
         run_expire_consumers(self.files, plan)
         return tuple(each.name for each in plan)
+
+    # --- leases ---------------------------------------------------------------------------------
+
+    def leases(self) -> tuple[Lease, ...]:
+        """Who works on which part of the table; see `operations.leases`."""
+        return list_leases(self.files)
+
+    def break_lease(self, lease_id: str) -> Lease:
+        """Take a lease, whose id begins so, from whoever holds it."""
+        return break_lease(self.files, lease_id)
+
+    # --- statistics -----------------------------------------------------------------------------
 
     def statistics(self, **when: Unpack[When]) -> TableStatistics | None:
         """What the last analysis found; None when there was none since the schema changed."""

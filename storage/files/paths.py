@@ -128,6 +128,13 @@ class TablePaths:
         """Where a file lies that was at a path below the table's root."""
         return f"{self.quarantine(quarantine_id)}/files/{path}"
 
+    @property
+    def lease_dir(self) -> str:
+        return f"{self.upkeep_dir}/leases"
+
+    def lease_book(self, number: int) -> str:
+        return f"{self.lease_dir}/book-{number}"
+
     def bucket_dir(self, partition: str, bucket: int) -> str:
         """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"

@@ -10,6 +10,7 @@ from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.index_store import IndexStore
+from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
@@ -64,6 +65,10 @@ class TableFiles:
     def quarantine(self) -> QuarantineStore:
         return QuarantineStore(self.fs, self.paths)
 
+    @property
+    def leases(self) -> LeaseStore:
+        return LeaseStore(self.fs, self.paths)
+
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table, seen with another version of its schema."""
         if schema_id == self.schema.id:
@@ -85,10 +90,13 @@ class TableFiles:
             )
         }
 
-    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+    def partition_text(self, partition: bytes) -> str:
+        """A partition as its folder is called, empty where the table has none."""
         values = self.partition_values(partition)
-        folder = partition_folder(self.schema.partition_fields, values, self.options)
-        return self.paths.bucket_dir(folder, bucket)
+        return partition_folder(self.schema.partition_fields, values, self.options)
+
+    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+        return self.paths.bucket_dir(self.partition_text(partition), bucket)
 
     def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
         if file.external_path is not None:

@@ -14,7 +14,7 @@ Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from lakewright.storage.errors import (
@@ -58,6 +58,8 @@ _LONGEST_WAIT_MS = 10_000
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
 BuildChange = Callable[[Snapshot | None], Change | None]
+# From buckets to those of them that their worker must leave to others.
+GivenUp = Callable[[Collection[tuple[bytes, int]]], Collection[tuple[bytes, int]]]
 
 
 def find_committed(
@@ -142,6 +144,7 @@ def commit_compaction(
     base_snapshot_id: int,
     whole_partitions: bool = False,
     kind: CommitKind = CommitKind.COMPACT,
+    given_up: GivenUp | None = None,
 ) -> tuple[CommitResult, tuple[CommitMessage, ...]]:
     """Publish rewritten files; what was rewritten in vain comes back.
 
@@ -149,7 +152,7 @@ def commit_compaction(
     rest is published, so that maintenance never fails for one bucket. With
     `whole_partitions` the other buckets of its partition are left out too: for
     rewrites that move rows between buckets, which are of kind OVERWRITE where they
-    change how many there are.
+    change how many there are. What `given_up` says at the last moment is left out likewise.
     """
     lost: list[CommitMessage] = []
 
@@ -162,6 +165,8 @@ def commit_compaction(
             for message in messages
             if not still_applies(message, live, indexes)
         }
+        if given_up is not None:
+            beaten.update(given_up({message.place for message in messages}))
         if whole_partitions:
             torn = {partition for partition, _ in beaten}
             beaten = {

@@ -48,6 +48,7 @@ from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
@@ -311,15 +312,17 @@ def run_compact(
     engine: Engine,
     *,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
 ) -> CompactionResult:
-    """Carry a plan out.
+    """Carry a plan out; with a lease as much of it as that is for, and stays for.
 
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
-    return carry_out(files, plan, engine, partial(rewrite_bucket, verify=verify))
+    return carry_out(files, plan, engine, partial(rewrite_bucket, verify=verify), lease)
 
 
 def rewrite_bucket(

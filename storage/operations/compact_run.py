@@ -1,8 +1,8 @@
 """Carrying a compaction plan out: the same for every way of writing files anew.
 
 1. Re-check the plan against the latest snapshot; what others changed is left out.
-2. Map the rest over an engine.
-3. Commit as COMPACT; what lost a race is left out, its files deleted.
+2. Map the rest over an engine; under a lease each task looks first whether it still holds.
+3. Commit as COMPACT; what lost a race or was given up is left out, its files deleted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionTask,
 )
 from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
 from lakewright.storage.operations.sweep import delete_unpublished, sweep_after_failure
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import Snapshot
@@ -41,12 +43,19 @@ Rewrite: TypeAlias = Callable[[TableFiles, str, BucketWork], CommitMessage]
 
 
 def carry_out(
-    files: TableFiles, plan: CompactionPlan, engine: Engine, rewrite: Rewrite
+    files: TableFiles,
+    plan: CompactionPlan,
+    engine: Engine,
+    rewrite: Rewrite,
+    lease: Lease | None = None,
 ) -> CompactionResult:
     """Do what a plan says; `rewrite` does one bucket and is sent to wherever the engine works.
 
+    With a lease only what that is for, as long as nobody takes it away.
+
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
@@ -67,22 +76,34 @@ def carry_out(
         return _result(files, (), None, dropped, started)
     run_id = files.env.new_id()
     try:
-        messages = engine.map(partial(_rewrite_bucket, files, run_id, rewrite), work)
-        result, lost = commit_compaction(files, messages, user=run_id, base_snapshot_id=snapshot.id)
+        done = engine.map(partial(_rewrite_bucket, files, run_id, rewrite, lease), work)
+        messages = [message for message in done if message is not None]
+        result, lost = commit_compaction(
+            files,
+            messages,
+            user=run_id,
+            base_snapshot_id=snapshot.id,
+            given_up=partial(given_up, files, lease),
+        )
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
         sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
+    if result.snapshot is None:
+        check_not_all_given_up(files, lease, [(each.partition, each.bucket) for each in work])
     published = [message for message in messages if message not in lost]
-    return _result(files, published, result.snapshot, dropped + len(lost), started)
+    dropped += len(work) - len(published)
+    return _result(files, published, result.snapshot, dropped, started)
 
 
 def _rewrite_bucket(
-    files: TableFiles, run_id: str, rewrite: Rewrite, work: BucketWork
-) -> CommitMessage:
-    """New files begin with the run's id, so that a failed run's are found."""
+    files: TableFiles, run_id: str, rewrite: Rewrite, lease: Lease | None, work: BucketWork
+) -> CommitMessage | None:
+    """New files begin with the run's id, so that a failed run's are found; None if given up."""
+    if given_up(files, lease, [(work.partition, work.bucket)]):
+        return None
     return rewrite(files, f"{run_id}-{files.env.new_id()[:8]}", work)
 
 

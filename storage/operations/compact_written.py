@@ -23,6 +23,7 @@ from lakewright.storage.operations.postpone import (
 )
 from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.options import BucketMode
 
 
@@ -65,6 +66,7 @@ def compact_written(
     *,
     min_file_num: int | None = None,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
 ) -> WriterCompaction:
     """Compact what is due, as `plan_compact` sees it, in partitions that were written to."""
     if not partitions:
@@ -74,10 +76,12 @@ def compact_written(
     try:
         if files.options.bucket_mode is BucketMode.POSTPONE:
             waiting = plan_postpone_compact(files, partitions=touched)
-            postponed = run_postpone_compact(files, waiting, engine_for(waiting), verify=verify)
+            postponed = run_postpone_compact(
+                files, waiting, engine_for(waiting), verify=verify, lease=lease
+            )
         plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
         if plan.tasks:
-            result = run_compact(files, plan, engine_for(plan), verify=verify)
+            result = run_compact(files, plan, engine_for(plan), verify=verify, lease=lease)
     except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
         return WriterCompaction(postponed=postponed, result=result, failure=error)
     return WriterCompaction(postponed=postponed, result=result)

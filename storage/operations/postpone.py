@@ -43,6 +43,7 @@ from lakewright.storage.operations.bucket_writer import (
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
@@ -57,6 +58,7 @@ from lakewright.storage.operations.verify import (
 )
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
 from lakewright.storage.spec.schema import VALUE_KIND
@@ -212,11 +214,13 @@ def run_postpone_compact(
     engine: Engine,
     *,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
 ) -> PostponeResult:
-    """Carry a plan out, partition by partition.
+    """Carry a plan out, partition by partition; with a lease those that it is, and stays, for.
 
     Raises:
         StalePlan: none of the planned partitions is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         InvalidRows: rows that the table's merge engine can make nothing of; nothing of
             their partition is committed.
@@ -230,12 +234,14 @@ def run_postpone_compact(
     moves, dropped = _live_moves(files, plan, snapshot)
     done: list[tuple[Move, Snapshot, tuple[CommitMessage, ...]]] = []
     if moves and snapshot is not None:
-        for move, outcome in _rewrite(files, moves, snapshot, engine, verify):
+        for move, outcome in _rewrite(files, moves, snapshot, engine, verify, lease):
             if outcome is None:
                 dropped.append(move.task.partition)
             else:
                 done.append((move, *outcome))
     if plan.tasks and not done:
+        places = [(move.partition, POSTPONE_BUCKET) for move in moves]
+        check_not_all_given_up(files, lease, places)
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody else "
             f"changed each of its {len(plan.tasks)} partitions since; plan again",
@@ -298,15 +304,16 @@ def _rewrite(
     snapshot: Snapshot,
     engine: Engine,
     verify: VerifyLevel,
+    lease: Lease | None,
 ) -> list[tuple[Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]]:
     """Write all partitions and commit each; None for those that lost to somebody else."""
     outcomes: list[tuple[Move, tuple[Snapshot, tuple[CommitMessage, ...]] | None]] = []
     unfinished = {move.run_id for move in moves}
     try:
-        written = engine.map(partial(_give_buckets, files, verify), moves)
+        written = engine.map(partial(_give_buckets, files, verify, lease), moves)
         for move, messages in zip(moves, written, strict=True):
             try:
-                outcomes.append((move, _commit(files, move, messages, snapshot)))
+                outcomes.append((move, _commit(files, move, messages, snapshot, lease)))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.
                 unfinished.discard(move.run_id)
@@ -319,11 +326,20 @@ def _rewrite(
 
 
 def _commit(
-    files: TableFiles, move: Move, messages: tuple[CommitMessage, ...], base: Snapshot
+    files: TableFiles,
+    move: Move,
+    messages: tuple[CommitMessage, ...],
+    base: Snapshot,
+    lease: Lease | None,
 ) -> tuple[Snapshot, tuple[CommitMessage, ...]] | None:
     try:
         result, lost = commit_compaction(
-            files, messages, user=move.run_id, base_snapshot_id=base.id, whole_partitions=True
+            files,
+            messages,
+            user=move.run_id,
+            base_snapshot_id=base.id,
+            whole_partitions=True,
+            given_up=partial(given_up, files, lease),
         )
     except RetriesExhausted:
         # Nobody touched the partition; there were only too many commits at once.
@@ -336,8 +352,15 @@ def _commit(
     return result.snapshot, messages
 
 
-def _give_buckets(files: TableFiles, verify: VerifyLevel, move: Move) -> tuple[CommitMessage, ...]:
-    """Write the rows of one partition into its buckets; on failure no new file is left."""
+def _give_buckets(
+    files: TableFiles, verify: VerifyLevel, lease: Lease | None, move: Move
+) -> tuple[CommitMessage, ...]:
+    """Write the rows of one partition into its buckets; on failure no new file is left.
+
+    A partition that was given up gets no message.
+    """
+    if given_up(files, lease, [(move.partition, POSTPONE_BUCKET)]):
+        return ()
     return BucketSorting(files, move, verify).carry_out()
 
 

@@ -43,6 +43,7 @@ from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.merge_read import merged_windows
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_rewritable
@@ -58,6 +59,7 @@ from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, ch
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
@@ -248,13 +250,15 @@ def run_rescale(
     engine: Engine,
     *,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
 ) -> RescaleResult:
-    """Carry a plan out, partition by partition.
+    """Carry a plan out, partition by partition; with a lease those that it is, and stays, for.
 
     What is done when something fails stays done, and another rescale goes on from there.
 
     Raises:
         StalePlan: none of the planned partitions is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since the plan.
         RetriesExhausted: others committed too often.
         VerificationFailed: rows written differ from rows read; the partition stays.
@@ -274,12 +278,13 @@ def run_rescale(
         files = _with_bucket_option(files, plan.bucket_option)
     done: list[tuple[_Move, Snapshot, list[DataFileMeta]]] = []
     for together in _groups(moves):
-        for move, outcome in _rewrite(files, together, snapshot, engine, verify):
+        for move, outcome in _rewrite(files, together, snapshot, engine, verify, lease):
             if outcome is None:
                 dropped.append(move.task.partition)
             else:
                 done.append((move, *outcome))
     if moves and not done:
+        check_not_all_given_up(files, lease, _places(moves))
         raise StalePlan(
             f"somebody wrote to each of the {len(moves)} partitions of {files.name} while they "
             "were rescaled; nothing of them was changed: plan again",
@@ -368,12 +373,17 @@ def _rewrite(
     snapshot: Snapshot | None,
     engine: Engine,
     verify: VerifyLevel,
+    lease: Lease | None,
 ) -> list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]]:
     """Rewrite partitions together and commit each; None for those that lost to somebody else."""
     assert snapshot is not None
+    left = {partition for partition, _ in given_up(files, lease, _places(moves))}
+    outcomes: list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]] = [
+        (move, None) for move in moves if move.partition in left
+    ]
+    moves = [move for move in moves if move.partition not in left]
     run_ids = {move.partition: files.env.new_id() for move in moves}
     jobs = [(run_ids[move.partition], share) for move in moves for share in _shares(move)]
-    outcomes: list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]] = []
     unfinished = dict(run_ids)
     try:
         moved = engine.map(partial(_move_rows, files, verify), jobs)
@@ -381,7 +391,7 @@ def _rewrite(
             run_id = run_ids[move.partition]
             own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
             try:
-                outcomes.append((move, _commit(files, move, own, run_id, snapshot)))
+                outcomes.append((move, _commit(files, move, own, run_id, snapshot, lease)))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.
                 del unfinished[move.partition]
@@ -391,6 +401,10 @@ def _rewrite(
         sweep_after_failure(files, unfinished.values(), since_snapshot_id=snapshot.id)
         raise
     return outcomes
+
+
+def _places(moves: Sequence[_Move]) -> set[tuple[bytes, int]]:
+    return {(move.partition, entry.bucket) for move in moves for entry in move.entries}
 
 
 def _shares(move: _Move) -> list[Share]:
@@ -423,7 +437,12 @@ def _shares(move: _Move) -> list[Share]:
 
 
 def _commit(
-    files: TableFiles, move: _Move, moved: Sequence[Moved], run_id: str, base: Snapshot
+    files: TableFiles,
+    move: _Move,
+    moved: Sequence[Moved],
+    run_id: str,
+    base: Snapshot,
+    lease: Lease | None,
 ) -> tuple[Snapshot, list[DataFileMeta]] | None:
     messages = [*_removals(move)]
     written: list[DataFileMeta] = []
@@ -446,6 +465,7 @@ def _commit(
             base_snapshot_id=base.id,
             whole_partitions=True,
             kind=CommitKind.OVERWRITE,
+            given_up=partial(given_up, files, lease),
         )
     except RetriesExhausted:
         # Nobody wrote to the partition; there were only too many commits at once.

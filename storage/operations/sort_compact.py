@@ -47,6 +47,7 @@ from lakewright.storage.operations.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -148,17 +149,21 @@ def run_sort_compact(
     *,
     part_bytes: int = _PART_BYTES,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
 ) -> CompactionResult:
     """Carry a plan out; a task holds about twice `part_bytes` in memory, the rest on disk.
 
+    With a lease as much of the plan is done as that is for, and stays for.
+
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows read; nothing is committed.
     """
     _check_sortable(files, plan.by)
     rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
-    return carry_out(files, plan.files, engine, rewrite)
+    return carry_out(files, plan.files, engine, rewrite, lease)
 
 
 def _rewrite_sorted(

@@ -26,6 +26,7 @@ _METADATA = re.compile(
     r"(branch/branch-[^/]+/)?"
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
+    r"|\.lakewright/leases/[^/]+"
 )
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 
-from lakewright.storage import Catalog
+from lakewright.storage import Catalog, LeaseKind
 from lakewright.storage.files.file_systems import open_file_system
+from lakewright.storage.operations.leases import (
+    LeaseRequest,
+    leased,
+    whole_table,
+)
 from tests.support.builders import events, rows
 
 BARRIERS: list[Barrier] = []
@@ -36,3 +43,22 @@ def append_many(warehouse: str, name: str, writer: int, commits: int) -> int:
         new = rows(table, events(1000 * writer + number, 1000 * writer + number + 1))
         attempts += table.write(new).attempts
     return attempts - commits
+
+
+def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
+    """Hold a lease again and again while others do the same; how often nobody else had it too."""
+    files = Catalog.open(warehouse).table(name).files
+    request = LeaseRequest(
+        kind=LeaseKind.COMPACT, scope=whole_table(files), holder=f"process {os.getpid()}"
+    )
+    alone = 0
+    BARRIERS[-1].wait()
+    for _ in range(times):
+        with leased(files, request, wait_ms=100_000):
+            mark = Path(folder) / "somebody"
+            mark.touch(exist_ok=False)
+            # Long enough for another to come, if it could.
+            files.snapshots.ids()
+            mark.unlink()
+            alone += 1
+    return alone

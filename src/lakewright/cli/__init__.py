@@ -74,6 +74,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.references import run_references
 
                 return run_references(parsed)
+            case "lease":
+                from lakewright.cli.leases import run_lease
+
+                return run_lease(parsed)
             case "remove-orphans":
                 from lakewright.cli.orphans import run_remove_orphans
 

@@ -27,7 +27,8 @@ exit codes:
   4    the table or store needs a feature that is not implemented; nothing was touched
   5    someone else's commit came first, or the plan is stale: plan again
   6    files contradict the format or each other: have a person look
-  7    the store did not answer, or did not say whether the commit was made
+  7    the store did not answer, or somebody works on that part of the table; or it did not say
+       whether the commit was made
   8    the store wants other credentials
   130  interrupted;  141  whoever read the output went away
 
@@ -94,6 +95,7 @@ def build_parser() -> Parser:
     _add_rollback(commands)
     _add_consumer(commands)
     _add_changelog(commands)
+    _add_lease(commands)
     _add_remove_orphans(commands)
     _add_quarantine(commands)
     _add_workspace(commands)
@@ -548,6 +550,29 @@ def _add_consumer(commands: Commands) -> None:
     for each in (set_to, deletion):
         each.add_argument("name", metavar="CONSUMER")
     set_to.add_argument("next", metavar="N", type=_number(1), help="the next snapshot to read")
+    _add_json(listed)
+
+
+def _add_lease(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "lease",
+        "see who works on a table, and end what the dead still hold",
+        "lakewright lease list nyc.flights",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs, "list", "list who works on which part", "lakewright lease list nyc.flights"
+    )
+    breaking = _subcommand(
+        verbs,
+        "break",
+        "take a lease from its holder, who publishes nothing more under it",
+        "lakewright lease break nyc.flights 3f2a9c01",
+    )
+    for each in (listed, breaking):
+        _add_table(each)
+    breaking.add_argument("id", metavar="LEASE", help="the lease, by the beginning of its id")
     _add_json(listed)
 
 

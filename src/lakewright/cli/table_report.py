@@ -14,7 +14,7 @@ from lakewright.cli.layout import (
     table_lines,
     time_text,
 )
-from lakewright.storage import CompactionPlan, PartitionStats, Snapshot, Table
+from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.spec.options import BucketMode
@@ -36,6 +36,7 @@ class TableReport:
     compaction: CompactionPlan | None
     read_refusal: str | None
     upkeep_refusal: str | None
+    leases: tuple[Lease, ...] = ()
 
     @property
     def files(self) -> int:
@@ -75,6 +76,7 @@ def report_table(table: Table) -> TableReport:
         compaction=table.plan_compact() if upkeep_refusal is None else None,
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
+        leases=table.leases(),
     )
 
 
@@ -139,6 +141,10 @@ def report_json(report: TableReport) -> dict[str, object]:
                 "size_bytes": plan.bytes_before,
                 "rows": plan.rows,
             },
+            "at_work": [
+                {"holder": each.holder, "work": each.kind.value, "on": str(each.scope)}
+                for each in report.leases
+            ],
         },
     }
 
@@ -251,6 +257,10 @@ def _health(report: TableReport) -> dict[str, str]:
         health["waiting"] = (
             f"{counted(waiting, 'row')} that no reader sees before: "
             f"lakewright run {verb} {report.table.name}"
+        )
+    if report.leases:
+        health["at work"] = "; ".join(
+            f"{each.holder} ({each.kind.value}: {each.scope})" for each in report.leases
         )
     return health
 

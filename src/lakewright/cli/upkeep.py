@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,12 +28,15 @@ from lakewright.cli.output import (
     print_lines,
 )
 from lakewright.cli.warehouse import open_table
+from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
     Engine,
     ExpirePlan,
     ExpireResult,
+    Lease,
+    LeaseKind,
     LocalEngine,
     PostponePlan,
     PostponeResult,
@@ -84,8 +88,9 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
     if not plan.tasks and not parsed.json:
         print_lines(_compaction_lines(table, plan))
         return 0
-    engine = _engine(parsed.engine) if plan.tasks else None
-    result = table.run_compact(plan, engine, verify=parsed.verify)
+    with _leased(parsed, table, plan) as lease:
+        engine = _engine(parsed.engine) if plan.tasks else None
+        result = table.run_compact(plan, engine, verify=parsed.verify, lease=lease)
     if parsed.json:
         print_json(_compaction_json(plan, result))
     else:
@@ -107,8 +112,9 @@ def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
     if not plan.files.tasks and not parsed.json:
         print_lines(lines)
         return 0
-    engine = _engine(parsed.engine) if plan.files.tasks else None
-    result = table.run_sort_compact(plan, engine, verify=parsed.verify)
+    with _leased(parsed, table, plan.files) as lease:
+        engine = _engine(parsed.engine) if plan.files.tasks else None
+        result = table.run_sort_compact(plan, engine, verify=parsed.verify, lease=lease)
     if parsed.json:
         print_json({**_compaction_json(plan.files, result), "operation": parsed.verb})
     else:
@@ -125,6 +131,23 @@ def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str,
         {name: None if text == null else text for name, text in spec.items()}
         for spec in parsed.partition
     ]
+
+
+@contextmanager
+def _leased(
+    parsed: argparse.Namespace,
+    table: Table,
+    plan: CompactionPlan | PostponePlan | RescalePlan,
+    kind: LeaseKind = LeaseKind.COMPACT,
+) -> Iterator[Lease | None]:
+    """Have what the plan rewrites, where there is anything."""
+    if not plan.tasks:
+        yield None
+        return
+    # Each call is work of its own, whoever else calls the same.
+    run = f"lakewright run {parsed.verb} ({table.files.env.new_id()[:8]})"
+    with maintaining(table, kind, plan_scope(table, plan), run=run) as lease:
+        yield lease
 
 
 def _engine(name: str) -> Engine:
@@ -197,7 +220,7 @@ def _first_lines(
 def _compaction_result_lines(plan: CompactionPlan, result: CompactionResult) -> list[str]:
     dropped = (
         f"{counted(result.dropped_tasks, 'task')} of {len(plan.tasks)} dropped: "
-        "others changed those files meanwhile; plan again"
+        "others changed those files meanwhile, or work on them; plan again"
     )
     if result.snapshot is None:
         return [f"nothing was committed to {plan.table}: {dropped}"]
@@ -246,8 +269,9 @@ def _rescale(parsed: argparse.Namespace, table: Table) -> int:
         lines.append(f"option bucket becomes {plan.bucket_option}")
     if parsed.command == "plan" or parsed.dry_run:
         return _show_plan(parsed, plan, lines)
-    engine = _engine(parsed.engine) if plan.tasks else None
-    result = table.run_rescale(plan, engine, verify=parsed.verify)
+    with _leased(parsed, table, plan, LeaseKind.RESCALE) as lease:
+        engine = _engine(parsed.engine) if plan.tasks else None
+        result = table.run_rescale(plan, engine, verify=parsed.verify, lease=lease)
     return _show_moves(parsed, plan, result, lines)
 
 
@@ -258,8 +282,9 @@ def _postpone_compact(parsed: argparse.Namespace, table: Table) -> int:
     lines = _move_lines(table, plan, "to give buckets to")
     if parsed.command == "plan" or parsed.dry_run:
         return _show_plan(parsed, plan, lines)
-    engine = _engine(parsed.engine) if plan.tasks else None
-    result = table.run_postpone_compact(plan, engine, verify=parsed.verify)
+    with _leased(parsed, table, plan) as lease:
+        engine = _engine(parsed.engine) if plan.tasks else None
+        result = table.run_postpone_compact(plan, engine, verify=parsed.verify, lease=lease)
     return _show_moves(parsed, plan, result, lines)
 
 

@@ -1,0 +1,416 @@
+"""Leases: who works on which part of a table, so that nobody works in vain.
+
+1. The book: all leases of a table in one file, `book-<n>`, beside the table. Each change reads the
+   latest and creates the next, if it is absent, as commits do; whoever loses begins again.
+2. Acquire: enter a lease unless another stands against it, and look that the book just made is
+   the latest or led to it. A writer never waits for maintenance: it marks its part as wanted
+   and goes on. Maintenance takes what is free.
+3. Renew at safe points: before each task and before the commit, wherever that runs. What was
+   given up by then is left out, its files deleted, and the rest is published.
+4. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
+5. Books before the last few are deleted now and then.
+
+Leases save work, they protect nothing: between the last look and the commit a lease may be lost,
+and writers that are not ours take none. Commits check for conflicts whatever leases say.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import (
+    ClockJumped,
+    FileMissing,
+    LeaseHeld,
+    LeaseLost,
+    NotFoundError,
+    StorageError,
+    UnavailableError,
+)
+from lakewright.storage.files.paths import partition_folder
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.spec.lease import (
+    Lease,
+    LeaseBook,
+    LeaseKind,
+    LeaseScope,
+    Want,
+    joined_scope,
+)
+
+# How long a lease runs that nobody renews.
+LEASE_MS = 300_000
+# By how much the clocks of two holders may differ; a lease is ignored that much after its end.
+CLOCKS_DIFFER_MS = 60_000
+_SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
+_MOST_TRIES = 100
+# So many books lie there at most, and so many are left of them.
+_MOST_BOOKS, _BOOKS_KEPT = 8, 2
+# What is this old and unfinished belongs to a process that died.
+_UNFINISHED_MS = 3_600_000
+
+# A bucket by its partition's row and its number.
+Place = tuple[bytes, int]
+# From the leases there are, and the time, to those there shall be.
+Edit = Callable[[Sequence[Lease], int], tuple[Lease, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRequest:
+    """What somebody asks for; `holder` is for people to read, and holds no secrets.
+
+    `owner` is the same at every try of one piece of work; without one this is the only try.
+    """
+
+    kind: LeaseKind
+    scope: LeaseScope
+    holder: str
+    owner: str = ""
+    duration_ms: int = LEASE_MS
+
+
+# --- holding ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def leased(
+    files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0, free_only: bool = False
+) -> Iterator[Lease]:
+    """Hold a lease while something is done; with `free_only` for what nobody else has.
+
+    Raises:
+        LeaseHeld: somebody else has it, or with `free_only` all of it.
+        ClockJumped: somebody else has it, by a clock that is far ahead of ours.
+    """
+    if free_only:
+        lease = acquire_free(files, request)
+    else:
+        lease = acquire_lease(files, request, wait_ms=wait_ms)
+    try:
+        yield lease
+    finally:
+        # It runs out anyway, and what was done under it counts.
+        with suppress(StorageError):
+            release_lease(files, lease.id)
+
+
+def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0) -> Lease:
+    """Enter a lease; writers take their part away from maintenance, and wait for writers.
+
+    Raises:
+        LeaseHeld: somebody else still has some of the scope after that wait.
+        ClockJumped: somebody else has it, by a clock that is far ahead of ours.
+    """
+    lease_id = files.env.new_id()
+    waited: float = 0
+    pause: float = _SHORTEST_WAIT_MS
+    while True:
+        try:
+            return _enter(files, request, lease_id)
+        except LeaseHeld:
+            if waited >= wait_ms:
+                raise
+        # What was slept is counted, not what a clock says, which may jump.
+        step = min(pause * (0.5 + files.env.jitter()), wait_ms - waited)
+        files.env.sleep_ms(step)
+        waited += step
+        pause = min(2 * pause, _LONGEST_WAIT_MS)
+
+
+def acquire_free(files: TableFiles, request: LeaseRequest) -> Lease:
+    """Enter a lease for those parts of the scope that nobody else works on.
+
+    Raises:
+        LeaseHeld: there is none.
+        ClockJumped: somebody else has a part, by a clock that is far ahead of ours.
+    """
+    return _enter(files, request, files.env.new_id(), free_only=True)
+
+
+def renew_lease(files: TableFiles, lease_id: str) -> Lease:
+    """Let a lease run its time once more; one that ran out too, while nobody else came.
+
+    Raises:
+        LeaseLost: it is in the book no more.
+    """
+
+    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        held = _found(files, leases, lease_id)
+        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
+        return tuple(renewed if each is held else each for each in leases)
+
+    book = _change(files, edit, lease_id)
+    return _found(files, book.leases, lease_id)
+
+
+def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
+    """A lease as it stands, renewed if that is due; None once it is lost."""
+    book = _latest(files, files.leases.listing())
+    held = next((each for each in book.leases if each.id == lease_id), None)
+    if held is None or not held.is_due(files.env.now_ms()):
+        return held
+    try:
+        return renew_lease(files, lease_id)
+    except LeaseLost:
+        return None
+
+
+def release_lease(files: TableFiles, lease_id: str) -> None:
+    """Give a lease back; one that is lost already is none to give back."""
+    _change(files, lambda leases, _: tuple(each for each in leases if each.id != lease_id))
+
+
+def break_lease(files: TableFiles, lease_id: str) -> Lease:
+    """Take a lease from whoever holds it, for a person who knows better; it may begin alike.
+
+    Raises:
+        NotFoundError: no lease, or more than one, begins like that.
+    """
+    there = list_leases(files)
+    chosen = [each for each in there if each.id.startswith(lease_id)]
+    if len(chosen) != 1:
+        ids = ", ".join(each.id for each in there)
+        many = f"{len(chosen)} leases" if chosen else "no lease"
+        raise NotFoundError(
+            f"{many} of {files.name} begin{'' if chosen else 's'} with {lease_id!r}; "
+            + (f"there are {ids}" if ids else "there are none"),
+            table=files.name,
+        )
+    release_lease(files, chosen[0].id)
+    return chosen[0]
+
+
+def list_leases(files: TableFiles) -> tuple[Lease, ...]:
+    """Leases that have not run out, those entered first at the beginning."""
+    book = _latest(files, files.leases.listing())
+    return _running(book.leases, files.env.now_ms())
+
+
+# --- scopes, and work under a lease -----------------------------------------------------------
+
+
+def whole_table(files: TableFiles) -> LeaseScope:
+    """Every bucket there is or may come."""
+    return LeaseScope(branch=files.paths.branch)
+
+
+def scope_of(
+    files: TableFiles, places: Iterable[tuple[Mapping[str, object], int | None]]
+) -> LeaseScope:
+    """The scope of partitions by their values, with a bucket each, or with all of them.
+
+    One that is named by some of its columns only stands for all of the table.
+    """
+    pieces = []
+    for spec, bucket in places:
+        values = partition_spec_values(files, spec)
+        if len(values) < len(files.schema.partition_keys):
+            return whole_table(files)
+        stored = [value for _, value in values]
+        text = partition_folder(files.schema.partition_fields, stored, files.options)
+        pieces.append((text, bucket))
+    return joined_scope(files.paths.branch, pieces)
+
+
+def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) -> set[Place]:
+    """Buckets that work under a lease must not touch any more; without a lease there are none."""
+    if lease is None:
+        return set()
+    held = look_at_lease(files, lease.id)
+    return {
+        place
+        for place in places
+        if held is None or not held.covers(files.partition_text(place[0]), place[1])
+    }
+
+
+def check_not_all_given_up(
+    files: TableFiles, lease: Lease | None, places: Collection[Place]
+) -> None:
+    """Whether it was for a lease that nothing of some work was published.
+
+    Raises:
+        LeaseLost: some of the buckets were given up; the message says to whom.
+    """
+    if lease is None or not given_up(files, lease, places):
+        return
+    held = look_at_lease(files, lease.id)
+    if held is None:
+        why = f"the lease {lease.id} ran out and was taken over, or somebody broke it"
+    else:
+        why = "they were given up to " + ", ".join({each.holder: None for each in held.wanted})
+    raise LeaseLost(
+        f"nothing was published of {len(places)} buckets of {files.name} that were worked on "
+        f"under a lease: {why}; plan again",
+        table=files.name,
+    )
+
+
+# --- the book ---------------------------------------------------------------------------------
+
+
+def _enter(
+    files: TableFiles, request: LeaseRequest, lease_id: str, *, free_only: bool = False
+) -> Lease:
+    owner = request.owner or lease_id
+
+    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        # An earlier try of the same work is dead, or is to lose.
+        others = [each for each in _running(leases, now_ms) if each.owner != owner]
+        standing = [each for each in others if each.stands_against(request.kind, request.scope)]
+        scope, yielding = request.scope, list[Lease]()
+        if free_only and standing:
+            scope = _free_part(request, standing)
+            standing = standing if scope.is_empty else []
+        elif request.kind.is_write:
+            yielding = [each for each in standing if each.kind.gives_way]
+        _check_free(files, request.kind, [each for each in standing if each not in yielding])
+        want = Want(holder=request.holder, scope=scope)
+        lease = Lease(
+            id=lease_id,
+            owner=owner,
+            holder=request.holder,
+            kind=request.kind,
+            scope=scope,
+            acquired_ms=now_ms,
+            renewed_ms=now_ms,
+            expires_ms=now_ms + request.duration_ms,
+        )
+        told = (
+            replace(each, wanted=(*each.wanted, want)) if each in yielding else each
+            for each in others
+        )
+        return (*told, lease)
+
+    return _found(files, _change(files, edit, lease_id).leases, lease_id)
+
+
+def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
+    """What of a request none of the leases is for; maybe nothing."""
+    free = [
+        part
+        for piece in request.scope.pieces()
+        if not any(each.stands_against(request.kind, piece) for each in standing)
+        for part in piece.parts or ()
+    ]
+    return joined_scope(
+        request.scope.branch,
+        [(part.partition, bucket) for part in free for bucket in part.buckets or [None]],
+    )
+
+
+def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -> None:
+    if not standing:
+        return
+    now_ms = files.env.now_ms()
+    for each in standing:
+        if each.renewed_ms > now_ms + CLOCKS_DIFFER_MS:
+            raise ClockJumped(
+                f"lease {each.id} of {files.name} was taken by {each.holder} at "
+                f"{_time(each.renewed_ms)} by its clock, and here it is {_time(now_ms)}; set the "
+                f"clocks, or end it with `lakewright lease break {files.name} {each.id[:8]}`",
+                table=files.name,
+                lease_id=each.id,
+            )
+    first = standing[0]
+    more = f", and {len(standing) - 1} more like it" if len(standing) > 1 else ""
+    raise LeaseHeld(
+        f"{files.name} cannot be leased to {kind.value}: {first.holder} has {first.scope} to "
+        f"{first.kind.value} until {_time(first.expires_ms)} by its clock (here it is "
+        f"{_time(now_ms)}){more}; try again later, or, if that is dead, end it with "
+        f"`lakewright lease break {files.name} {first.id[:8]}`",
+        table=files.name,
+        lease_id=first.id,
+    )
+
+
+def _change(files: TableFiles, edit: Edit, lease_id: str | None = None) -> LeaseBook:
+    """Make the next book; with a lease's id only believed when the latest book holds it.
+
+    A process that was stopped for long may create a book whose number was taken and deleted
+    meanwhile. Later ones are there then, and its own counts for nothing.
+    """
+    store, pause = files.leases, float(_SHORTEST_WAIT_MS)
+    for _ in range(_MOST_TRIES):
+        listing = store.listing()
+        book = _latest(files, listing)
+        leases = edit(book.leases, files.env.now_ms())
+        if leases == book.leases:
+            return book
+        following = LeaseBook(number=book.number + 1, leases=leases)
+        if store.put_book(following):
+            _delete_old(files, listing)
+            if lease_id is None:
+                return following
+            latest = _latest(files, store.listing(), known=following)
+            if any(each.id == lease_id for each in latest.leases):
+                return latest
+        files.env.sleep_ms(pause * (0.5 + files.env.jitter()))
+        pause = min(1.5 * pause, _LONGEST_WAIT_MS)
+    raise UnavailableError(
+        f"others changed the leases of {files.name} {_MOST_TRIES} times while one was to be "
+        "entered; try again",
+        table=files.name,
+    )
+
+
+def _latest(
+    files: TableFiles, listing: Sequence[FileStatus], *, known: LeaseBook | None = None
+) -> LeaseBook:
+    """The book that counts; `known` saves reading it if it is that one."""
+    store = files.leases
+    while True:
+        numbers = store.numbers(listing)
+        if known is not None and numbers[-1:] in ([known.number], []):
+            return known
+        if not numbers:
+            return LeaseBook()
+        try:
+            return store.read(numbers[-1])
+        except FileMissing:
+            # Later ones came, and this one was deleted.
+            listing = store.listing()
+
+
+def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
+    """Delete books that others followed, and what dead processes left unfinished."""
+    store, now_ms = files.leases, files.env.now_ms()
+    numbers = store.numbers(listing)
+    if len(numbers) < _MOST_BOOKS:
+        return
+    old = [files.paths.lease_book(number) for number in numbers[:-_BOOKS_KEPT]]
+    dead = [
+        status.path
+        for status in listing
+        if status.name.startswith(".book-") and status.modified_ms < now_ms - _UNFINISHED_MS
+    ]
+    # Whoever comes next tries again.
+    with suppress(StorageError):
+        delete_files(files.fs, [*old, *dead])
+
+
+def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+    return tuple(each for each in leases if not each.is_over(now_ms, CLOCKS_DIFFER_MS))
+
+
+def _found(files: TableFiles, leases: Sequence[Lease], lease_id: str) -> Lease:
+    for each in leases:
+        if each.id == lease_id:
+            return each
+    raise LeaseLost(
+        f"lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
+        "acquire another",
+        table=files.name,
+        lease_id=lease_id,
+    )
+
+
+def _time(time_ms: int) -> str:
+    """A time of day as people compare it."""
+    return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

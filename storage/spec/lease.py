@@ -1,0 +1,231 @@
+"""Leases: who works on which part of a table, until when, and what goes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+# A book is read and written whole, so a scope of more partitions counts as all of the table.
+_MOST_PARTS = 1000
+
+
+class LeaseKind(Enum):
+    """What is done under a lease.
+
+    `APPEND` adds rows that no order among writers concerns, `UPSERT` rows that are numbered or
+    indexed in their bucket. `OVERWRITE` and `RESCALE` need the rows of their part as they were.
+    """
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    OVERWRITE = "overwrite"
+    COMPACT = "compact"
+    RESCALE = "rescale"
+    EXPIRE = "expire"
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a writer may take its part away from it."""
+        return self in (LeaseKind.COMPACT, LeaseKind.RESCALE)
+
+    @property
+    def is_write(self) -> bool:
+        return self in (LeaseKind.APPEND, LeaseKind.UPSERT, LeaseKind.OVERWRITE)
+
+    def goes_with(self, other: LeaseKind) -> bool:
+        """Whether both may work on one bucket at once, neither of them in vain."""
+        return frozenset((self, other)) in _SIDE_BY_SIDE
+
+
+# A compaction keeps what it was given, whatever is added meanwhile; an expiry touches what is past.
+_SIDE_BY_SIDE = frozenset(
+    [
+        frozenset([LeaseKind.APPEND]),
+        frozenset([LeaseKind.APPEND, LeaseKind.UPSERT]),
+        frozenset([LeaseKind.APPEND, LeaseKind.COMPACT]),
+        frozenset([LeaseKind.UPSERT, LeaseKind.COMPACT]),
+        *(
+            frozenset([LeaseKind.EXPIRE, kind])
+            for kind in LeaseKind
+            if kind is not LeaseKind.EXPIRE
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedPart:
+    """A partition by its path text, empty where there are none; some of its buckets, or all."""
+
+    partition: str
+    buckets: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        where = self.partition or "the table"
+        if self.buckets is None:
+            return where
+        one = len(self.buckets) == 1
+        return f"bucket{'' if one else 's'} {', '.join(map(str, self.buckets))} of {where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseScope:
+    """The part of a table that a lease is for; without `parts` all of it.
+
+    Branches share no rows that either could change, so a scope is one of a single branch.
+    """
+
+    branch: str = ""
+    parts: tuple[LeasedPart, ...] | None = None
+
+    def __str__(self) -> str:
+        parts = ["all of the table"] if self.parts is None else [str(each) for each in self.parts]
+        shown = "; ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "")
+        return f"{shown}, on branch {self.branch}" if self.branch else shown
+
+    @property
+    def is_empty(self) -> bool:
+        return self.parts is not None and not self.parts
+
+    def holds(self, partition: str, bucket: int) -> bool:
+        """Whether a bucket is in it."""
+        if self.parts is None:
+            return True
+        return any(
+            part.partition == partition and (part.buckets is None or bucket in part.buckets)
+            for part in self.parts
+        )
+
+    def overlaps(self, other: LeaseScope) -> bool:
+        """Whether some bucket could be in both."""
+        if self.branch != other.branch or self.is_empty or other.is_empty:
+            return False
+        if self.parts is None or other.parts is None:
+            return True
+        mine = self._buckets()
+        return any(
+            part.partition in mine and _meet(mine[part.partition], part.buckets)
+            for part in other.parts
+        )
+
+    def contains(self, other: LeaseScope) -> bool:
+        """Whether every bucket of the other is in it."""
+        if self.branch != other.branch:
+            return False
+        if self.parts is None:
+            return True
+        if other.parts is None:
+            return False
+        mine = self._buckets()
+        return all(
+            part.partition in mine and _includes(mine[part.partition], part.buckets)
+            for part in other.parts
+        )
+
+    def pieces(self) -> Iterator[LeaseScope]:
+        """The smallest scopes it names, which can be leased or left one by one."""
+        if self.parts is None:
+            yield self
+            return
+        for part in self.parts:
+            for buckets in [None] if part.buckets is None else [(each,) for each in part.buckets]:
+                yield replace(self, parts=(replace(part, buckets=buckets),))
+
+    def _buckets(self) -> dict[str, tuple[int, ...] | None]:
+        """All buckets named of each partition, None where that is every one."""
+        found: dict[str, tuple[int, ...] | None] = {}
+        for part in self.parts or ():
+            known = found.get(part.partition, ())
+            if known is None or part.buckets is None:
+                found[part.partition] = None
+            else:
+                found[part.partition] = (*known, *part.buckets)
+        return found
+
+
+def _meet(left: tuple[int, ...] | None, right: tuple[int, ...] | None) -> bool:
+    return left is None or right is None or not set(left).isdisjoint(right)
+
+
+def _includes(outer: tuple[int, ...] | None, inner: tuple[int, ...] | None) -> bool:
+    return outer is None or (inner is not None and set(outer) >= set(inner))
+
+
+def joined_scope(branch: str, pieces: Iterable[tuple[str, int | None]]) -> LeaseScope:
+    """The scope of partitions, by their path texts, with a bucket of theirs each, or all."""
+    found: dict[str, set[int] | None] = {}
+    for partition, bucket in pieces:
+        known = found.setdefault(partition, set())
+        if bucket is None:
+            found[partition] = None
+        elif known is not None:
+            known.add(bucket)
+    if len(found) > _MOST_PARTS:
+        return LeaseScope(branch=branch)
+    parts = (
+        LeasedPart(partition=partition, buckets=None if buckets is None else tuple(sorted(buckets)))
+        for partition, buckets in sorted(found.items())
+    )
+    return LeaseScope(branch=branch, parts=tuple(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """A writer's claim on part of what somebody else has leased, who gives it up."""
+
+    holder: str
+    scope: LeaseScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Who works on a part of a table; times are by the clock of the holder.
+
+    `owner` is the same at every try of one piece of work, which takes the place of its earlier
+    tries. `wanted` is what writers took away of it.
+    """
+
+    id: str
+    owner: str
+    holder: str
+    kind: LeaseKind
+    scope: LeaseScope
+    acquired_ms: int
+    renewed_ms: int
+    expires_ms: int
+    wanted: tuple[Want, ...] = ()
+
+    @property
+    def duration_ms(self) -> int:
+        return self.expires_ms - self.renewed_ms
+
+    def covers(self, partition: str, bucket: int) -> bool:
+        """Whether the holder may still count on having a bucket for itself."""
+        return self.scope.holds(partition, bucket) and not any(
+            want.scope.holds(partition, bucket) for want in self.wanted
+        )
+
+    def stands_against(self, kind: LeaseKind, scope: LeaseScope) -> bool:
+        """Whether work of another kind on a scope must not begin while this lease runs."""
+        return (
+            not self.kind.goes_with(kind)
+            and self.scope.overlaps(scope)
+            and not any(want.scope.contains(scope) for want in self.wanted)
+        )
+
+    def is_over(self, now_ms: int, margin_ms: int) -> bool:
+        """Whether it ran out, for somebody whose clock may differ by as much as the margin."""
+        return now_ms > self.expires_ms + margin_ms
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the holder should renew it: half of its time is gone."""
+        return now_ms >= self.renewed_ms + self.duration_ms // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseBook:
+    """All leases of a table at one moment; each change makes the book of the next number."""
+
+    number: int = 0
+    leases: tuple[Lease, ...] = ()

@@ -1,0 +1,146 @@
+"""Leases between runs: writers do not wait for maintenance, nor for writers of other partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakewright.definitions import build_definitions
+from lakewright.platform.names import TableNames
+from lakewright.platform.resources import WarehouseResource
+from lakewright.storage import Catalog, Lease
+from tests.pipelines.lake import EVENTS, Lake, Outcome, events
+from tests.support.faults import Call, InterruptedFiles
+
+FIRST, SECOND = "2024-01-01", "2024-01-02"
+INTERRUPTIONS: list[tuple[Callable[[Call], bool], Callable[[], object]]] = []
+
+
+class InterruptedWarehouse(WarehouseResource):
+    """A warehouse in which somebody does something while a run is in the middle of its work."""
+
+    def catalog(self) -> Catalog:
+        opened = super().catalog()
+        when, meanwhile = INTERRUPTIONS[-1]
+        return replace(opened, fs=InterruptedFiles(opened.fs, when=when, meanwhile=meanwhile))
+
+
+def new_file_of(day: str) -> Callable[[Call], bool]:
+    return lambda call: call.name == "open_output" and f"dt={day}/bucket-" in call.path
+
+
+def run_interrupted(
+    lake: Lake,
+    job: str,
+    when: Callable[[Call], bool],
+    meanwhile: Callable[[], object],
+    config: dict[str, Any] | None = None,
+    partition: str | None = None,
+) -> Outcome:
+    """Run a job, and something else at a moment of it."""
+    happened: list[None] = []
+
+    def once() -> None:
+        if not happened:
+            happened.append(None)
+            meanwhile()
+
+    INTERRUPTIONS.append((when, once))
+    warehouse = InterruptedWarehouse(uri=lake.warehouse.uri)
+    definitions = build_definitions([lake.folder / "tables"], warehouse=warehouse)
+    result = definitions.resolve_job_def(job).execute_in_process(
+        instance=lake.instance,
+        run_config={"ops": {job: {"config": config}}} if config else {},
+        partition_key=partition,
+        raise_on_error=False,
+    )
+    assert happened
+    return Outcome(result)
+
+
+@pytest.fixture
+def two_days(lake: Lake) -> Lake:
+    """Two days of three small files each."""
+    lake.declare(EVENTS)
+    lake.give(events(FIRST, 0, 3) + events(SECOND, 3, 5))
+    lake.materialize(partitions=(FIRST, SECOND))
+    for day in (FIRST, SECOND):
+        lake.write_small_files(day, 2)
+    return lake
+
+
+@pytest.mark.parametrize("overwritten", [FIRST, SECOND])
+def test_an_ingest_takes_its_day_away_from_a_running_compaction_which_publishes_the_rest(
+    two_days: Lake, overwritten: str
+) -> None:
+    lake, ingested = two_days, []
+    other = SECOND if overwritten == FIRST else FIRST
+
+    def ingest() -> None:
+        lake.give(events(overwritten, 70, 72))
+        ingested.append(lake.materialize(partitions=overwritten))
+
+    outcome = run_interrupted(lake, "compact__shop__events", new_file_of(FIRST), ingest)
+
+    (writer,) = ingested
+    assert writer.success, writer.failure
+    assert outcome.success, outcome.failure
+    assert outcome.observations[None]["lakewright/dropped_tasks"] == 1
+    assert outcome.observations[None]["lakewright/files_before"] == 3
+    files = {each.spec["dt"]: each.file_count for each in lake.table().partitions()}
+    assert files == {overwritten: 1, other: 1}
+    assert [row["id"] for row in lake.rows() if row["dt"] == overwritten] == [70, 71]
+    assert not lake.table().leases()
+
+
+def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    lake.give(events(FIRST, 0, 3) + events(SECOND, 3, 5))
+    seen: list[tuple[Lease, ...]] = []
+
+    def second() -> None:
+        beside = run_interrupted(
+            lake,
+            "ingest__shop__events",
+            new_file_of(SECOND),
+            lambda: seen.append(lake.table().leases()),
+            partition=SECOND,
+        )
+        assert beside.success, beside.failure
+
+    outcome = run_interrupted(
+        lake, "ingest__shop__events", new_file_of(FIRST), second, partition=FIRST
+    )
+
+    assert outcome.success, outcome.failure
+    assert sorted(str(each.scope) for each in seen[0]) == [f"dt={FIRST}", f"dt={SECOND}"]
+    assert {each.kind.value for each in seen[0]} == {"overwrite"}
+    assert all(not each.wanted for each in seen[0])
+    assert lake.rows() == events(FIRST, 0, 3) + events(SECOND, 3, 5)
+    assert not lake.table().leases()
+
+
+def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: Lake) -> None:
+    lake.declare(EVENTS.replace("write: {engine: local}", "write: {engine: local, mode: append}"))
+    lake.give(events(FIRST, 0, 1))
+    for _ in range(3):
+        lake.materialize(partitions=FIRST)
+    written: list[Outcome] = []
+
+    outcome = run_interrupted(
+        lake,
+        "compact__shop__events",
+        new_file_of(FIRST),
+        lambda: written.append(lake.materialize(partitions=FIRST, config={"compact": True})),
+    )
+
+    assert outcome.success, outcome.failure
+    assert outcome.observations[None]["lakewright/dropped_tasks"] == 0
+    assert written[0].success
+    told = written[0].materializations[FIRST]
+    assert "to compact until" in told["lakewright/compaction_failure"]
+    assert lake.table().partitions()[0].file_count == 2
+    assert TableNames("shop.events").pool != TableNames("shop.events").writers_pool

@@ -1,0 +1,76 @@
+"""`lakewright lease`: who works on a table, and what a run takes and leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, scope_of
+from tests.support.builders import events, new_table, rows
+from tests.unit.cli.conftest import Lakewright
+
+
+@pytest.fixture
+def table(catalog: Catalog) -> Table:
+    """Two days of two small files each, seen by the clock that the command line reads."""
+    created = new_table(catalog, partitions=("day",))
+    for day in ("a", "b", "a", "b"):
+        created.write(rows(created, events(0, 2, day=day)))
+    return Catalog.open(catalog.uri).table(created.name)
+
+
+def take(table: Table, day: str, kind: LeaseKind = LeaseKind.OVERWRITE) -> str:
+    scope = scope_of(table.files, [({"day": day}, None)])
+    return acquire_lease(
+        table.files, LeaseRequest(kind=kind, scope=scope, holder="run 17 on host h")
+    ).id
+
+
+def test_leases_are_listed_shown_and_broken(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    assert lakewright(catalog, "lease", "list", "db.t").lines == ["nobody works on db.t"]
+    lease_id = take(table, "a")
+    listed = lakewright(catalog, "lease", "list", "db.t")
+    assert listed.lines[0].split() == ["lease", "work", "on", "until", "(UTC)", "holder"]
+    assert listed.lines[2].split()[:3] == [lease_id[:8], "overwrite", "day=a"]
+    assert listed.lines[2].endswith("run 17 on host h")
+    (told,) = lakewright(catalog, "lease", "list", "db.t", "--json").json
+    assert (told["id"], told["kind"], told["holder"]) == (lease_id, "overwrite", "run 17 on host h")
+    assert told["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": None}]}
+    shown = lakewright(catalog, "show", "db.t")
+    assert "run 17 on host h (overwrite: day=a)" in shown.out
+    (at_work,) = lakewright(catalog, "show", "db.t", "--json").json["health"]["at_work"]
+    assert at_work == {"holder": "run 17 on host h", "work": "overwrite", "on": "day=a"}
+
+    broken = lakewright(catalog, "lease", "break", "db.t", lease_id[:8])
+    assert broken.lines == [f"lease {lease_id} of run 17 on host h on day=a of db.t broken"]
+    assert not table.leases()
+    again = lakewright(catalog, "lease", "break", "db.t", lease_id[:8])
+    assert (again.code, again.err) == (
+        3,
+        f"lakewright: error: no lease of db.t begins with '{lease_id[:8]}'; there are none\n",
+    )
+
+
+def test_a_run_leaves_what_others_work_on_and_does_the_rest(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    take(table, "a")
+    done = lakewright(catalog, "run", "compact", "db.t", "--full")
+    assert done.code == 0
+    assert done.lines[-1].startswith("1 task of 2 dropped")
+    assert [each.file_count for each in table.partitions()] == [2, 1]
+    assert len(table.leases()) == 1
+
+
+def test_a_run_that_finds_nothing_free_says_who_is_at_work(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    take(table, "a")
+    take(table, "b", LeaseKind.COMPACT)
+    ended = lakewright(catalog, "run", "compact", "db.t", "--full")
+    assert ended.code == 7
+    assert "run 17 on host h has day=a to overwrite until" in ended.err
+    assert "and 1 more like it" in ended.err
+    assert len(table.snapshots()) == 4
