@@ -2,7 +2,8 @@
 
 1. Re-check the plan against the latest snapshot; what others changed is left out.
 2. Map the rest over an engine.
-3. Commit as COMPACT; what lost a race is left out, its files deleted.
+3. Commit as COMPACT; what lost a race is left out, its files deleted, and so are those of tasks
+   that an engine ran more than once.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionResult,
     CompactionTask,
 )
-from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.engine import Engine, may_repeat
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
-from lakewright.storage.operations.sweep import delete_unpublished, sweep_after_failure
+from lakewright.storage.operations.sweep import (
+    delete_unpublished,
+    sweep_after_failure,
+    sweep_repeated,
+)
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
@@ -75,6 +80,8 @@ def carry_out(
         sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
+    if may_repeat(engine):
+        sweep_repeated(files, run_id, messages, since_snapshot_id=snapshot.id)
     published = [message for message in messages if message not in lost]
     return _result(files, published, result.snapshot, dropped + len(lost), started)
 
