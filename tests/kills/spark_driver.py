@@ -1,4 +1,4 @@
-"""A Spark application of its own, of which a test kills parts: `spark_driver.py VERB WAREHOUSE NOTES`.
+"""A Spark application of its own, of which a test kills parts: what to do, warehouse, notes.
 
 Executors are processes of their own (`local-cluster`). Rows and tasks take their time, and note
 down that they have begun, so that there is a middle to be killed in.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, Table
+from tests.kills.processes import command_of, descendants, kill, of_session
 from tests.kills.spark_driver import ROWS
 from tests.support.builders import events, new_table, rows, values_of
 from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
@@ -26,11 +26,11 @@ PATIENCE_SECONDS = 240
 pytestmark = [pytest.mark.deep, pytest.mark.spark]
 
 KINDS = {
-    "append": {"partitions": ("day",), "options": {"target-file-size": "1 kb"}},
+    "append": {"partitions": ("day",)},
     "keyed": {
         "partitions": ("day",),
         "keys": ("day", "id"),
-        "options": {"bucket": "2", "target-file-size": "1 kb"},
+        "options": {"bucket": "2"},
     },
 }
 
@@ -162,47 +162,3 @@ VICTIMS: dict[str, Callable[[str], bool]] = {
     "executor": lambda command: "CoarseGrainedExecutorBackend" in command,
     "worker": lambda command: "pyspark.daemon" in command,
 }
-
-
-def kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes that a process started, and those that they started, youngest first."""
-    children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(status.parent.name))
-    found, waiting = [], [pid]
-    while waiting:
-        own = children.get(waiting.pop(), [])
-        found += own
-        waiting += own
-    return sorted(found, reverse=True)
-
-
-def of_session(pid: int) -> list[int]:
-    """Processes of a session, also those whose parents are gone."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == pid:
-            found.append(int(status.parent.name))
-    return found
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
