@@ -17,7 +17,7 @@ ROWS = 1000
 def rows(request: SourceRequest) -> pa.Table:
     """As many rows for every partition asked for."""
     Path(os.environ[NOTES_VARIABLE], f"asked-{os.getpid()}").touch()
-    time.sleep(2)
+    time.sleep(3)
     days = [str(day) for day in request.values("dt")]
     return pa.table(
         {
