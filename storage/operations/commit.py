@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import count
 
+from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     RetriesExhausted,
@@ -53,8 +55,14 @@ from lakewright.storage.spec.snapshot import (
     Snapshot,
 )
 
-_FIRST_WAIT_MS = 10
-_LONGEST_WAIT_MS = 10_000
+# Who has lost waits for up to so many times as long as a try takes. Waiting longer would only let
+# those who came later go first, again and again.
+_LONGEST_WAIT_IN_TRIES = 4
+_SHORTEST_TRY_MS, _LONGEST_TRY_MS = 10, 2_000
+_SHORTEST_WAIT_MS = 1
+# Where the table does not say how often to try: this often at least, and for this long.
+_USUAL_RETRIES = 10
+_USUAL_PATIENCE_MS = 60_000
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
 BuildChange = Callable[[Snapshot | None], Change | None]
@@ -273,7 +281,9 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     checked_from = committable.checked_from
-    for attempt in range(files.options.commit_max_retries + 1):
+    waited_ms = 0.0
+    for attempt in count():
+        started_ms = files.env.now_ms()
         earlier = _committed_before(files, committable, checked_from)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
@@ -285,14 +295,33 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
         snapshot = _try_commit(files, latest, change, committable)
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
+        if _is_hopeless(files, attempt, waited_ms):
+            break
         checked_from = None if latest is None else latest.id
-        wait = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS * 2**attempt)
-        files.env.sleep_ms(wait * (0.5 + files.env.jitter()))
+        wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
+        files.env.sleep_ms(wait_ms)
+        waited_ms += wait_ms
     raise RetriesExhausted(
         f"commit to {files.name} by {committable.user} lost the race for the next snapshot "
-        f"{files.options.commit_max_retries + 1} times; try again, or raise commit.max-retries",
+        f"{attempt + 1} times, and waited {waited_ms / 1000:.0f} s in all; try again, or raise "
+        "commit.max-retries",
         table=files.name,
     )
+
+
+def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:
+    """Whether a commit that has lost once more has tried often enough."""
+    most = files.options.commit_max_retries
+    if most is not None:
+        return retries >= most
+    return retries >= _USUAL_RETRIES and waited_ms >= _USUAL_PATIENCE_MS
+
+
+def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
+    """How long to wait after a try that lost, by how long it took."""
+    tries = min(_LONGEST_WAIT_IN_TRIES, 1 + retries)
+    longest_ms = tries * min(max(took_ms, _SHORTEST_TRY_MS), _LONGEST_TRY_MS)
+    return max(_SHORTEST_WAIT_MS, longest_ms * env.jitter())
 
 
 def _committed_before(

@@ -2,7 +2,8 @@
 
 1. Re-check the plan against the latest snapshot; what others changed is left out.
 2. Map the rest over an engine; under a lease each task looks first whether it still holds.
-3. Commit as COMPACT; what lost a race or was given up is left out, its files deleted.
+3. Commit as COMPACT; what lost a race or was given up is left out, its files deleted, and so are
+   those of tasks that an engine ran more than once.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionResult,
     CompactionTask,
 )
-from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.engine import Engine, may_repeat
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
-from lakewright.storage.operations.sweep import delete_unpublished, sweep_after_failure
+from lakewright.storage.operations.sweep import (
+    delete_unpublished,
+    sweep_after_failure,
+    sweep_repeated,
+)
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
@@ -91,6 +96,8 @@ def carry_out(
         sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
+    if may_repeat(engine):
+        sweep_repeated(files, run_id, messages, since_snapshot_id=snapshot.id)
     if result.snapshot is None:
         check_not_all_given_up(files, lease, [(each.partition, each.bucket) for each in work])
     published = [message for message in messages if message not in lost]

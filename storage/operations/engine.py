@@ -14,7 +14,10 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """Runs the function once for every task, anywhere, in any order."""
+    """Runs the function for every task, anywhere, in any order.
+
+    Of a task that is run again, because a machine went or was slow, one result counts.
+    """
 
     @property
     def name(self) -> str: ...
@@ -37,3 +40,8 @@ class LocalEngine:
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         return map_concurrently(self.env, function, tasks)
+
+
+def may_repeat(engine: Engine) -> bool:
+    """Whether a task may be run more than once; what ran in this process ran once."""
+    return not isinstance(engine, LocalEngine)

@@ -32,6 +32,9 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 # Stands between a file's name and what tells its renumbered versions apart.
 _MARK = "-renumbered-"
+# A write that is written again for a second time leaves room for what others commit meanwhile:
+# writing takes time, in which those who need not write come first, again and again.
+_NUMBERS_AHEAD = 1 << 20
 
 
 class RestampedWrite:
@@ -44,7 +47,9 @@ class RestampedWrite:
 
     def on_top_of(self, latest: Snapshot | None) -> StagedWrite:
         """The write with numbers beyond all that its buckets hold in a snapshot."""
-        renumbered = _renumbered(self._files, self._current, latest)
+        is_second = self._current is not self._staged
+        ahead = _NUMBERS_AHEAD if is_second else 0
+        renumbered = _renumbered(self._files, self._current, latest, ahead)
         if renumbered is not None:
             outdated, self._current = self._current, renumbered
             if outdated is not self._staged:
@@ -79,10 +84,11 @@ def stem_of(file_name: str) -> str:
 
 
 def _renumbered(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None
+    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, ahead: int
 ) -> StagedWrite | None:
     """The write with other numbers; None if those it has will do.
 
+    So many numbers `ahead` of what is needed are left free.
     When this fails, none of the new files is left.
     """
     if latest is None or latest.id == staged.base_snapshot_id:
@@ -99,12 +105,13 @@ def _renumbered(
     }
     if all(shift <= 0 for shift in shifts.values()):
         return None
+    shifts = {place: shift + ahead for place, shift in shifts.items() if shift > 0}
     files = files.at_schema(staged.schema_id)
     messages: list[CommitMessage] = []
     writers: list[RollingWriter] = []
     try:
         for message in staged.messages:
-            shift = shifts[message.place]
+            shift = shifts.get(message.place, 0)
             messages.append(_shifted(files, message, shift, writers) if shift > 0 else message)
     except BaseException:
         for writer in writers:

@@ -63,6 +63,37 @@ def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) ->
     return _delete_but_published(files, paths, since_snapshot_id, began_ms)
 
 
+def sweep_repeated(
+    files: TableFiles,
+    write_id: str,
+    messages: Sequence[CommitMessage],
+    *,
+    since_snapshot_id: int | None,
+) -> int:
+    """Delete what tasks of a write left that did not count, since others did the same in full.
+
+    Those write the same rows, and so to the same buckets: only their folders are listed. What a
+    task that nobody waits for writes later, and what a store that fails keeps, is for the removal
+    of orphans.
+    """
+    named = {
+        name
+        for message in messages
+        for file in message.written_files
+        for name in (file.file_name, *file.extra_files)
+    } | {index.file_name for message in messages for index in message.new_indexes}
+    folders = {files.bucket_dir(*message.place) for message in messages}
+    if any(message.new_indexes for message in messages):
+        folders.add(files.paths.index_dir)
+    with suppress(StorageError):
+        listed = [each for folder in sorted(folders) for each in files.fs.list_dir(folder)]
+        found = [each for each in listed if write_id in each.name and each.name not in named]
+        began_ms = min((each.modified_ms for each in found), default=0)
+        paths = [each.path for each in found]
+        return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+    return 0
+
+
 def sweep_after_failure(
     files: TableFiles, write_ids: Iterable[str], *, since_snapshot_id: int | None
 ) -> None:

@@ -7,14 +7,16 @@
    tables with partitions: rebalance by partition, which lets Spark split a skewed one.
 3. Each task writes its rows with the same writer that a local write uses, and
    returns its commit messages.
+4. Where Spark may have run a task more than once, the files of those that did not count go.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
@@ -23,7 +25,7 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
 from lakewright.storage.operations.assign_buckets import BucketChooser
-from lakewright.storage.operations.sweep import sweep
+from lakewright.storage.operations.sweep import sweep, sweep_repeated
 from lakewright.storage.operations.write import (
     StagingJob,
     StagingWriter,
@@ -72,7 +74,14 @@ def stage_dataframe(
         # Tasks that succeeded, or died without a word, left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
+    if _may_repeat(rows.sparkSession):
+        sweep_repeated(job.files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
     return staged_write(job, messages)
+
+
+def _may_repeat(spark: SparkSession) -> bool:
+    """Whether a task may be run more than once: on machines of its own, and with retries."""
+    return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", "") or "") is None
 
 
 def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:

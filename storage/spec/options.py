@@ -104,7 +104,8 @@ class TableOptions:
     counts_rows: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
-    commit_max_retries: int
+    # None: as often as it takes for a while.
+    commit_max_retries: int | None
     changelog_producer: ChangelogProducer
     changelog_file_prefix: str
     changelog_row_deduplicate: bool
@@ -281,7 +282,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         write_only=reader.boolean("write-only", False),
-        commit_max_retries=reader.integer("commit.max-retries", 10, minimum=0),
+        commit_max_retries=reader.optional_integer("commit.max-retries", minimum=0),
         changelog_producer=ChangelogProducer(
             reader.choice(
                 "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}

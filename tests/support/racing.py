@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import multiprocessing as mp
 import os
-from multiprocessing.synchronize import Barrier
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
+from typing import Any
 
-from lakewright.storage import Catalog, LeaseKind
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.errors import RetriesExhausted, StalePlan
 from lakewright.storage.files.file_systems import open_file_system
-from lakewright.storage.operations.leases import (
-    LeaseRequest,
-    leased,
-    whole_table,
-)
-from tests.support.builders import events, rows
+from lakewright.storage.operations.leases import LeaseRequest, leased, whole_table
+from tests.support.builders import compact, events, expire, rows
 
 BARRIERS: list[Barrier] = []
+STOPS: list[Event] = []
+
+# Orphans of a race are those that somebody could have left before it began: none may go.
+_SANE_AGE_MS = 600_000
 
 
-def share(barrier: Barrier) -> None:
-    """Give a new process the barrier that all wait at."""
+def share(barrier: Barrier, stop: Event | None = None) -> None:
+    """Give a new process the barrier that all wait at, and what tells helpers to stop."""
     BARRIERS.append(barrier)
+    if stop is not None:
+        STOPS.append(stop)
+
+
+def quick_starts() -> ForkServerContext:
+    """Processes that begin with the imports done: they differ in no other way from spawned ones."""
+    context = mp.get_context("forkserver")
+    context.set_forkserver_preload(["lakewright.storage", "tests.support.racing"])
+    return context
 
 
 def put_each(folder: str, writer: int, targets: int) -> list[int]:
@@ -62,3 +80,154 @@ def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
             mark.unlink()
             alone += 1
     return alone
+
+
+# --- writers beside upkeep --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """How one writer fared."""
+
+    attempts: tuple[int, ...]
+    waits_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """How often a verb of upkeep ran, found itself overtaken, and what it did."""
+
+    runs: int = 0
+    overtaken: int = 0
+    done: int = 0
+
+
+@dataclass
+class Race:
+    """All that ran at once, when it is over."""
+
+    writers: list[Written] = field(default_factory=list)
+    upkeep: dict[str, Upkeep] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def commits(self) -> int:
+        return sum(len(each.attempts) for each in self.writers)
+
+    @property
+    def attempts(self) -> int:
+        return sum(sum(each.attempts) for each in self.writers)
+
+    def __str__(self) -> str:
+        most = max(number for each in self.writers for number in each.attempts)
+        longest = max(wait for each in self.writers for wait in each.waits_ms)
+        upkeep = ", ".join(
+            f"{verb} {each.runs} runs ({each.overtaken} overtaken) took {each.done}"
+            for verb, each in self.upkeep.items()
+        )
+        return (
+            f"{len(self.writers)} writers, {self.commits} commits in {self.seconds:.1f} s: "
+            f"{self.commits / self.seconds:.1f} a second, "
+            f"{self.attempts / self.commits:.2f} attempts a commit and {most} at most, "
+            f"{longest} ms the slowest; {upkeep}"
+        )
+
+
+def race(warehouse: str, name: str, *, writers: int, commits: int) -> Race:
+    """Writers that each commit so often, beside compaction, expiry and orphan removal in a loop.
+
+    Raises:
+        StorageError: what stopped one of them.
+    """
+    context = quick_starts()
+    barrier, stop = context.Barrier(writers + len(VERBS)), context.Event()
+    with ProcessPoolExecutor(
+        writers + len(VERBS), mp_context=context, initializer=share, initargs=(barrier, stop)
+    ) as pool:
+        upkeep = {verb: pool.submit(keep_up, warehouse, name, verb) for verb in VERBS}
+        writing = [
+            pool.submit(write_many, warehouse, name, each, commits) for each in range(writers)
+        ]
+        with _stopping(stop):
+            found = Race(writers=[each.result()[0] for each in writing])
+            spans = [each.result()[1] for each in writing]
+        found.seconds = max(end for _, end in spans) - min(start for start, _ in spans)
+        found.upkeep = {verb: each.result() for verb, each in upkeep.items()}
+    return found
+
+
+@contextmanager
+def _stopping(stop: Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def write_many(
+    warehouse: str, name: str, writer: int, commits: int
+) -> tuple[Written, tuple[float, float]]:
+    """Commit rows of a series one by one; how it went, and from when to when."""
+    table = Catalog.open(warehouse).table(name)
+    attempts, waits = [], []
+    BARRIERS[-1].wait()
+    began = time.time()
+    for number in range(commits):
+        started = time.time()
+        result = table.write(
+            rows(table, rows_of(table, writer, number)),
+            commit_user=f"writer-{writer}",
+            commit_identifier=number,
+        )
+        assert not result.already_committed
+        attempts.append(result.attempts)
+        waits.append(int((time.time() - started) * 1000))
+    return Written(tuple(attempts), tuple(waits)), (began, time.time())
+
+
+def rows_of(table: Table, writer: int, number: int) -> list[dict[str, Any]]:
+    """What a writer's commit of a number holds: a row of its own, and for keys all share another.
+
+    Of a table with keys the shared rows count how often they were written.
+    """
+    own = {"writer": writer, "number": number, "times": 1}
+    if not table.schema.is_keyed:
+        return [own]
+    return [own, {"writer": -1, "number": number % 5, "times": 1}]
+
+
+def keep_up(warehouse: str, name: str, verb: str) -> Upkeep:
+    """Do one verb of upkeep over and over until told to stop."""
+    table = Catalog.open(warehouse).table(name)
+    runs = overtaken = done = 0
+    BARRIERS[-1].wait()
+    while not STOPS[-1].is_set():
+        runs += 1
+        try:
+            done += VERBS[verb](table)
+        except (StalePlan, RetriesExhausted):
+            overtaken += 1
+        # As often as anybody would want to, without keeping a core busy with nothing to do.
+        time.sleep(0.02)
+    return Upkeep(runs, overtaken, done)
+
+
+def _compact(table: Table) -> int:
+    return compact(table, min_file_num=2).files_before
+
+
+def _expire(table: Table) -> int:
+    # A writer looks for its own earlier commits among the snapshots there are.
+    return len(expire(table, keep=5).expired)
+
+
+def _remove_orphans(table: Table) -> int:
+    plan = table.plan_remove_orphans(age_ms=_SANE_AGE_MS, even_recent=True)
+    return table.run_remove_orphans(plan).files_moved
+
+
+VERBS: dict[str, Callable[[Table], int]] = {
+    "compact": _compact,
+    "expire": _expire,
+    "remove orphans": _remove_orphans,
+}

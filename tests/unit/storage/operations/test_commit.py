@@ -203,6 +203,20 @@ def test_who_always_loses_gives_up_and_leaves_nothing(catalog: Catalog) -> None:
     assert_only_reachable_files(table)
 
 
+def test_a_table_that_does_not_say_how_often_to_try_is_patient(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+
+    def another_commits() -> None:
+        table.write(rows(table, events(0, 1)))
+
+    result = interrupted(table, another_commits, times=30).write(rows(table, events(9, 10)))
+    assert result.attempts == 31
+    # Later tries wait no longer than the first few did, so that nobody is left behind.
+    assert max(env.slept_ms) <= 10 * min(env.slept_ms)
+
+
 def test_the_first_commit_of_a_table_may_be_lost_too(catalog: Catalog) -> None:
     table = new_table(catalog)
 

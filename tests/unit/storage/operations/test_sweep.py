@@ -15,6 +15,8 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.operations.engine import Result, Task
+from lakewright.storage.operations.sweep import sweep_repeated
+from lakewright.storage.operations.write import stage_rows
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
 from tests.support.faults import Call, WatchedFiles, overtaken
 from tests.support.invariants import (
@@ -35,6 +37,18 @@ class Engine:
         results = [function(task) for task in tasks]
         self.then()
         return results
+
+
+@dataclass
+class Repeating:
+    """An engine that loses the results of every task once, and runs it again."""
+
+    name: str = "repeating"
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        for task in tasks:
+            function(task)
+        return [function(task) for task in tasks]
 
 
 def lost_worker() -> None:
@@ -212,4 +226,51 @@ def test_whatever_files_are_called_a_failed_compaction_leaves_none(
         table.write(rows(table, events(number, number + 1)))
     with pytest.raises(RuntimeError, match="worker lost"):
         table.run_compact(table.plan_compact(full=True), Engine(lost_worker))
+    assert_only_reachable_files(table)
+
+
+# --- tasks that ran more than once --------------------------------------------------------------
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {"partitions": ["day"]},
+    "keyed": {"partitions": ["day"], "keys": ["day", "id"], "options": {"bucket": "2"}},
+    "keyed with changelogs": {
+        "keys": ["id"],
+        "options": {"bucket": "2", "changelog-producer": "full-compaction"},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.mission("PT55")
+def test_a_compaction_leaves_nothing_of_tasks_that_an_engine_ran_twice(
+    catalog: Catalog, kind: str
+) -> None:
+    table = new_table(catalog, **KINDS[kind])
+    for number in range(4):
+        table.write(rows(table, events(number, number + 3, day="a")))
+    before = content(table)
+    done = table.run_compact(table.plan_compact(full=True), Repeating())
+    assert done.files_after < done.files_before
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("PT55")
+def test_of_a_write_whose_tasks_ran_twice_only_what_counts_stays(catalog: Catalog) -> None:
+    table = new_table(catalog, **{**KINDS["keyed"], "options": {"bucket": "-1"}})
+    job = table.prepare_write(mode="append")
+    new = rows(table, [*events(0, 5, day="a"), *events(0, 5, day="b")])
+    lost, counts = stage_rows(job, [new]), stage_rows(job, [new])
+    assert lost.write_id == counts.write_id
+    other = table.stage(rows(table, events(7, 9)))
+
+    found = sweep_repeated(table.files, job.write_id, counts.messages, since_snapshot_id=None)
+
+    # Of each partition a data file and an index.
+    assert found == 4
+    table.commit(counts)
+    table.abort(other)
+    assert values_of(table, "id") == sorted([*range(5), *range(5)])
     assert_only_reachable_files(table)

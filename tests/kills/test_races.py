@@ -1,0 +1,45 @@
+"""Real processes that write to one table at once, beside its upkeep: every commit counts, once.
+
+`LAKEWRIGHT_TEST_WAREHOUSE` puts the tables into another store, `LAKEWRIGHT_TEST_WRITERS` and
+`LAKEWRIGHT_TEST_COMMITS` say how many there are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from lakewright.storage import Catalog
+from tests.kills.kinds import COLUMNS, KINDS, counted, expected_of
+from tests.support.builders import expire, new_table
+from tests.support.invariants import assert_sound
+from tests.support.racing import race
+from tests.support.tally import tally
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    ("writers", "commits"),
+    [pytest.param(4, 15, id="some"), pytest.param(8, 100, id="many", marks=pytest.mark.deep)],
+)
+@pytest.mark.mission("FS10", "FS21")
+def test_of_writers_beside_upkeep_none_fails_and_no_commit_is_lost(
+    warehouse: str, kind: str, writers: int, commits: int
+) -> None:
+    writers = int(os.environ.get("LAKEWRIGHT_TEST_WRITERS", writers))
+    commits = int(os.environ.get("LAKEWRIGHT_TEST_COMMITS", commits))
+    table = new_table(Catalog.open(warehouse), COLUMNS, **KINDS[kind])
+
+    found = race(table.files.fs.uri(warehouse), table.name, writers=writers, commits=commits)
+
+    sys.stdout.write(f"{kind}: {found}\n")
+    tally("commits raced", found.commits)
+    assert found.commits == writers * commits
+    assert counted(table) == expected_of(table, dict.fromkeys(range(writers), commits))
+    assert found.upkeep["compact"].done > 0
+    assert found.upkeep["expire"].done > 0
+    assert found.upkeep["remove orphans"].done == 0
+    expire(table)
+    assert_sound(table)

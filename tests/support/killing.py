@@ -1,0 +1,259 @@
+"""Processes under load that are killed at random, and started again until they are done.
+
+Every process is one role in a loop. A writer notes down what it is about to commit before it does,
+so that started again it commits the same under the same identifier; it keeps a consumer at its last
+commit, so that no expiry takes what it would recognise that commit by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import FileMissing, SnapshotNotFound, StalePlan
+from tests.support.builders import compact, expire, rows
+from tests.support.faults import Call, WatchedFiles
+from tests.support.racing import quick_starts, rows_of
+
+WRITERS = ("writer-0", "writer-1", "writer-2", "writer-3")
+UPKEEP = ("compact", "expire", "remove orphans", "reader")
+
+_ORPHAN_AGE_MS = 120_000
+_PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """What processes of one trial share: the table, and a folder for what is no table's."""
+
+    warehouse: str
+    table: str
+    notes: str
+
+    def open(self) -> Table:
+        return Catalog.open(self.warehouse).table(self.table)
+
+    def open_deadly(self, call: int) -> Table:
+        """The table, through a file system that kills its process after that changing call."""
+        table = self.open()
+        return Table(replace(table.files, fs=deadly(table.files.fs, call)))
+
+    @property
+    def is_over(self) -> bool:
+        return (Path(self.notes) / "stop").exists()
+
+    def stop(self) -> None:
+        (Path(self.notes) / "stop").touch()
+
+    def note(self, role: str, what: object) -> None:
+        """Remember something whatever happens to the process, and never half of it."""
+        path = Path(self.notes) / role
+        unfinished = path.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(what))
+        unfinished.replace(path)
+
+    def noted(self, role: str) -> Any:
+        path = Path(self.notes) / role
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def tell(self, role: str, line: str) -> None:
+        with (Path(self.notes) / f"{role}.log").open("a") as log:
+            log.write(line + "\n")
+
+    def told(self, role: str) -> list[str]:
+        path = Path(self.notes) / f"{role}.log"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+@dataclass
+class Siege:
+    """Roles as processes; each that ends before it may is a failure, unless it was killed."""
+
+    place: Place
+    seed: int
+    kills: int = 0
+    processes: dict[str, ForkServerProcess] = field(default_factory=dict)
+
+    def run(self, kills: int, *, least_seconds: float, most_seconds: float) -> None:
+        """Kill so often, after a time between the two, and let all come to an end."""
+        chance = random.Random(self.seed)
+        try:
+            for role in (*WRITERS, *UPKEEP):
+                self._start(role)
+            while self.kills < kills:
+                time.sleep(chance.uniform(least_seconds, most_seconds))
+                self._check()
+                self._kill(chance.choice(list(self.processes)))
+            self.place.stop()
+            for process in self.processes.values():
+                process.join(_PATIENCE_SECONDS)
+            self._check()
+        finally:
+            for process in self.processes.values():
+                process.kill()
+
+    def _start(self, role: str) -> None:
+        process = quick_starts().Process(target=play, args=(self.place, role))
+        process.start()
+        self.processes[role] = process
+
+    def _kill(self, role: str) -> None:
+        process = self.processes[role]
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        self.kills += 1
+        self._start(role)
+
+    def _check(self) -> None:
+        for role, process in self.processes.items():
+            ended_well = process.exitcode == 0 and self.place.is_over
+            if not ended_well and (process.exitcode is not None or self.place.is_over):
+                log = "\n".join(self.place.told(role)[-30:])
+                raise AssertionError(f"{role} ended with {process.exitcode}:\n{log}")
+
+
+def play(place: Place, role: str) -> None:
+    """What one process does until it is over."""
+    try:
+        if role in WRITERS:
+            _write(place, role)
+        else:
+            _UPKEEP[role](place)
+    except BaseException:
+        place.tell(role, traceback.format_exc())
+        raise
+
+
+def _write(place: Place, role: str) -> None:
+    table, writer = place.open(), WRITERS.index(role)
+    number = place.noted(role) or 0
+    is_first = True
+    while is_first or not place.is_over:
+        place.note(role, number)
+        result = table.write(
+            rows(table, rows_of(table, writer, number)), commit_user=role, commit_identifier=number
+        )
+        if result.already_committed:
+            assert is_first, "only a writer that was started again repeats a commit"
+            place.tell(role, f"recognised {number}")
+        assert result.snapshot is not None
+        table.set_consumer(role, result.snapshot.id)
+        number += 1
+        is_first = False
+    place.note(role, number)
+
+
+def _upkeep(place: Place, verb: Callable[[Table], int], told_as: str) -> None:
+    table = place.open()
+    while not place.is_over:
+        try:
+            done = verb(table)
+        except StalePlan:
+            continue
+        if done:
+            place.tell(told_as, str(done))
+        time.sleep(0.02)
+
+
+def _compact(table: Table) -> int:
+    return compact(table, min_file_num=2).files_before
+
+
+def _expire(table: Table) -> int:
+    return len(expire(table, keep=3).expired)
+
+
+def _remove_orphans(table: Table) -> int:
+    plan = table.plan_remove_orphans(older_than_ms=table.files.env.now_ms() - _ORPHAN_AGE_MS)
+    return table.run_remove_orphans(plan).files_deleted
+
+
+def _read(place: Place) -> None:
+    """Look at the table all the time: of every writer a first part of its commits is there."""
+    table = place.open()
+    seen = dict.fromkeys(range(len(WRITERS)), 0)
+    while not place.is_over:
+        try:
+            found = table.read().to_pylist()
+        except (FileMissing, SnapshotNotFound):
+            # An expiry took the snapshot meanwhile, and the error says so.
+            continue
+        for writer, before in list(seen.items()):
+            own = sorted(row["number"] for row in found if row["writer"] == writer)
+            assert own == list(range(len(own))), f"writer {writer} has {own}"
+            assert len(own) >= before, f"commits of writer {writer} went"
+            seen[writer] = len(own)
+        assert all(row["times"] == 1 for row in found if row["writer"] >= 0), found
+        place.tell("reader", str(len(found)))
+
+
+_UPKEEP: dict[str, Callable[[Place], None]] = {
+    "compact": lambda place: _upkeep(place, _compact, "compact"),
+    "expire": lambda place: _upkeep(place, _expire, "expire"),
+    "remove orphans": lambda place: _upkeep(place, _remove_orphans, "remove orphans"),
+    "reader": _read,
+}
+
+
+# --- a kill at a chosen moment ----------------------------------------------------------------
+
+
+@dataclass
+class DeadlyFiles(WatchedFiles):
+    """Kills its own process at the chosen call, right after that took effect."""
+
+    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+        result = effect()
+        self.counted += self.counts(Call(name, path))
+        if self.counted == self.fail_at and self.counts(Call(name, path)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+def deadly(fs: FileSystem, call: int) -> DeadlyFiles:
+    """A file system whose user dies at that of its changing calls."""
+    return DeadlyFiles(fs, fail_at=call, counts=lambda each: each.changes)
+
+
+def survives(place: Place, verb: str, call: int) -> bool:
+    """Whether a process got through a verb before it made that many changing calls."""
+    process = quick_starts().Process(target=die, args=(place, verb, call))
+    process.start()
+    process.join(_PATIENCE_SECONDS)
+    assert process.exitcode in (0, -signal.SIGKILL), "\n".join(place.told(verb)[-30:])
+    return bool(process.exitcode == 0)
+
+
+def die(place: Place, verb: str, call: int) -> None:
+    """Do a verb, and die at one of its calls if there are so many."""
+    try:
+        MORTAL[verb](place.open_deadly(call), call)
+    except BaseException:
+        place.tell(verb, traceback.format_exc())
+        raise
+
+
+def write_numbered(table: Table, number: int) -> bool:
+    """A writer's commit of that number; whether it was made before."""
+    new = rows(table, rows_of(table, 0, number))
+    return table.write(new, commit_user="writer-0", commit_identifier=number).already_committed
+
+
+MORTAL: dict[str, Callable[[Table, int], object]] = {
+    "write": write_numbered,
+    "compact": lambda table, _: compact(table, full=True),
+    "expire": lambda table, _: expire(table, keep=1),
+}
