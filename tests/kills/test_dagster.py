@@ -25,6 +25,7 @@ from lakewright.demo.dagster_server import DagsterServer
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import descendants, kill, of_session
 from tests.kills.slow_source import NOTES_VARIABLE, ROWS
+from tests.support.builders import remove_orphans
 from tests.support.invariants import assert_sound, unreachable_files
 from tests.support.tally import tally
 
@@ -237,7 +238,7 @@ def status_of(server: DagsterServer, run_id: str) -> str:
 
 def swept(table: Table) -> Table:
     """The table without what the dead left behind."""
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=table.files.env.now_ms()))
+    remove_orphans(table)
     return table
 
 

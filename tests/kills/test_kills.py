@@ -9,7 +9,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.kills.kinds import COLUMNS, KINDS, counted, expected_of
-from tests.support.builders import expire, new_table
+from tests.support.builders import expire, new_table, remove_orphans
 from tests.support.invariants import assert_nothing_missing, assert_sound
 from tests.support.killing import MORTAL, WRITERS, Place, Siege, survives, write_numbered
 from tests.support.tally import tally
@@ -94,6 +94,6 @@ def test_a_process_killed_at_any_of_its_calls_is_made_up_for_by_the_next(
 
 def swept(table: Table) -> None:
     """Let go what the dead left behind, as upkeep does once it is old enough."""
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=table.files.env.now_ms()))
+    remove_orphans(table)
     expire(table)
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=table.files.env.now_ms()))
+    remove_orphans(table)

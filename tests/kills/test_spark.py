@@ -16,7 +16,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import command_of, descendants, kill, of_session
 from tests.kills.spark_driver import ROWS
-from tests.support.builders import events, new_table, rows, values_of
+from tests.support.builders import events, new_table, remove_orphans, rows, values_of
 from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
 from tests.support.tally import tally
 
@@ -72,7 +72,7 @@ def test_a_write_whose_driver_died_is_made_by_the_next_one(tmp_path: Path, kind:
     assert answer["already_committed"]
     assert values_of(table, "id") == list(range(ROWS))
     assert len(table.snapshots()) == 1
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=table.files.env.now_ms()))
+    remove_orphans(table)
     assert_sound(table)
 
 

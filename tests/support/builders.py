@@ -18,6 +18,7 @@ from lakewright.storage import (
     Table,
     parse_data_type,
 )
+from lakewright.storage.operations.remove_orphans import OrphansResult
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 
@@ -110,3 +111,8 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
     return table.run_expire_snapshots(planned)
+
+
+def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
+    """Take away what nothing refers to, be it made just now."""
+    return table.run_remove_orphans(table.plan_remove_orphans(age_ms=age_ms, even_recent=True))

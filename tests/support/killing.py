@@ -22,7 +22,7 @@ from typing import Any
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing, SnapshotNotFound, StalePlan
-from tests.support.builders import compact, expire, rows
+from tests.support.builders import compact, expire, remove_orphans, rows
 from tests.support.faults import Call, WatchedFiles
 from tests.support.racing import quick_starts, rows_of
 
@@ -177,8 +177,7 @@ def _expire(table: Table) -> int:
 
 
 def _remove_orphans(table: Table) -> int:
-    plan = table.plan_remove_orphans(older_than_ms=table.files.env.now_ms() - _ORPHAN_AGE_MS)
-    return table.run_remove_orphans(plan).files_deleted
+    return remove_orphans(table, age_ms=_ORPHAN_AGE_MS).files_moved
 
 
 def _read(place: Place) -> None:

@@ -18,7 +18,7 @@ from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import RetriesExhausted, StalePlan
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.leases import LeaseRequest, leased, whole_table
-from tests.support.builders import compact, events, expire, rows
+from tests.support.builders import compact, events, expire, remove_orphans, rows
 
 BARRIERS: list[Barrier] = []
 STOPS: list[Event] = []
@@ -222,8 +222,7 @@ def _expire(table: Table) -> int:
 
 
 def _remove_orphans(table: Table) -> int:
-    plan = table.plan_remove_orphans(age_ms=_SANE_AGE_MS, even_recent=True)
-    return table.run_remove_orphans(plan).files_moved
+    return remove_orphans(table, age_ms=_SANE_AGE_MS).files_moved
 
 
 VERBS: dict[str, Callable[[Table], int]] = {
