@@ -19,7 +19,7 @@ def write_manifests(
     committable: Committable,
     written: list[str],
 ) -> Snapshot:
-    """Write all that the new snapshot names, recording each name in `written` before there is a file."""
+    """Write all that the new snapshot names; each name is in `written` before there is a file."""
     compression = files.options.manifest_compression
     before = snapshot_manifests(files, latest) if latest else ()
     merged = merge_manifests(files, before, written)

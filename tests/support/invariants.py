@@ -87,7 +87,7 @@ class RawTable:
                 yield kind, {key: value for key, value in found.items() if key not in gone}
 
     def is_half_gone(self, path: str, paths: Collection[str]) -> bool:
-        """Whether a root is of a branch half made or half deleted, or an expiry has begun to take it.
+        """Whether a root keeps nothing: of a branch half made or deleted, or half expired.
 
         A branch is there with its first schema. An expiry points EARLIEST at the first snapshot
         that stays before it deletes anything.
