@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from lakewright.storage import Catalog, Table
 from tests.faults.trials import FAULTS, TRIES, Trial, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
+from tests.support.builders import events, rows
 from tests.support.faults import Fault, WatchedFiles
 from tests.support.tally import tally
 
@@ -30,18 +31,14 @@ def trial_of(case: Case, kind: str) -> Trial:
     return Trial(case, kind)
 
 
+def _on_every_kind(case: Case) -> Iterator[Any]:
+    for number, kind in enumerate(dict.fromkeys(case.on)):
+        marks = [pytest.mark.deep] if number or not case.quick else []
+        yield pytest.param(case, kind, id=f"{case.name}, {kind}", marks=marks)
+
+
 cases = pytest.mark.parametrize(
-    ("case", "kind"),
-    [
-        pytest.param(
-            case,
-            kind,
-            id=f"{case.name}, {kind}",
-            marks=[pytest.mark.deep] if number or not case.quick else [],
-        )
-        for case in CASES
-        for number, kind in enumerate(dict.fromkeys(case.on))
-    ],
+    ("case", "kind"), [each for case in CASES for each in _on_every_kind(case)]
 )
 
 
@@ -70,6 +67,41 @@ def test_a_reader_sees_the_table_before_or_after_at_every_moment_of_a_verb(
     case: Case, kind: str
 ) -> None:
     tally("moments a reader looked at", trial_of(case, kind).look_at_every_moment())
+
+
+def _write_without_identifier(at: Place) -> object:
+    table = at.table
+    return table.write(rows(table, events(2, 6)))
+
+
+def _move_a_tag(at: Place) -> object:
+    table = at.table
+    table.run_delete_tags(table.plan_delete_tags("first"))
+    return table.create_tag("first")
+
+
+@pytest.mark.parametrize(
+    "careless",
+    [
+        Case("write without an identifier", _write_without_identifier),
+        Case(
+            "move a tag in two steps",
+            _move_a_tag,
+            ready=lambda table: table.create_tag("first", snapshot_id=1),
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_careless_verb_is_found_out(careless: Case) -> None:
+    trial = Trial(careless, "append")
+    found = 0
+    for fault in (Fault.FAILS_AFTER, Fault.DIES_AFTER):
+        for point in trial.points(fault):
+            try:
+                trial.check(point)
+            except AssertionError:
+                found += 1
+    assert found
 
 
 def test_every_verb_there_is_is_tried() -> None:
