@@ -23,7 +23,7 @@ from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.create_table import create_table
-from lakewright.storage.operations.delete_files import drop_table_files
+from lakewright.storage.operations.delete_files import drop_table_files, is_half_dropped
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import SchemaSpec
 from lakewright.storage.table import Table
@@ -100,7 +100,7 @@ class Catalog:
         try:
             create_table(self.fs, self._table_path(name), spec, table=name, env=self.env)
         except AlreadyExistsError:
-            if not if_not_exists:
+            if not if_not_exists or not self.table_exists(name):
                 raise
         return self.table(name)
 
@@ -141,7 +141,7 @@ class Catalog:
         return self.table(table).system_table(system_table, where)
 
     def drop_table(self, name: str) -> None:
-        """Delete a table and everything in it.
+        """Delete a table and everything in it; stopped halfway, dropping it again goes on.
 
         Raises:
             TableNotFound: there is none.
@@ -150,8 +150,10 @@ class Catalog:
         if BRANCH_MARK in name:
             table, _, branch = name.partition(BRANCH_MARK)
             raise InvalidRequestError(f"{name} is no table: delete branch {branch} of {table}")
-        self.table(name)
-        drop_table_files(self.fs, self._table_path(name))
+        path = self._table_path(name)
+        if not is_half_dropped(self.fs, path):
+            self.table(name)
+        drop_table_files(self.fs, path)
 
     def _tables_there(self, name: str) -> str:
         database, _ = split_name(name)

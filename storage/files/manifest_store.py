@@ -62,11 +62,12 @@ class ManifestStore:
         schema_id: int,
         partition_fields: Sequence[DataField],
         compression: str,
+        written: list[str],
     ) -> ManifestFileMeta:
         """Write one manifest; the result says what a list must say of it."""
         name = f"manifest-{self.env.new_id()}-0"
         data = encode_manifest(entries, compression=compression)
-        self.fs.write_bytes(self.paths.manifest(name), data)
+        self._write(name, data, written)
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         buckets = [entry.bucket for entry in entries]
         levels = [entry.file.level for entry in entries]
@@ -85,19 +86,28 @@ class ManifestStore:
             max_level=max(levels),
         )
 
-    def write_list(self, metas: Iterable[ManifestFileMeta], *, compression: str) -> tuple[str, int]:
+    def write_list(
+        self, metas: Iterable[ManifestFileMeta], *, compression: str, written: list[str]
+    ) -> tuple[str, int]:
         """Write a manifest list; its name and size in bytes."""
         name = f"manifest-list-{self.env.new_id()}-0"
         data = encode_manifest_list(metas, compression=compression)
-        self.fs.write_bytes(self.paths.manifest(name), data)
+        self._write(name, data, written)
         return name, len(data)
 
-    def write_index_manifest(self, entries: Iterable[IndexEntry], *, compression: str) -> str:
+    def write_index_manifest(
+        self, entries: Iterable[IndexEntry], *, compression: str, written: list[str]
+    ) -> str:
         """Write an index manifest; its name."""
         name = f"index-manifest-{self.env.new_id()}-0"
         data = encode_index_manifest(entries, compression=compression)
-        self.fs.write_bytes(self.paths.manifest(name), data)
+        self._write(name, data, written)
         return name
+
+    def _write(self, name: str, data: bytes, written: list[str]) -> None:
+        # A write that fails may leave half a file: whoever cleans up must know its name.
+        written.append(name)
+        self.fs.write_bytes(self.paths.manifest(name), data)
 
     def _read(self, name: str) -> bytes:
         path = self.paths.manifest(name)

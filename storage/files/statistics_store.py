@@ -35,8 +35,10 @@ class StatisticsStore:
             ) from error
         return decode_statistics(data, name=path)
 
-    def write(self, statistics: TableStatistics) -> str:
-        """Write one file; its name."""
-        name = f"{STATISTICS_PREFIX}{self.env.new_id()}-0"
+    def new_name(self) -> str:
+        """What to call the next file."""
+        return f"{STATISTICS_PREFIX}{self.env.new_id()}-0"
+
+    def write(self, name: str, statistics: TableStatistics) -> None:
+        """Write one file."""
         self.fs.write_bytes(self.paths.statistics(name), encode_statistics(statistics))
-        return name

@@ -153,8 +153,10 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     for part in parts:
         profile.merge(part)
     statistics = _statistics(snapshot, files, profile, splits)
-    name = StatisticsStore(files.fs, files.paths, files.env).write(statistics)
+    store = StatisticsStore(files.fs, files.paths, files.env)
+    name = store.new_name()
     try:
+        store.write(name, statistics)
         result = commit_statistics(
             files, name, user=files.env.new_id(), base_snapshot_id=snapshot.id
         )

@@ -81,6 +81,7 @@ class RollingWriter:
         self._schema = file_schema(files)
         self._keyed = files.schema.is_keyed
         self._current: _OpenFile | None = None
+        self._current_path: str | None = None
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._sequence = target.next_sequence
@@ -112,7 +113,8 @@ class RollingWriter:
         if self._current is not None:
             with suppress(StorageError, OSError):
                 self._current.writer.abandon()
-            delete_files(self.files.fs, [self._current.writer.path])
+        if self._current_path is not None:
+            delete_files(self.files.fs, [self._current_path])
         delete_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
 
     def flush(self) -> None:
@@ -136,8 +138,9 @@ class RollingWriter:
             prefix = self.target.name_prefix or prefix
             name = f"{prefix}{self._write_id}-{next(self._numbers)}"
             encoding = options.file_encoding(self.target.level, changelog=self.target.changelog)
-            path = f"{self._folder}/{name}{encoding.suffix}"
-            self._current = _OpenFile(self.files, path, encoding, self.witness)
+            # Known before there is a file, which may be there though opening it failed.
+            self._current_path = f"{self._folder}/{name}{encoding.suffix}"
+            self._current = _OpenFile(self.files, self._current_path, encoding, self.witness)
         self._current.write(rows)
         if self._current.writer.written_bytes >= self.files.options.target_file_size:
             self._finish_file()
@@ -154,7 +157,7 @@ class RollingWriter:
             self._sequence += row_count
         # A file that cannot be finished is still the current one, which `abandon` deletes.
         self.done.append(current.finish(self.target, low, high))
-        self._current = None
+        self._current = self._current_path = None
 
 
 class _OpenFile:

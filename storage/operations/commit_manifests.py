@@ -19,12 +19,11 @@ def write_manifests(
     committable: Committable,
     written: list[str],
 ) -> Snapshot:
-    """Write all that the new snapshot names, recording each name in `written`."""
+    """Write all that the new snapshot names; each name is in `written` before there is a file."""
     compression = files.options.manifest_compression
-    merged = merge_manifests(files, snapshot_manifests(files, latest) if latest else ())
-    written += [meta.file_name for meta in merged.written]
-    base, base_size = files.manifests.write_list(merged.metas, compression=compression)
-    written.append(base)
+    before = snapshot_manifests(files, latest) if latest else ()
+    merged = merge_manifests(files, before, written)
+    base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
     delta, delta_size = _write_entries(files, change.entries, written)
     changelog, changelog_size = None, None
     if change.changelog:
@@ -70,12 +69,10 @@ def _write_entries(
                 schema_id=files.schema.id,
                 partition_fields=files.schema.partition_fields,
                 compression=compression,
+                written=written,
             )
         )
-        written.append(metas[0].file_name)
-    name, size = files.manifests.write_list(metas, compression=compression)
-    written.append(name)
-    return name, size
+    return files.manifests.write_list(metas, compression=compression, written=written)
 
 
 def _write_index_manifest(
@@ -89,11 +86,9 @@ def _write_index_manifest(
     entries = [*kept, *change.new_indexes]
     if not entries:
         return None
-    name = files.manifests.write_index_manifest(
-        entries, compression=files.options.manifest_compression
+    return files.manifests.write_index_manifest(
+        entries, compression=files.options.manifest_compression, written=written
     )
-    written.append(name)
-    return name
 
 
 def _later(watermark: int | None, present: int | None) -> int | None:

@@ -6,6 +6,7 @@ from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import AlreadyExistsError
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
+from lakewright.storage.operations.delete_files import is_half_dropped
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -18,7 +19,7 @@ def create_table(
     Raises:
         InvalidSchema: the schema cannot be.
         UnsupportedError: an option is not implemented.
-        AlreadyExistsError: there is such a table.
+        AlreadyExistsError: there is such a table, or one whose dropping was stopped halfway.
     """
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
     if spec.primary_keys and "bucket" not in spec.options:
@@ -33,6 +34,13 @@ def create_table(
     schema = new_schema(completed, time_millis=env.now_ms())
     check_supported(schema, Use.WRITE, table=table)
     store = SchemaStore(fs, TablePaths(root))
+    if is_half_dropped(fs, root):
+        # What is left of the old one would be the new one's history.
+        raise AlreadyExistsError(
+            f"table {table} was being dropped from {root}, and that was stopped halfway; drop it "
+            "once more, then create it",
+            table=table,
+        )
     if store.ids() or not store.put_schema(schema):
         raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
     return schema

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakewright.storage.env import FileSystem
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import TablePaths
 
 
 def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
@@ -13,8 +15,24 @@ def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
 
 
 def drop_table_files(fs: FileSystem, root: str) -> None:
-    """Delete everything of a table that is being dropped."""
+    """Delete everything of a table that is being dropped.
+
+    Its schemas go first, the oldest before the others: without them there is no table, and nobody
+    reads half of one. Its snapshots go last: they tell that there is something left to drop.
+    """
+    paths = TablePaths(root)
+    schema_ids = SchemaStore(fs, paths).ids()
+    delete_files(fs, [paths.schema(schema_id) for schema_id in schema_ids])
+    for name in fs.list_subdirs(root):
+        if f"{root}/{name}" != paths.snapshot_dir:
+            fs.delete_tree(f"{root}/{name}")
     fs.delete_tree(root)
+
+
+def is_half_dropped(fs: FileSystem, root: str) -> bool:
+    """Whether a table was being dropped here, and is not a table any more."""
+    paths = TablePaths(root)
+    return bool(fs.list_dir(paths.snapshot_dir)) and not SchemaStore(fs, paths).ids()
 
 
 def drop_branch_files(fs: FileSystem, metadata_root: str) -> None:

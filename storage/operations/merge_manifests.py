@@ -12,7 +12,6 @@ Order is kept throughout, since entries are merged in order. Source: Paimon
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import (
@@ -24,34 +23,27 @@ from lakewright.storage.spec.manifest import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MergedManifests:
-    """The manifests to list, and those among them that were written for it."""
-
-    metas: tuple[ManifestFileMeta, ...]
-    written: tuple[ManifestFileMeta, ...]
-
-
-def merge_manifests(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
-    """Fewer manifests with the same merged entries."""
+def merge_manifests(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
+) -> tuple[ManifestFileMeta, ...]:
+    """Fewer manifests with the same merged entries; names of new ones are added to `written`."""
     options = files.options
     target = options.manifest_target_file_size
     to_rewrite = [m for m in metas if m.num_deleted_files > 0 or m.file_size < target]
     if sum(meta.file_size for meta in to_rewrite) >= options.manifest_full_compaction_threshold:
-        return _merge_fully(files, metas)
-    return _merge_neighbours(files, metas)
+        return _merge_fully(files, metas, written)
+    return _merge_neighbours(files, metas, written)
 
 
-def _merge_neighbours(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
+def _merge_neighbours(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
+) -> tuple[ManifestFileMeta, ...]:
     options = files.options
     result: list[ManifestFileMeta] = []
-    written: list[ManifestFileMeta] = []
     group: list[ManifestFileMeta] = []
 
     def close_group() -> None:
-        merged = _rewrite(files, group)
-        result.extend(merged)
-        written.extend(merged)
+        result.extend(_rewrite(files, group, written))
         group.clear()
 
     for meta in metas:
@@ -64,10 +56,12 @@ def _merge_neighbours(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> M
                 group.clear()
     if len(group) >= options.manifest_merge_min_count:
         close_group()
-    return MergedManifests((*result, *group), tuple(written))
+    return (*result, *group)
 
 
-def _merge_fully(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> MergedManifests:
+def _merge_fully(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
+) -> tuple[ManifestFileMeta, ...]:
     deleted: set[EntryIdentity] = set()
     for meta in metas:
         if meta.num_deleted_files:
@@ -85,20 +79,23 @@ def _merge_fully(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> Merged
         else:
             rewritten += entries_now
     # Manifests kept as they are hold nothing that is deleted later, so they may stand first.
-    written = _write_chunks(files, list(fold_entries(rewritten).values()))
-    return MergedManifests((*kept, *written), tuple(written))
+    return (*kept, *_write_chunks(files, list(fold_entries(rewritten).values()), written))
 
 
-def _rewrite(files: TableFiles, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+def _rewrite(
+    files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
+) -> list[ManifestFileMeta]:
     entries = fold_entries(files.manifests.entries(metas))
-    return _write_chunks(files, list(entries.values()))
+    return _write_chunks(files, list(entries.values()), written)
 
 
 # About how many bytes an entry takes in a manifest; only steers where a new one is begun.
 _ENTRY_BYTES = 160
 
 
-def _write_chunks(files: TableFiles, entries: list[ManifestEntry]) -> list[ManifestFileMeta]:
+def _write_chunks(
+    files: TableFiles, entries: list[ManifestEntry], written: list[str]
+) -> list[ManifestFileMeta]:
     step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
     return [
         files.manifests.write_manifest(
@@ -106,6 +103,7 @@ def _write_chunks(files: TableFiles, entries: list[ManifestEntry]) -> list[Manif
             schema_id=files.schema.id,
             partition_fields=files.schema.partition_fields,
             compression=files.options.manifest_compression,
+            written=written,
         )
         for start in range(0, len(entries), step)
     ]

@@ -147,7 +147,7 @@ class StagingWriter:
         self._files = job.files
         self._chooser = BucketChooser(job.files, job.states)
         self._writers: dict[tuple[bytes, int], BucketWriter | PostponedWriter] = {}
-        self._indexes: list[IndexFileMeta] = []
+        self._index_names: list[str] = []
         # Tasks share the write id, so each puts a name of its own behind it.
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
 
@@ -184,8 +184,7 @@ class StagingWriter:
         """Delete what was written."""
         for writer in self._writers.values():
             writer.abandon()
-        paths = [self._files.paths.index(index.file_name) for index in self._indexes]
-        delete_files(self._files.fs, paths)
+        delete_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
 
     def _message(self, place: tuple[bytes, int], written: WrittenFiles) -> CommitMessage | None:
         partition, bucket = place
@@ -217,9 +216,9 @@ class StagingWriter:
         before = tuple(entry.file for entry in entries if entry.bucket == bucket)
         if bucket not in dynamic.grown:
             return before, before
-        name = f"index-{self._task_id}-{len(self._indexes)}"
+        name = f"index-{self._task_id}-{len(self._index_names)}"
+        self._index_names.append(name)
         index = self._files.indexes.write_hash_index(dynamic.hashes_of_bucket(bucket), name=name)
-        self._indexes.append(index)
         return (index,), before
 
     def _conform(self, rows: pa.Table) -> pa.Table:

@@ -25,10 +25,23 @@ class Fault(Enum):
     # The store says no, once; whether the call took effect is what its name says.
     FAILS_BEFORE = "fails before"
     FAILS_AFTER = "fails after"
+    # The same two in the middle of a call that has a middle: see `HALVES`.
+    DIES_HALFWAY = "dies halfway"
+    FAILS_HALFWAY = "fails halfway"
+    # The store says no, and goes on saying so.
+    GOES_AWAY = "goes away"
 
     @property
     def is_death(self) -> bool:
-        return self in (Fault.DIES_BEFORE, Fault.DIES_AFTER)
+        return self in (Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.DIES_HALFWAY)
+
+    @property
+    def is_before(self) -> bool:
+        return self in (Fault.DIES_BEFORE, Fault.FAILS_BEFORE, Fault.GOES_AWAY)
+
+    @property
+    def is_halfway(self) -> bool:
+        return self in (Fault.DIES_HALFWAY, Fault.FAILS_HALFWAY)
 
 
 @dataclass(frozen=True)
@@ -42,8 +55,17 @@ class Call:
     def changes(self) -> bool:
         return self.name not in READS
 
+    @property
+    def can_be_half_done(self) -> bool:
+        return self.name in HALVES
+
 
 READS = frozenset({"read_bytes", "open_input", "exists", "list_dir", "list_subdirs", "list_tree"})
+# What a call leaves that stops in the middle: a cut file under its own name, but a hidden one
+# beside it where the store promises all or nothing; a file in both places; half a folder.
+HALVES = frozenset(
+    {"write_bytes", "close", "put_if_absent", "replace", "move_if_absent", "delete_tree"}
+)
 
 
 @dataclass
@@ -59,7 +81,9 @@ class WatchedFiles:
     counts: Callable[[Call], bool] = lambda call: True
     calls: list[Call] = field(default_factory=list)
     counted: int = 0
+    failed: Call | None = None
     dead: bool = False
+    away: bool = False
 
     @property
     def scheme(self) -> str:
@@ -85,18 +109,40 @@ class WatchedFiles:
         return output  # type: ignore[no-any-return]
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        self.run("write_bytes", path, lambda: self.inner.write_bytes(path, data))
+        self.run(
+            "write_bytes",
+            path,
+            lambda: self.inner.write_bytes(path, data),
+            lambda: self.inner.write_bytes(path, _half(data)),
+        )
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        return bool(self.run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data)))
+        return bool(
+            self.run(
+                "put_if_absent",
+                path,
+                lambda: self.inner.put_if_absent(path, data),
+                lambda: self.inner.write_bytes(_temporary(path), _half(data)),
+            )
+        )
 
     def move_if_absent(self, source: str, target: str) -> bool:
         return bool(
-            self.run("move_if_absent", target, lambda: self.inner.move_if_absent(source, target))
+            self.run(
+                "move_if_absent",
+                target,
+                lambda: self.inner.move_if_absent(source, target),
+                lambda: self.inner.put_if_absent(target, self.inner.read_bytes(source)),
+            )
         )
 
     def replace(self, path: str, data: bytes) -> None:
-        self.run("replace", path, lambda: self.inner.replace(path, data))
+        self.run(
+            "replace",
+            path,
+            lambda: self.inner.replace(path, data),
+            lambda: self.inner.write_bytes(_temporary(path), _half(data)),
+        )
 
     def exists(self, path: str) -> bool:
         return bool(self.run("exists", path, lambda: self.inner.exists(path)))
@@ -120,20 +166,37 @@ class WatchedFiles:
         return bool(self.run("delete", path, lambda: self.inner.delete(path)))
 
     def delete_tree(self, path: str) -> None:
-        self.run("delete_tree", path, lambda: self.inner.delete_tree(path))
+        def half() -> None:
+            paths = sorted(each.path for each in self.inner.list_tree(path))
+            for each in paths[: len(paths) // 2]:
+                self.inner.delete(each)
+
+        self.run("delete_tree", path, lambda: self.inner.delete_tree(path), half)
 
     def remove_empty_dir(self, path: str) -> bool:
         return bool(self.run("remove_empty_dir", path, lambda: self.inner.remove_empty_dir(path)))
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
-        """One call: record it, and fail if it is the one."""
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
+        """One call: record it, and fail if it is the one; `half` is its effect halfway through."""
+        call = Call(name, path)
         if self.dead:
             raise Crashed
-        call = Call(name, path)
+        if self.away:
+            raise _unavailable(call)
         self.calls.append(call)
         self.counted += self.counts(call)
         fails = self.counts(call) and self.counted == self.fail_at
-        if fails and self.fault in (Fault.DIES_BEFORE, Fault.FAILS_BEFORE):
+        if fails and self.fault.is_before:
+            self._fail(call)
+        if fails and self.fault.is_halfway:
+            if half is not None:
+                half()
             self._fail(call)
         result = effect()
         if fails:
@@ -141,10 +204,12 @@ class WatchedFiles:
         return result
 
     def _fail(self, call: Call) -> None:
+        self.failed = call
+        self.away = self.fault is Fault.GOES_AWAY
         if self.fault.is_death:
             self.dead = True
             raise Crashed
-        raise UnavailableError(f"{call.name} of {call.path} failed as a test wants it")
+        raise _unavailable(call)
 
 
 @dataclass
@@ -154,12 +219,51 @@ class OvertakenFiles(WatchedFiles):
     at: Callable[[Call], bool] = lambda call: True
     meanwhile: Callable[[], object] | None = None
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
-        result = super().run(name, path, effect)
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
+        result = super().run(name, path, effect, half)
         if self.meanwhile is not None and self.at(Call(name, path)):
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
         return result
+
+
+@dataclass
+class ObservedFiles(WatchedFiles):
+    """Somebody looks after every call that changes something."""
+
+    look: Callable[[Call], object] = lambda call: None
+
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
+        result = super().run(name, path, effect, half)
+        if Call(name, path).changes:
+            self.look(Call(name, path))
+        return result
+
+
+def _unavailable(call: Call) -> UnavailableError:
+    return UnavailableError(f"{call.name} of {call.path} failed as a test wants it")
+
+
+def _half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _temporary(path: str) -> str:
+    """What a store calls a file while it is not finished."""
+    folder, name = path.rsplit("/", 1)
+    return f"{folder}/.{name}.unfinished.tmp"
 
 
 class _WatchedOutput:
@@ -171,7 +275,8 @@ class _WatchedOutput:
         self._handle = handle
 
     def write(self, data: bytes) -> int:
-        return self._handle.write(data)
+        # Clean-up code of a library may go on writing; that of a dead process does not.
+        return len(data) if self._owner.dead else self._handle.write(data)
 
     def flush(self) -> None:
         self._handle.flush()
@@ -194,7 +299,12 @@ class _WatchedOutput:
 
     def close(self) -> None:
         if not self._handle.closed:
-            self._owner.run("close", self._path, self._handle.close)
+            self._owner.run("close", self._path, self._handle.close, self._cut)
+
+    def _cut(self) -> None:
+        self._handle.close()
+        files = self._owner.inner
+        files.write_bytes(self._path, _half(files.read_bytes(self._path)))
 
 
 def watched(
@@ -232,11 +342,17 @@ class InterruptedFiles(WatchedFiles):
     meanwhile: Callable[[], object] = lambda: None
     has_happened: bool = False
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
         if not self.has_happened and self.when(Call(name, path)):
             self.has_happened = True
             self.meanwhile()
-        return super().run(name, path, effect)
+        return super().run(name, path, effect, half)
 
 
 def interrupted(

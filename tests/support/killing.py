@@ -214,7 +214,13 @@ _UPKEEP: dict[str, Callable[[Place], None]] = {
 class DeadlyFiles(WatchedFiles):
     """Kills its own process at the chosen call, right after that took effect."""
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
         result = effect()
         self.counted += self.counts(Call(name, path))
         if self.counted == self.fail_at and self.counts(Call(name, path)):

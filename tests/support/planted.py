@@ -246,8 +246,14 @@ class DamagedFiles(WatchedFiles):
     before: int = 0
     after: int = 0
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
-        result = super().run(name, path, effect)
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
+        result = super().run(name, path, effect, half)
         if not self.done and name == "close" and path.endswith(".parquet"):
             self.done = True
             data = self.inner.read_bytes(path)

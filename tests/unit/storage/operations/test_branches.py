@@ -22,7 +22,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.branches import DeleteBranchPlan, FastForwardPlan
 from tests.support.builders import (
     compact,
-    content,
     events,
     expire,
     new_table,
@@ -550,42 +549,3 @@ def delete(table: Table) -> object:
 
 def forward(table: Table) -> object:
     return table.run_fast_forward(table.plan_fast_forward("b"))
-
-
-@pytest.mark.mission("FS19")
-@pytest.mark.parametrize(
-    "fault", [Fault.DIES_AFTER, pytest.param(Fault.FAILS_BEFORE, marks=pytest.mark.deep)]
-)
-@pytest.mark.parametrize("verb", [create, delete, forward])
-def test_what_failed_anywhere_is_finished_by_the_next_try(verb: Verb, fault: Fault) -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()), "ab")
-        table.create_tag("start", snapshot_id=2)
-        branch = table.create_branch("b", tag="start")
-        upsert(branch, "x")
-        upsert(table, "c")
-        return table
-
-    undisturbed = make()
-    verb(undisturbed)
-    for number in range(1, 100):
-        table = make()
-        broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
-        with suppress(Crashed, StorageError):
-            verb(broken)
-        if fs.counted < number:
-            assert number > 4
-            return
-        place = f"{fs.changes[number - 1]}"
-        assert_nothing_missing(table)
-        assert values(table) in "abcx", place
-        if "b" in names(table):
-            assert values(table.at_branch("b")) == "x", place
-        with suppress(AlreadyExistsError, BranchNotFound):
-            verb(table)
-        assert names(table) == names(undisturbed), place
-        assert content(table) == content(undisturbed), place
-        assert ids(table) == ids(undisturbed), place
-        assert_nothing_missing(table)
-        assert_readable_history(table)
-    raise AssertionError("the verb made too many calls")

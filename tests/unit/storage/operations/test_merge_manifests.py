@@ -145,13 +145,13 @@ def test_merging_changes_no_live_entry(
                 live.discard(number)
                 entries.append(entry(number, FileKind.DELETE))
         if entries:
-            written = store.write_manifest(
-                entries, schema_id=0, partition_fields=(), compression="null"
+            meta = store.write_manifest(
+                entries, schema_id=0, partition_fields=(), compression="null", written=[]
             )
-            metas = (*metas, written)
-        merged = merge_manifests(table.files, metas)
-        assert set(merged.written) <= set(merged.metas)
-        metas = merged.metas
+            metas = (*metas, meta)
+        before, written = metas, list[str]()
+        metas = merge_manifests(table.files, before, written)
+        assert {each.file_name for each in set(metas) - set(before)} == set(written)
         folded = fold_entries(store.entries(metas)).values()
         names = {f"data-{number}.parquet" for number in live}
         assert {each.file.file_name for each in folded if each.kind is FileKind.ADD} == names

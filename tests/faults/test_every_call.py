@@ -1,0 +1,166 @@
+"""A crash or failure at every single IO call of every verb; see `trials.py` and `verbs.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from types import FunctionType, MethodType
+from typing import Any
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lakewright.storage import Catalog, Table
+from tests.faults.trials import FAULTS, TRIES, Trial, opened
+from tests.faults.verbs import CASES, READERS, Case, Place
+from tests.support.builders import events, rows
+from tests.support.faults import Fault, WatchedFiles
+from tests.support.tally import tally
+
+
+@pytest.fixture(autouse=True)
+def _empty_memory() -> Iterator[None]:
+    yield
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+@cache
+def trial_of(case: Case, kind: str) -> Trial:
+    return Trial(case, kind)
+
+
+def _on_every_kind(case: Case) -> Iterator[Any]:
+    for number, kind in enumerate(dict.fromkeys(case.on)):
+        marks = [pytest.mark.deep] if number or not case.quick else []
+        yield pytest.param(case, kind, id=f"{case.name}, {kind}", marks=marks)
+
+
+cases = pytest.mark.parametrize(
+    ("case", "kind"), [each for case in CASES for each in _on_every_kind(case)]
+)
+
+
+@pytest.mark.parametrize("fault", list(FAULTS), ids=lambda fault: fault.value)
+@cases
+@pytest.mark.mission("FS9", "FS10", "FS11", "FS19", "BK37", "PT50")
+def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
+    case: Case, kind: str, fault: Fault
+) -> None:
+    trial = trial_of(case, kind)
+    count = 0
+    for point in trial.points(fault):
+        count += 1
+        try:
+            trial.check(point)
+        except Exception as error:
+            error.add_note(f"{case.name}: {point}")
+            raise
+    tally("points of failure tried", count)
+    tally(f"points of failure tried: {case.name}", count)
+
+
+@cases
+@pytest.mark.mission("FS10", "PT52", "RS8")
+def test_a_reader_sees_the_table_before_or_after_at_every_moment_of_a_verb(
+    case: Case, kind: str
+) -> None:
+    tally("moments a reader looked at", trial_of(case, kind).look_at_every_moment())
+
+
+def _write_without_identifier(at: Place) -> object:
+    table = at.table
+    return table.write(rows(table, events(2, 6)))
+
+
+def _move_a_tag(at: Place) -> object:
+    table = at.table
+    table.run_delete_tags(table.plan_delete_tags("first"))
+    return table.create_tag("first")
+
+
+@pytest.mark.parametrize(
+    "careless",
+    [
+        Case("write without an identifier", _write_without_identifier),
+        Case(
+            "move a tag in two steps",
+            _move_a_tag,
+            ready=lambda table: table.create_tag("first", snapshot_id=1),
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_careless_verb_is_found_out(careless: Case) -> None:
+    trial = Trial(careless, "append")
+    found = 0
+    for fault in (Fault.FAILS_AFTER, Fault.DIES_AFTER):
+        for point in trial.points(fault):
+            try:
+                trial.check(point)
+            except AssertionError:
+                found += 1
+    assert found
+
+
+def test_every_verb_there_is_is_tried() -> None:
+    """A method of a façade is in `CASES`, or shown to change nothing by `READERS`."""
+    called: set[str] = set()
+    for case in CASES:
+        trial = trial_of(case, case.on[0])
+        trial.start.restore()
+        case.verb(Heard(opened(TRIES), trial.ready, called))
+    trial = trial_of(next(case for case in CASES if case.name == "commit"), "keyed")
+    trial.start.restore()
+    for read in READERS.values():
+        read(Heard(opened(TRIES), trial.ready, called))
+    untried = sorted(_public_methods() - called)
+    assert not untried, f"add a line for {', '.join(untried)} to tests/faults/verbs.py"
+
+
+def test_what_only_reads_changes_nothing() -> None:
+    trial = trial_of(next(case for case in CASES if case.name == "commit"), "keyed")
+    for name, read in READERS.items():
+        trial.start.restore()
+        catalog = opened(TRIES)
+        fs = WatchedFiles(catalog.fs)
+        read(Place(replace(catalog, fs=fs), trial.ready))
+        assert not fs.changes, name
+
+
+def _public_methods() -> set[str]:
+    return {
+        f"{facade.__name__}.{name}"
+        for facade in (Table, Catalog)
+        for name, member in vars(facade).items()
+        if not name.startswith("_") and isinstance(member, FunctionType)
+    }
+
+
+class Heard(Place):
+    """A place that hears which methods are called there."""
+
+    def __init__(self, catalog: Catalog, ready: Any, called: set[str]) -> None:
+        super().__init__(catalog, ready)
+        object.__setattr__(self, "catalog", _Listening(catalog, called))
+
+
+class _Listening:
+    """Passes everything on to a façade, and notes the names."""
+
+    def __init__(self, facade: Table | Catalog, called: set[str]) -> None:
+        self._facade = facade
+        self._called = called
+
+    def __getattr__(self, name: str) -> Any:
+        self._called.add(f"{type(self._facade).__name__}.{name}")
+        found = getattr(self._facade, name)
+        if not isinstance(found, MethodType):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            return _Listening(result, self._called) if isinstance(result, Table) else result
+
+        return call

@@ -1,0 +1,478 @@
+"""Every verb there is, each a line: whoever adds one adds a line here, and all faults try it.
+
+A case says on which tables a verb is tried (the first in `make test`, all of them in
+`make test-deep`), what is done before it, and the verb itself, as a function of a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.storage import Catalog, StagedWrite, Table
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    BranchNotFound,
+    ConsumerNotFound,
+    InvalidRequestError,
+    StorageError,
+    TableNotFound,
+    TagNotFound,
+)
+from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
+
+NAME = "db.t"
+# A moment that no file of a test is younger than.
+LATER_MS = 5_000_000_000_000
+EVERY_ORPHAN: dict[str, Any] = {"age_ms": 0, "even_recent": True}
+AS_JOB: dict[str, Any] = {"commit_user": "job", "commit_identifier": 7}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a verb is tried: a warehouse with one table, and what was made ready for the verb."""
+
+    catalog: Catalog
+    ready: Any = None
+
+    @property
+    def table(self) -> Table:
+        """The table, opened anew each time."""
+        return self.catalog.table(NAME)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table, of `EVENTS`; `settle` makes rows visible that readers do not see at once.
+
+    `may_lack`: what a verb may leave to the next one without a word, by how its name begins.
+    """
+
+    keys: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ("day",)
+    options: Mapping[str, str] = field(default_factory=dict)
+    settle: Callable[[Table], object] = lambda table: None
+    may_lack: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A verb.
+
+    `done` is what a second try says when the first had taken effect. `steps`: what a reader sees
+    goes from snapshot to snapshot. `mixes`:
+    until it is done, history is of two tables, or has a gap. `repeats`: a second try may commit
+    once more, to no effect. `cleans_up`: when it fails it leaves nothing for a next try.
+    """
+
+    name: str
+    verb: Callable[[Place], object]
+    on: tuple[str, ...] = ("keyed",)
+    ready: Callable[[Table], Any] = lambda table: None
+    done: tuple[type[StorageError], ...] = ()
+    steps: bool = False
+    mixes: bool = False
+    repeats: bool = False
+    cleans_up: bool = True
+    quick: bool = True
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _postpone_compact(table: Table) -> object:
+    return table.run_postpone_compact(table.plan_postpone_compact())
+
+
+def _compact(table: Table) -> object:
+    return compact(table, full=True)
+
+
+KEYS = ("day", "id")
+KINDS: dict[str, Kind] = {
+    "append": Kind(),
+    "append in buckets": Kind(options={"bucket": "2", "bucket-key": "id"}),
+    "keyed": Kind(("id",), (), {"bucket": "1"}),
+    "bucketed": Kind(("id",), (), {"bucket": "2"}),
+    "fixed": Kind(KEYS, options={"bucket": "2"}),
+    "dynamic": Kind(KEYS, options={"bucket": "-1", "dynamic-bucket.target-row-num": "3"}),
+    "postponed": Kind(
+        KEYS, options={"bucket": "-2", "postpone.default-bucket-num": "2"}, settle=_postpone_compact
+    ),
+    "telling": Kind(KEYS, options={"bucket": "1", "changelog-producer": "input"}),
+    "telling later": Kind(KEYS, options={"bucket": "1", "changelog-producer": "full-compaction"}),
+    "looking up": Kind(KEYS, options={"bucket": "1", "changelog-producer": "lookup"}),
+    "vectors": Kind(
+        KEYS, options={"bucket": "1", "deletion-vectors.enabled": "true"}, settle=_compact
+    ),
+    "remembering": Kind(
+        ("id",),
+        (),
+        {
+            "bucket": "1",
+            "changelog-producer": "input",
+            "changelog.num-retained.min": "10",
+            "changelog.num-retained.max": "20",
+            "changelog.time-retained": "1 d",
+        },
+    ),
+    "tagging": Kind(options={"tag.automatic-creation": "batch"}, may_lack=f"{NAME} tag batch-"),
+}
+EVERY_KIND = ("keyed", "append", *(name for name in KINDS if name not in {"keyed", "append"}))
+PARTED_KINDS = tuple(name for name in EVERY_KIND[1:] if KINDS[name].partitions)
+KEYED_KINDS = tuple(name for name in EVERY_KIND if KINDS[name].keys)
+POSTPONED = ("postponed",)
+READY_KINDS = tuple(name for name in EVERY_KIND if name not in POSTPONED)
+NO_TABLE = "none"
+
+
+def make_table(catalog: Catalog, kind: str) -> None:
+    """Three commits in two partitions, so that there is something to merge, compact and expire."""
+    if kind == NO_TABLE:
+        return
+    made = KINDS[kind]
+    options = {"manifest.merge-min-count": "2", **made.options}
+    settings: dict[str, Any] = {"keys": made.keys, "partitions": made.partitions}
+    table = new_table(catalog, name=NAME, **settings, options=options)
+    for number, day in enumerate("aba"):
+        new = events(number, number + 4, day=day, v=f"{day}{number}-")
+        table.write(rows(table, new), commit_user="maker", commit_identifier=number)
+
+
+# --- what is made ready -------------------------------------------------------------------------
+
+
+def _new(table: Table) -> Any:
+    return rows(table, [*events(2, 6, day="a", v="new"), *events(0, 1, day="c", v="new")])
+
+
+def _stage(table: Table) -> StagedWrite:
+    return table.stage(_new(table))
+
+
+def _stage_two(table: Table) -> StagedWrite:
+    """A write that has to be numbered again, since another began at the same snapshot."""
+    first, second = table.stage(rows(table, events(1, 6, v="first"))), _stage(table)
+    table.commit(first)
+    return second
+
+
+def _many_files(table: Table) -> None:
+    for number in range(3):
+        table.write(rows(table, events(0, 4, day="a", v=f"more{number}-")))
+
+
+def _compacted_and_written(table: Table) -> None:
+    compact(table, full=True)
+    table.write(rows(table, events(1, 3, day="a", v="later")))
+
+
+def _compacted(table: Table) -> None:
+    compact(table, full=True)
+
+
+def _tags(table: Table) -> None:
+    """One tag of a snapshot that is there, one of another that expired, one to expire."""
+    table.create_tag("first", snapshot_id=1)
+    table.create_tag("short", snapshot_id=1, time_retained_ms=1)
+    compact(table, full=True)
+    expire(table, keep=2)
+    table.create_tag("last")
+
+
+def _untagged(table: Table) -> None:
+    """The tag that the last commit made is gone."""
+    table.run_delete_tags(table.plan_delete_tags(*(tag.name for tag in table.tags())))
+
+
+def _branch(table: Table) -> None:
+    """A branch that began at the second snapshot and went its own way, as main did."""
+    table.create_tag("second", snapshot_id=2)
+    seen = table.create_branch("b", tag="second")
+    seen.write(rows(seen, events(7, 9, v="branch")))
+    compact(seen, full=True)
+    table.write(rows(table, events(20, 22, v="main")))
+
+
+def _consumers(table: Table) -> None:
+    table.set_consumer("reader", 2)
+    table.set_consumer("other", 3)
+
+
+def _changelogs(table: Table) -> None:
+    expire(table, keep=1)
+
+
+def _orphans(table: Table) -> None:
+    """What a write leaves that nobody commits, and one that stopped halfway."""
+    _stage(table)
+    files, root = table.files.fs, table.files.paths.root
+    files.write_bytes(f"{root}/manifest/manifest-cut-0", b"cut")
+    files.write_bytes(f"{root}/snapshot/.snapshot-9.cut.tmp", b"cut")
+
+
+def _quarantined(table: Table) -> None:
+    _orphans(table)
+    table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN))
+
+
+# --- verbs --------------------------------------------------------------------------------------
+
+
+def _overwrite(**how: Any) -> Callable[[Place], object]:
+    def verb(at: Place) -> object:
+        table = at.table
+        new = rows(table, events(2, 6, day="a", v="over"))
+        return table.write(new, mode="overwrite", **how, **AS_JOB)
+
+    return verb
+
+
+def _truncate(at: Place) -> object:
+    table = at.table
+    return table.write(rows(table, []), mode="overwrite", dynamic=False, **AS_JOB)
+
+
+def _remove_rows(at: Place) -> object:
+    table = at.table
+    gone = rows(table, events(0, 3, day="a"), kinds=["-D"] * 3)
+    return table.write(gone, **AS_JOB)
+
+
+def _write_and_compact(at: Place) -> None:
+    table = at.table
+    result = table.write(_new(table), compact=True, **AS_JOB)
+    if result.compaction is not None and result.compaction.failure is not None:
+        raise result.compaction.failure
+
+
+def _compact_written(at: Place) -> None:
+    result = at.table.compact_written([{"day": "a"}])
+    if result.failure is not None:
+        raise result.failure
+
+
+def _write_to_branch(at: Place) -> object:
+    seen = at.table.at_branch("b")
+    return seen.write(_new(seen), **AS_JOB)
+
+
+def _create_table(at: Place) -> object:
+    return at.catalog.create_table("db.made", spec(EVENTS))
+
+
+def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
+    """Plan a verb and run it."""
+
+    def verb(at: Place) -> object:
+        table = at.table
+        return getattr(table, f"run_{name}")(getattr(table, f"plan_{name}")(*args, **plan))
+
+    return verb
+
+
+def _restore(at: Place) -> object:
+    table = at.table
+    return [table.run_restore(table.plan_restore(each.id)) for each in table.quarantines()]
+
+
+ONE_LEFT = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
+GONE = (TagNotFound, BranchNotFound, ConsumerNotFound, TableNotFound)
+THERE = (AlreadyExistsError,)
+NOTHING_LATER = (InvalidRequestError,)
+
+CASES = (
+    # Writing.
+    Case("write", lambda at: at.table.write(_new(at.table), **AS_JOB), EVERY_KIND),
+    Case("write deletions", _remove_rows, KEYED_KINDS),
+    Case("write to a branch", _write_to_branch, ("keyed", "append"), _branch),
+    Case("overwrite by partition", _overwrite(dynamic=True), ("append", *PARTED_KINDS)),
+    Case("overwrite one partition", _overwrite(partition={"day": "a"}), ("fixed", *PARTED_KINDS)),
+    Case("overwrite all", _overwrite(dynamic=False), EVERY_KIND),
+    Case("truncate", _truncate, EVERY_KIND),
+    Case("stage", lambda at: at.table.stage(_new(at.table)), EVERY_KIND),
+    Case("commit", lambda at: at.table.commit(at.ready), EVERY_KIND, _stage, cleans_up=False),
+    Case(
+        "commit numbered again",
+        lambda at: at.table.commit(at.ready),
+        KEYED_KINDS,
+        _stage_two,
+        cleans_up=False,
+    ),
+    Case("abort", lambda at: at.table.abort(at.ready), EVERY_KIND, _stage, cleans_up=False),
+    Case("write and compact", _write_and_compact, READY_KINDS, _many_files),
+    Case(
+        "write, place and compact",
+        _write_and_compact,
+        POSTPONED,
+        _many_files,
+        steps=True,
+        quick=False,
+    ),
+    Case("compact what was written", _compact_written, ("append", *PARTED_KINDS), _many_files),
+    # Rewriting.
+    Case("compact", _run("compact", full=True), EVERY_KIND),
+    Case("compact levels", _run("compact"), KEYED_KINDS, _many_files),
+    Case("compact again", _run("compact", full=True), KEYED_KINDS, _compacted_and_written),
+    Case("sort", _run("sort_compact", ["v"]), ("append",), repeats=True),
+    Case(
+        "rescale",
+        _run("rescale", 3),
+        ("bucketed", "fixed", "append in buckets", "telling", "vectors"),
+    ),
+    Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
+    Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),
+    # Expiring.
+    Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
+    Case(
+        "expire compacted",
+        _run("expire_snapshots", **ONE_LEFT),
+        EVERY_KIND,
+        _compacted,
+        cleans_up=False,
+    ),
+    Case(
+        "expire beside tags and branches",
+        _run("expire_snapshots", **ONE_LEFT),
+        ("keyed", "append", "telling"),
+        _branch,
+        cleans_up=False,
+    ),
+    Case(
+        "expire changelogs",
+        _run("expire_changelogs", every=True),
+        ("remembering",),
+        _changelogs,
+        cleans_up=False,
+    ),
+    Case("expire tags", _run("expire_tags"), ("keyed", "append"), _tags, cleans_up=False),
+    Case(
+        "expire consumers",
+        lambda at: at.table.expire_consumers(older_than_ms=LATER_MS),
+        ready=_consumers,
+    ),
+    Case(
+        "remove orphans",
+        _run("remove_orphans", **EVERY_ORPHAN),
+        ("keyed", "append", "dynamic"),
+        _orphans,
+        cleans_up=False,
+    ),
+    Case(
+        "delete orphans",
+        _run("remove_orphans", **EVERY_ORPHAN, quarantine=False),
+        ("keyed", "append"),
+        _orphans,
+        cleans_up=False,
+    ),
+    Case("restore orphans", _restore, ("keyed", "append"), _quarantined, cleans_up=False),
+    Case("purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined),
+    # Tags, branches, consumers.
+    Case("tag", lambda at: at.table.create_tag("new"), done=THERE),
+    Case(
+        "replace a tag",
+        lambda at: at.table.replace_tag("first"),
+        ("keyed", "append"),
+        _tags,
+        cleans_up=False,
+    ),
+    Case("rename a tag", lambda at: at.table.rename_tag("first", "new"), ready=_tags, done=GONE),
+    Case("tag what is due", lambda at: at.table.create_due_tags(), ("tagging",), _untagged),
+    Case(
+        "delete tags",
+        _run("delete_tags", "first"),
+        ("keyed", "append"),
+        _tags,
+        done=GONE,
+        cleans_up=False,
+    ),
+    Case("begin an empty branch", lambda at: at.table.create_branch("new"), done=THERE),
+    Case(
+        "branch off a tag",
+        lambda at: at.table.create_branch("new", tag="first"),
+        ready=_tags,
+        done=THERE,
+    ),
+    Case(
+        "branch off a snapshot",
+        lambda at: at.table.create_branch("new", snapshot_id=2),
+        done=THERE,
+    ),
+    Case(
+        "delete a branch",
+        _run("delete_branch", "b"),
+        ("keyed", "append"),
+        _branch,
+        done=GONE,
+        cleans_up=False,
+    ),
+    Case(
+        "fast-forward",
+        _run("fast_forward", "b"),
+        ("keyed", "append", "telling"),
+        _branch,
+        mixes=True,
+        cleans_up=False,
+    ),
+    Case(
+        "roll back",
+        _run("rollback", snapshot_id=1),
+        ("keyed", "append", "telling"),
+        done=NOTHING_LATER,
+        steps=True,
+        cleans_up=False,
+    ),
+    Case(
+        "roll back to an expired tag",
+        _run("rollback", tag="first"),
+        ("keyed", "append", "telling"),
+        _tags,
+        done=NOTHING_LATER,
+        steps=True,
+        mixes=True,
+        cleans_up=False,
+    ),
+    Case("set a consumer", lambda at: at.table.set_consumer("reader", 3), ready=_consumers),
+    Case(
+        "delete a consumer",
+        lambda at: at.table.delete_consumer("reader"),
+        ready=_consumers,
+        done=GONE,
+    ),
+    # The warehouse.
+    Case("create a database", lambda at: at.catalog.create_database("made")),
+    Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
+    Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
+)
+
+# What changes nothing, however it is called.
+READERS: dict[str, Callable[[Place], object]] = {
+    "names": lambda at: (at.table.name, at.table.location, at.table.uuid, at.catalog.uri),
+    "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
+    "snapshots": lambda at: (at.table.latest_snapshot(), at.table.snapshots()),
+    "find_committed": lambda at: at.table.find_committed("maker", 1),
+    "data_files": lambda at: (at.table.data_files(), at.table.partitions()),
+    "file_count_on_disk": lambda at: at.table.file_count_on_disk(),
+    "prepare_write": lambda at: at.table.prepare_write(mode="append"),
+    "read_staged": lambda at: at.table.read_staged(at.ready),
+    "read": lambda at: (at.table.read(limit=1), at.table.plan_scan(), at.table.reader()),
+    "read_batches": lambda at: list(at.table.read_batches()),
+    "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
+    "changes": lambda at: (at.table.plan_incremental(1, 3), at.table.read_incremental(1, 3)),
+    "system_table": lambda at: (
+        at.table.system_table("files"),
+        at.table.system_table_schema("files"),
+    ),
+    "references": lambda at: (at.table.tags(), at.table.branches(), at.table.consumers()),
+    "quarantines": lambda at: at.table.quarantines(),
+    "changelogs": lambda at: (at.table.changelogs(), at.table.statistics()),
+    "at_branch": lambda at: at.table.at_branch("main"),
+    "plan_compact": lambda at: (at.table.plan_compact(), at.table.plan_rescale(2)),
+    "plan_expire": lambda at: (at.table.plan_expire_snapshots(), at.table.plan_expire_tags()),
+    "list": lambda at: (at.catalog.list_databases(), at.catalog.list_tables("db")),
+    "table_exists": lambda at: at.catalog.table_exists(NAME),
+    "catalog.system_table": lambda at: at.catalog.system_table(f"{NAME}$snapshots"),
+}
