@@ -274,6 +274,11 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
     return verb
 
 
+def _delete_orphans(at: Place) -> object:
+    table = at.table
+    return table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
+
+
 def _restore(at: Place) -> object:
     table = at.table
     return [table.run_restore(table.plan_restore(each.id)) for each in table.quarantines()]
@@ -363,13 +368,15 @@ CASES = (
     ),
     Case(
         "delete orphans",
-        _run("remove_orphans", **EVERY_ORPHAN, quarantine=False),
+        _delete_orphans,
         ("keyed", "append"),
         _orphans,
         cleans_up=False,
     ),
     Case("restore orphans", _restore, ("keyed", "append"), _quarantined, cleans_up=False),
-    Case("purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined),
+    Case(
+        "purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined, cleans_up=False
+    ),
     # Tags, branches, consumers.
     Case("tag", lambda at: at.table.create_tag("new"), done=THERE),
     Case(
