@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -38,10 +39,13 @@ def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
 
 
 def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
-    """The client of a store at an address, such as `user@host:port`."""
+    """The client of a store at an address, such as `user@host:port`, one for each thread.
+
+    Many of them talk over a single connection, which must not be asked two things at once.
+    """
     url = f"{protocol}://{address}/"
     return _shared(
-        (url,), protocol, lambda: fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+        (url, threading.get_ident()), protocol, lambda: fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
     )
 
 

@@ -55,6 +55,11 @@ def open_file_system(
         )
     if scheme in (*_S3, *_GCS, *_AZURE) and not authority:
         raise InvalidRequestError(f"{uri} names no bucket; write {scheme}://bucket/path")
+    if scheme in (*_GCS, *_AZURE) and {"#", "?"} & {*path}:
+        raise InvalidRequestError(
+            f"{uri} has a # or a ?, which the client of {scheme}:// takes for something else; "
+            "choose another path"
+        )
     locked = _lock(lock)
     root = f"{authority}/{path}".rstrip("/")
     if scheme in _S3:

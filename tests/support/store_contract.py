@@ -130,7 +130,7 @@ def test_of_racing_threads_one_creates_the_file_and_none_sees_half_of_it(store: 
         won = []
         for target in range(targets):
             path, data = f"{root}/target-{target}", f"{writer}".encode() * 5000
-            barrier.wait()
+            barrier.wait(60)
             if fs.put_if_absent(path, data):
                 won.append(target)
             # Whoever came first, what is there is whole.

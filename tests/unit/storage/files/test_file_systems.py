@@ -78,7 +78,7 @@ def test_a_remote_store_is_named_by_its_uri_and_not_yet_asked() -> None:
     places = {
         "s3://bucket/a/b": ("s3", "bucket/a/b", "s3://bucket/a/b"),
         "s3a://bucket": ("s3", "bucket", "s3://bucket"),
-        "gs://bucket/a b%20#": ("gs", "bucket/a b%20#", "gs://bucket/a b%20#"),
+        "gs://bucket/a b%20": ("gs", "bucket/a b%20", "gs://bucket/a b%20"),
         "abfss://box@acme.dfs.core.windows.net/w": (
             "abfss",
             "box/w",
@@ -106,6 +106,11 @@ def test_a_uri_with_credentials_is_refused_without_repeating_them(uri: str) -> N
     with pytest.raises(InvalidRequestError, match="holds credentials") as caught:
         open_file_system(uri)
     assert "hidden-secret" not in repr(caught.value)
+
+
+def test_a_path_that_the_stores_client_would_cut_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="has a # or a"):
+        open_file_system("gs://bucket/a#b")
 
 
 def test_a_uri_without_a_bucket_is_refused() -> None:
