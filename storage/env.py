@@ -78,8 +78,8 @@ class FileSystem(Protocol):
     """The file operations a table needs; paths are absolute within the store.
 
     Missing files raise `FileMissing`, an unreachable store `UnavailableError`, one that is not
-    there `StoreNotFound`, one that lets nobody in `AccessError`, and one where writers could replace
-    each other's files `UnsafeStore`, unless it is only read.
+    there `StoreNotFound`, one that lets nobody in `AccessError`, and one where writers could
+    replace each other's files `UnsafeStore`, unless it is only read.
     """
 
     @property

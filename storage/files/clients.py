@@ -45,7 +45,9 @@ def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
     """
     url = f"{protocol}://{address}/"
     return _shared(
-        (url, threading.get_ident()), protocol, lambda: fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+        (url, threading.get_ident()),
+        protocol,
+        lambda: fsspec.core.url_to_fs(url, skip_instance_cache=True)[0],
     )
 
 

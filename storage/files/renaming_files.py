@@ -47,7 +47,10 @@ class RenamingFiles(RemoteFiles):
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
         with self.translated("/"):
-            return client_at(self.protocol, self.address)
+            found = client_at(self.protocol, self.address)
+            # A listing kept from before would hide what others have written.
+            found.invalidate_cache()
+            return found
 
     def uri(self, path: str) -> str:
         return f"{self.protocol}://{self.address}{path}"

@@ -123,12 +123,9 @@ def postgres_server(folder: Path) -> Iterator[str]:
     (folder / "password").write_text(SECRET)
     data = str(folder / "data")
     port = free_port()
-    subprocess.run(
-        [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256", "--no-sync"]
-        + [f"--pwfile={folder / 'password'}"],
-        check=True,
-        capture_output=True,
-    )
+    making = [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256", "--no-sync"]
+    making.append(f"--pwfile={folder / 'password'}")
+    subprocess.run(making, check=True, capture_output=True)
     command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
     command += ["-k", "", "-c", "fsync=off"]
     with _running(command, port):
