@@ -58,7 +58,7 @@ def forget_clients() -> None:
 
 def knows_protocol(protocol: str) -> bool:
     """Whether there is a client for a store, be it installed or not."""
-    return protocol in fsspec.available_protocols()
+    return protocol in {*fsspec.available_protocols(), *fsspec.registry}
 
 
 def _shared(

@@ -109,9 +109,9 @@ class RemoteFiles(FsspecFiles):
     def _check_safe(self, path: str) -> None:
         if self.lock is None and not self._refuses_to_replace(path):
             raise UnsafeStore(
-                f"{self.uri(path)} is on a store that cannot create a file only if it is absent, "
-                "so that writers could replace each other's commits; it can be read, or written with "
-                "one lock for all writers, as Catalog.open(…, lock=…) or LAKEWRIGHT_LOCK: "
+                f"{self.uri(path)} cannot be created only if it is absent: its store knows no such "
+                "thing, so that writers could replace each other's commits; read it only, or "
+                "give all writers one lock, as Catalog.open(…, lock=…) or LAKEWRIGHT_LOCK: "
                 "sqlite:///path on one machine, postgresql://host/database across machines",
                 path=path,
             )

