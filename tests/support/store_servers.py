@@ -156,11 +156,11 @@ def _running(command: Sequence[str], port: int) -> Iterator[None]:
 def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
-        assert server.poll() is None, f"{server.args} ended with {server.returncode}"
+        assert server.poll() is None, f"{server.args!r} ended with {server.returncode}"
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.1)
-    raise AssertionError(f"{server.args} does not listen after {START_SECONDS} s")
+    raise AssertionError(f"{server.args!r} does not listen after {START_SECONDS} s")
 
 
 def _end(server: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
