@@ -24,6 +24,7 @@ _WEBHDFS = "webhdfs"
 _NEVER_REPLACE = ("hdfs", _WEBHDFS)
 # Stores that refuse to remove a folder that holds something; others take its files with it.
 _REFUSE_FULL_FOLDERS = ("ftp", "sftp", "ssh")
+_FOLDER_TRIES = 5
 _BLOCK_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
 
@@ -65,6 +66,17 @@ class RenamingFiles(RemoteFiles):
                 else:
                     found.append(status(info))
         return found
+
+    def make_dirs(self, path: str) -> None:
+        for tries_left in reversed(range(_FOLDER_TRIES)):
+            try:
+                super().make_dirs(path)
+            except StorageError:
+                # Somebody may make the same folders, each a moment before.
+                if not tries_left and not self.exists(path):
+                    raise
+            else:
+                return
 
     def replace(self, path: str, data: bytes) -> None:
         self._check_safe(path)
