@@ -79,6 +79,9 @@ class FsspecFiles(ABC):
             self.fs.makedirs(path, exist_ok=True)
 
     def delete(self, path: str) -> bool:
+        return self._take_away(path)
+
+    def _take_away(self, path: str) -> bool:
         try:
             with self.translated(path):
                 self.fs.rm_file(path)

@@ -50,12 +50,12 @@ class ObjectFiles(RemoteFiles):
 
     def delete(self, path: str) -> bool:
         # The store does not say whether there was anything to delete.
-        return self.exists(path) and super().delete(path)
+        return self.exists(path) and self._take_away(path)
 
     def delete_tree(self, path: str) -> None:
         paths = [each.path for each in self.list_tree(path)]
         with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
-            list(pool.map(super().delete, paths))
+            list(pool.map(self._take_away, paths))
 
     def list_tree(self, path: str) -> list[FileStatus]:
         found = super().list_tree(path)
@@ -85,7 +85,7 @@ class ObjectFiles(RemoteFiles):
                 raise
             return False
         finally:
-            super().delete(path)
+            self._take_away(path)
 
     def _create(self, path: str, data: bytes) -> bool:
         for attempt in range(_CONFLICT_TRIES):
@@ -124,7 +124,7 @@ class ObjectFiles(RemoteFiles):
             if is_taken(error):
                 return False
             raise
-        super().delete(source)
+        self._take_away(source)
         return True
 
     @abstractmethod

@@ -89,7 +89,7 @@ class RenamingFiles(RemoteFiles):
 
     def delete(self, path: str) -> bool:
         # Not every store says whether there was anything to delete.
-        return self.exists(path) and super().delete(path)
+        return self.exists(path) and self._take_away(path)
 
     def remove_empty_dir(self, path: str) -> bool:
         if not self.exists(path) or self._infos(path):
@@ -134,7 +134,7 @@ class RenamingFiles(RemoteFiles):
         if not self.exists(source):
             return True
         if not leave:
-            self.delete(source)
+            self._take_away(source)
         if self.exists(target):
             return False
         raise failure or UnavailableError(
@@ -147,7 +147,7 @@ class RenamingFiles(RemoteFiles):
             self._rename_over(temporary, path)
         except BaseException:
             with suppress(StorageError):
-                self.delete(temporary)
+                self._take_away(temporary)
             raise
 
     def _rename_over(self, source: str, target: str) -> None:
@@ -163,7 +163,7 @@ class RenamingFiles(RemoteFiles):
             return
         if self.protocol in _NEVER_REPLACE:
             # Readers of hints bear with one that is missing for a moment.
-            self.delete(target)
+            self._take_away(target)
         self.fs.mv(source, target)
 
     def _write_temporary(self, path: str, data: bytes) -> str:

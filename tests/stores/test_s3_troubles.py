@@ -282,7 +282,7 @@ def test_a_store_is_used_in_forked_and_in_spawned_processes(
 
 @pytest.mark.mission("FS10")
 def test_racing_processes_lose_no_commit(s3: str, table: Table, proxy: FaultyProxy) -> None:
-    writers, commits = 3, 5
+    writers, commits = 3, 3
     context = mp.get_context("spawn")
     barrier = context.Barrier(writers)
     with ProcessPoolExecutor(
