@@ -62,7 +62,10 @@ _REFUSED_ERRORS = {"PermissionError", "RefreshError", "ClientAuthenticationError
 _NO_TOKEN = ("failed to retrieve a token", "Must provide either a connection_string")
 _ANONYMOUS = "Anonymous caller"
 _FORBIDDEN = "Forbidden:"
-_CLIENTS = {"aiobotocore", "aiohttp", "asyncio", "azure", "botocore", "google", "gcsfs", "urllib3"}
+# No store raises these; whatever else comes out of a client is its way to say that it failed.
+_MISTAKES = (AssertionError, AttributeError, LookupError, NameError, SyntaxError, TypeError)
+# FTP's client takes every failure to read for a file that is not there, this one too.
+_FOR_NOW = "error_temp"
 
 _SECRET_NAMES = re.compile(
     r"SECRET|TOKEN|PASSW|CREDENTIAL|CONNECTION_STRING|SAS|(ACCESS|ACCOUNT)_KEY"
@@ -119,11 +122,11 @@ def told(error: Exception, path: str, *, store: str, credentials: str) -> Storag
             f"may read, write, list and delete there; {credentials}",
             path=path,
         )
-    if "FileNotFoundError" in names or "404" in codes:
+    if _FOR_NOW not in names and ("FileNotFoundError" in names or "404" in codes):
         return FileMissing(f"file {path} does not exist", path=path)
-    if isinstance(error, (OSError, RuntimeError, ValueError)) or _is_a_clients(error):
-        return UnavailableError(f"file {path} cannot be reached: {text}", path=path)
-    return None
+    if isinstance(error, _MISTAKES):
+        return None
+    return UnavailableError(f"file {path} cannot be reached: {text}", path=path)
 
 
 def store_not_found(path: str, store: str) -> StoreNotFound:
@@ -171,8 +174,3 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         # What merely happened before says nothing of this one.
         hidden = current.__context__ if current.__suppress_context__ else None
         current = current.__cause__ or hidden
-
-
-def _is_a_clients(error: BaseException) -> bool:
-    modules = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
-    return bool(modules & _CLIENTS) or isinstance(error, TimeoutError)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ftplib
+
 import pytest
 
 from lakewright.storage.errors import (
@@ -80,6 +82,8 @@ TOLD = [
     (HttpError(503), UnavailableError),
     (TimeoutError(), UnavailableError),
     (ConnectionResetError("x"), UnavailableError),
+    (ftplib.error_perm("550 File exists."), UnavailableError),
+    (caused(FileNotFoundError("x"), ftplib.error_temp("421 busy")), UnavailableError),
     (caused(RuntimeError("x"), HttpResponseError("ServerBusy")), UnavailableError),
 ]
 
