@@ -15,6 +15,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
     AccessRefused,
+    AlreadyExistsError,
     ClockJumped,
     CredentialsMissing,
     FileMissing,
@@ -82,6 +83,21 @@ def test_a_commit_whose_answer_is_lost_is_made_once(
     assert ids(again) == list(range(20))
     assert [each.id for each in again.snapshots()] == [1, 2]
     assert_sound(again)
+    tally("S3 answers lost, requests refused or cut", len(proxy.made))
+
+
+def test_a_table_and_a_tag_whose_answers_are_lost_are_there_and_told_to_be(
+    s3: str, proxy: FaultyProxy
+) -> None:
+    proxy.make(Trouble.ANSWER_LOST, method="PUT", within="schema/schema-0")
+    proxy.make(Trouble.ANSWER_LOST, method="PUT", within="tag/tag-")
+    table = new_table(Catalog.open(s3), EVENTS)
+    table.write(rows(table, events(0, 3)))
+    assert table.create_tag("kept").snapshot.id == 1
+    assert len(proxy.made) == 2
+    with pytest.raises(AlreadyExistsError):
+        table.create_tag("kept")
+    assert_sound(table)
     tally("S3 answers lost, requests refused or cut", len(proxy.made))
 
 
