@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -131,6 +131,3 @@ def store_uri(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(store_uri: str) -> Store:
     return open_file_system(store_uri)
-
-
-Settings = Callable[..., Iterator[None]]

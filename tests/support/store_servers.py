@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def free_port() -> int:
 @contextmanager
 def s3_server() -> Iterator[str]:
     """moto's S3 in a process of its own; where it listens."""
+    _needs("moto", "s3fs")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _running(command, port):
@@ -49,6 +51,7 @@ def s3_server() -> Iterator[str]:
 @contextmanager
 def gcs_server() -> Iterator[str]:
     """fake-gcs-server, in memory."""
+    _needs("gcsfs")
     program = _program("fake-gcs-server", "bin/fake-gcs-server")
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -61,6 +64,7 @@ def gcs_server() -> Iterator[str]:
 @contextmanager
 def azure_server() -> Iterator[str]:
     """Azurite's blob service, in memory; the connection string for it."""
+    _needs("adlfs")
     script = INSTALLED / "azurite/node_modules/azurite/dist/src/blob/main.js"
     if not script.exists():
         pytest.skip(f"azurite is not installed at {script}")
@@ -100,6 +104,7 @@ def hdfs_server(folder: Path) -> Iterator[str]:
 @contextmanager
 def ftp_server(folder: Path) -> Iterator[str]:
     """A folder over FTP; its address."""
+    _needs("pyftpdlib")
     port = free_port()
     command = [sys.executable, "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", str(port)]
     command += ["-w", "-d", str(folder)]
@@ -110,6 +115,7 @@ def ftp_server(folder: Path) -> Iterator[str]:
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[str]:
     """A PostgreSQL that wants a password of everybody; its URL without one."""
+    _needs("psycopg")
     initdb, server = _program("initdb"), _program("postgres")
     # It does not run as root.
     as_nobody: list[str] = []
@@ -130,6 +136,12 @@ def postgres_server(folder: Path) -> Iterator[str]:
     command += ["-k", "", "-c", "fsync=off"]
     with _running(command, port):
         yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
+
+
+def _needs(*packages: str) -> None:
+    for each in packages:
+        if find_spec(each) is None:
+            pytest.skip(f"{each} is not installed; run make test-stores")
 
 
 def _program(name: str, installed: str | None = None) -> str:
