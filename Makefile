@@ -35,13 +35,17 @@ setup: $(VENV)/.project ## Build .venv from the lock files (the others do it whe
 
 .PHONY: test
 test: java oracles ## Run every test that needs no other server (ARGS="-k name" narrows it)
-	$(RUN) -m pytest -m "not deep" $(ARGS)
+	$(RUN) -m pytest -m "not deep and not stores" $(ARGS)
+
+.PHONY: test-stores
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP and PostgreSQL
+	$(RUN) -m pytest -m stores tests/stores $(ARGS)
 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
 	$(RUN) -m pytest tests/property tests/stateful tests/interop/test_random_histories.py \
 		-m "not deep" --hypothesis-profile=deep $(ARGS)
-	$(RUN) -m pytest -m deep $(ARGS)
+	$(RUN) -m pytest -m "deep and not stores" $(ARGS)
 
 .PHONY: check
 check: setup ## Lint, formatting, types, import contracts, the mission table, the tree
@@ -69,6 +73,8 @@ bench: java oracles ## Measure beside peers and the floor (ARGS=--quick is short
 lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes newer versions)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pipx install uv, or name it with UV=" >&2; exit 1; }
 	$(COMPILE) $(ARGS) --extra dev pyproject.toml -o requirements.lock
+	$(COMPILE) $(ARGS) --no-annotate --extra stores pyproject.toml -c requirements.lock \
+		-o tests/stores/requirements.lock
 	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
 
 .PHONY: clean
@@ -97,6 +103,13 @@ $(VENV)/.packages: requirements.lock requirements-build.lock
 	$(PIP) --quiet --require-hashes --no-deps -r requirements-build.lock
 	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.lock
 	$(RUN) -m pip check
+	@touch $@
+
+# Clients of stores and the servers they are tried on, with the versions of everything else kept.
+$(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
+	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r tests/stores/requirements.lock
+	$(RUN) -m pip check
+	$(RUN) tests/stores/install.py .stores
 	@touch $@
 
 # Then the project itself, editable, with what is installed.

@@ -38,14 +38,18 @@ class Catalog:
     env: Env
 
     @classmethod
-    def open(cls, warehouse: str, *, env: Env | None = None) -> Catalog:
-        """The warehouse at a path or URI (`file://`, `memory://`); it need not exist yet.
+    def open(cls, warehouse: str, *, env: Env | None = None, lock: str | None = None) -> Catalog:
+        """The warehouse at a path or URI (`s3://bucket/path`, …); it need not exist yet.
+
+        `lock` names what writers exclude each other by on a store that cannot do so itself, such
+        as `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK does so for all.
 
         Raises:
-            UnsupportedError: the store is not implemented.
+            UnsupportedError: the store is not implemented, or a package for it is missing.
+            InvalidRequestError: the URI names no bucket, or it or the lock holds a password.
         """
         env = env or SystemEnv()
-        fs, root = open_file_system(warehouse, env)
+        fs, root = open_file_system(warehouse, env, lock=lock)
         return cls(fs, root.rstrip("/") or "/", env)
 
     @property

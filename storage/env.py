@@ -77,7 +77,9 @@ class FileStatus:
 class FileSystem(Protocol):
     """The file operations a table needs; paths are absolute within the store.
 
-    Missing files raise `FileMissing`, an unreachable store `UnavailableError`.
+    Missing files raise `FileMissing`, an unreachable store `UnavailableError`, one that is not
+    there `StoreNotFound`, one that lets nobody in `AccessError`, and one where writers could
+    replace each other's files `UnsafeStore`, unless it is only read.
     """
 
     @property
@@ -94,7 +96,7 @@ class FileSystem(Protocol):
         ...
 
     def open_output(self, path: str) -> IO[bytes]:
-        """A new file, its folders made on the way; visible under its name at once."""
+        """A new file, its folders made on the way; visible at once, or only when it is closed."""
         ...
 
     def write_bytes(self, path: str, data: bytes) -> None:
@@ -102,7 +104,10 @@ class FileSystem(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create `path` with exactly `data`, or return False since it exists; never half of it."""
+        """Create `path` with exactly `data`, or return False since it exists; never half of it.
+
+        What exists may be our own: where an answer was lost, the request was sent again.
+        """
         ...
 
     def replace(self, path: str, data: bytes) -> None:
@@ -141,5 +146,5 @@ class FileSystem(Protocol):
         ...
 
     def remove_empty_dir(self, path: str) -> bool:
-        """Remove a folder if nothing is in it."""
+        """Remove a folder if nothing is in it; False also where there are no folders to remove."""
         ...

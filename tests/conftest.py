@@ -25,7 +25,7 @@ settings.register_profile(
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
-FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop"}
+FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ from lakewright.storage.codec.avro_container import (
 )
 from lakewright.storage.codec.avro_rows import RowDecoder, avro_schema, encode_rows
 from lakewright.storage.env import FileSystem
-from lakewright.storage.files.data_file import writing
+from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Encoded bytes of a block: what other writers of the format use, within a factor.
@@ -80,7 +80,7 @@ class AvroFileWriter:
         return size
 
     def abandon(self) -> None:
-        self._sink.close()
+        let_go(self._sink)
 
 
 class AvroFileReader:

@@ -6,27 +6,77 @@ import os
 from urllib.parse import unquote, urlsplit
 
 from lakewright.storage.env import Env, FileSystem, SystemEnv
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
+from lakewright.storage.files.azure_files import AzureFiles
+from lakewright.storage.files.clients import knows_protocol
+from lakewright.storage.files.gcs_files import GcsFiles
 from lakewright.storage.files.local_files import LocalFiles
+from lakewright.storage.files.locks import LOCK_VARIABLE, Lock, open_lock
 from lakewright.storage.files.memory_files import MemoryFiles
+from lakewright.storage.files.renaming_files import RenamingFiles
+from lakewright.storage.files.s3_files import S3Files
+
+_S3 = ("s3", "s3a", "s3n")
+_GCS = ("gs", "gcs")
+_AZURE = ("abfs", "abfss", "az")
 
 
-def open_file_system(uri: str, env: Env | None = None) -> tuple[FileSystem, str]:
+def open_file_system(
+    uri: str, env: Env | None = None, *, lock: str | None = None
+) -> tuple[FileSystem, str]:
     """The store a URI names, and the path in it; a text without a scheme is a local path.
+
+    Nothing is asked of the store yet. `lock`, or else the variable LAKEWRIGHT_LOCK, names what
+    writers exclude each other by on a store that cannot do so itself.
 
     Raises:
         UnsupportedError: the scheme is not implemented; the message names those that are.
+        InvalidRequestError: the URI names no bucket, or it or the lock holds a password.
     """
     env = env or SystemEnv()
     if "://" not in uri and not uri.startswith("file:"):
         return LocalFiles(env), os.path.abspath(os.path.expanduser(uri))
-    parts = urlsplit(uri)
-    if parts.scheme == "file":
+    scheme, _, rest = uri.partition(":")
+    if scheme == "file":
+        parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
             raise UnsupportedError(f"{uri} names host {parts.netloc}; write file:///path")
         return LocalFiles(env), os.path.abspath(unquote(parts.path))
-    if parts.scheme == "memory":
-        return MemoryFiles(), "/" + (parts.netloc + parts.path).strip("/")
+    # Not decoded and not cut at a `#`: these names are written as they are.
+    authority, _, path = rest.removeprefix("//").partition("/")
+    path = path.strip("/")
+    if scheme == "memory":
+        return MemoryFiles(), "/" + f"{authority}/{path}".strip("/")
+    user, at, host = authority.rpartition("@")
+    if ":" in user or (at and scheme in (*_S3, *_GCS)):
+        raise InvalidRequestError(
+            f"the URI {scheme}://…@{host}/{path} holds credentials; leave them out, and put them "
+            "where the store's own client looks for them (docs/stores.md)"
+        )
+    if scheme in (*_S3, *_GCS, *_AZURE) and not authority:
+        raise InvalidRequestError(f"{uri} names no bucket; write {scheme}://bucket/path")
+    if scheme in (*_GCS, *_AZURE) and {"#", "?"} & {*path}:
+        raise InvalidRequestError(
+            f"{uri} has a # or a ?, which the client of {scheme}:// takes for something else; "
+            "choose another path"
+        )
+    locked = _lock(lock)
+    root = f"{authority}/{path}".rstrip("/")
+    if scheme in _S3:
+        return S3Files(env, locked), root
+    if scheme in _GCS:
+        return GcsFiles(env, locked), root
+    if scheme in _AZURE:
+        container, named = (user, host) if at else (authority, "")
+        return AzureFiles(env, locked, host=named), f"{container}/{path}".rstrip("/")
+    if knows_protocol(scheme):
+        return RenamingFiles(env, locked, protocol=scheme, address=authority), f"/{path}"
     raise UnsupportedError(
-        f"{uri}: store {parts.scheme}:// is not implemented; use a local path, file:// or memory://"
+        f"store {scheme}:// is not implemented; use a local path, file://, memory://, s3://, "
+        "gs://, abfs://, hdfs://, webhdfs://, or, with a lock, another store that fsspec knows"
     )
+
+
+def _lock(url: str | None) -> Lock | None:
+    named = url or os.environ.get(LOCK_VARIABLE)
+    return open_lock(named) if named else None

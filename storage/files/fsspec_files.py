@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
 import fsspec
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, UnavailableError
+
+# What stores call the time a file was written, those that tell it best first.
+_MODIFIED = ("mtime", "LastModified", "last_modified", "modify", "created")
 
 
 @contextmanager
@@ -34,8 +38,12 @@ class FsspecFiles(ABC):
     def fs(self) -> fsspec.AbstractFileSystem:
         """The fsspec store; asked for anew each time, so that ours pickles."""
 
+    def translated(self, path: str) -> AbstractContextManager[None]:
+        """Say in storage's own errors what this store said of a path."""
+        return translated(path)
+
     def read_bytes(self, path: str) -> bytes:
-        with translated(path):
+        with self.translated(path):
             data = self.fs.cat_file(path)
             assert isinstance(data, bytes)
             return data
@@ -45,13 +53,13 @@ class FsspecFiles(ABC):
             output.write(data)
 
     def open_output(self, path: str) -> IO[bytes]:
-        with translated(path):
+        with self.translated(path):
             self.fs.makedirs(parent(path), exist_ok=True)
             handle: IO[bytes] = self.fs.open(path, "wb")
             return handle
 
     def exists(self, path: str) -> bool:
-        with translated(path):
+        with self.translated(path):
             return bool(self.fs.exists(path))
 
     def list_dir(self, path: str) -> list[FileStatus]:
@@ -62,24 +70,27 @@ class FsspecFiles(ABC):
         return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in names)
 
     def list_tree(self, path: str) -> list[FileStatus]:
-        with translated(path):
+        with self.translated(path):
             found = self.fs.find(path, detail=True)
         return [status(info) for info in found.values()]
 
     def make_dirs(self, path: str) -> None:
-        with translated(path):
+        with self.translated(path):
             self.fs.makedirs(path, exist_ok=True)
 
     def delete(self, path: str) -> bool:
+        return self._take_away(path)
+
+    def _take_away(self, path: str) -> bool:
         try:
-            with translated(path):
+            with self.translated(path):
                 self.fs.rm_file(path)
         except FileMissing:
             return False
         return True
 
     def delete_tree(self, path: str) -> None:
-        with translated(path):
+        with self.translated(path):
             if self.fs.exists(path):
                 self.fs.rm(path, recursive=True)
 
@@ -92,7 +103,7 @@ class FsspecFiles(ABC):
 
     def _infos(self, path: str) -> list[dict[str, Any]]:
         try:
-            with translated(path):
+            with self.translated(path):
                 infos: list[dict[str, Any]] = self.fs.ls(path, detail=True)
         except FileMissing:
             return []
@@ -101,9 +112,20 @@ class FsspecFiles(ABC):
 
 def status(info: dict[str, Any]) -> FileStatus:
     """A file as fsspec lists it."""
-    modified = info.get("mtime") or info.get("created") or 0
+    return FileStatus(info["name"], int(info["size"] or 0), _modified_ms(info))
+
+
+def _modified_ms(info: dict[str, Any]) -> int:
+    """When a file was written; stores call it differently, and count in seconds or otherwise."""
+    if "modificationTime" in info:
+        return int(info["modificationTime"])
+    named = (info.get(name) for name in _MODIFIED)
+    modified = next((each for each in named if each), 0)
+    if isinstance(modified, str):
+        # As FTP writes it, such as 20240101120000.
+        modified = dt.datetime.strptime(modified[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
     seconds = modified.timestamp() if hasattr(modified, "timestamp") else float(modified)
-    return FileStatus(info["name"], int(info["size"]), int(seconds * 1000))
+    return int(seconds * 1000)
 
 
 def parent(path: str) -> str:

@@ -66,7 +66,7 @@ class SchemaStore:
 
     def put_schema(self, schema: TableSchema) -> bool:
         """Create the schema's file; False if that version exists already."""
-        return self.fs.put_if_absent(self.paths.schema(schema.id), encode_schema(schema))
+        return _put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))
 
     def read_file(self, schema_id: int) -> bytes:
         """The file of one version, as it is."""
@@ -264,7 +264,7 @@ class ReferenceStore:
 
     def put_tag(self, name: str, tag_file: bytes) -> bool:
         """Create a tag; False if there is one of that name."""
-        return self.fs.put_if_absent(self.paths.tag(name), tag_file)
+        return _put_new(self.fs, self.paths.tag(name), tag_file)
 
     def replace_tag(self, name: str, tag_file: bytes) -> None:
         """Let a name stand for another snapshot from now on."""
@@ -330,6 +330,17 @@ class ReferenceStore:
             self.fs.replace(self.paths.changelog_earliest_hint, str(earliest).encode())
         if latest is not None:
             self.fs.replace(self.paths.changelog_latest_hint, str(latest).encode())
+
+
+def _put_new(fs: FileSystem, path: str, data: bytes) -> bool:
+    """Create a file; False if there was one.
+
+    One that appears just then and is what we wrote is ours: its answer was lost, and the request
+    was sent again.
+    """
+    if fs.exists(path):
+        return False
+    return fs.put_if_absent(path, data) or fs.read_bytes(path) == data
 
 
 def _set_content(fs: FileSystem, path: str, data: bytes) -> None:

@@ -19,7 +19,7 @@ from lakewright.storage.codec.arrow_timestamps import (
 from lakewright.storage.codec.arrow_types import FIELD_ID
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.data_file import writing
+from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # A stripe is read whole, and takes several times its size in memory then.
@@ -89,7 +89,7 @@ class OrcFileWriter:
     def abandon(self) -> None:
         # Otherwise the writer would add its footer when it is collected, to a file that is closed.
         self._writer.is_open = False
-        self._sink.close()
+        let_go(self._sink)
 
 
 def _compress_block_bytes(tuning: FormatTuning) -> int:

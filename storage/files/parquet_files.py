@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lakewright.storage.codec.arrow_timestamps import check_fits_nanoseconds, holds_timestamps
 from lakewright.storage.env import FileSystem
-from lakewright.storage.files.data_file import writing
+from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
 # Bounds of some columns, by their names.
@@ -85,7 +85,7 @@ class ParquetFileWriter:
     def abandon(self) -> None:
         # Otherwise the writer would add its footer when it is collected, to a file that is closed.
         self._writer.is_open = False
-        self._sink.close()
+        let_go(self._sink)
 
 
 class ParquetFileReader:

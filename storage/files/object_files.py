@@ -1,0 +1,150 @@
+"""Object stores: no folders, files that appear whole, and a create that can be conditional."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import FileMissing, StoreNotFound, UnavailableError
+from lakewright.storage.files.fsspec_files import parent
+from lakewright.storage.files.remote_files import RemoteFiles
+from lakewright.storage.files.store_failures import (
+    is_conflict,
+    is_taken,
+    knows_no_conditions,
+    store_not_found,
+)
+
+# A larger file is sent in parts of this size while it is written.
+PART_BYTES = 8 << 20
+_DELETES_AT_ONCE = 16
+_CONFLICT_TRIES = 8
+_CONFLICT_WAIT_MS = 50
+
+# Whether a bucket refuses to replace a file where it is asked to, by scheme and bucket; found
+# out once in each process.
+_REFUSES: dict[tuple[str, str], bool] = {}
+
+
+@dataclass(frozen=True)
+class ObjectFiles(RemoteFiles):
+    """A bucket's objects by `bucket/key`; what looks like a folder is part of their names."""
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        self._check_safe(path)
+        with self.translated(path):
+            self._write_whole(path, data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        self.write_bytes(path, data)
+
+    def make_dirs(self, path: str) -> None:
+        """Nothing: a folder is there when something is in it."""
+
+    def remove_empty_dir(self, path: str) -> bool:
+        """False: a folder went when the last file of it did."""
+        return False
+
+    def delete(self, path: str) -> bool:
+        # The store does not say whether there was anything to delete.
+        return self.exists(path) and self._take_away(path)
+
+    def delete_tree(self, path: str) -> None:
+        paths = [each.path for each in self.list_tree(path)]
+        with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+            list(pool.map(self._take_away, paths))
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        found = super().list_tree(path)
+        if not found and not self._has_bucket(path.split("/", maxsplit=1)[0]):
+            raise store_not_found(path, f"{self.scheme}://")
+        return [each for each in found if each.path.startswith(f"{path}/")]
+
+    def _infos(self, path: str) -> list[dict[str, Any]]:
+        # A marker that other tools put where they think of a folder is none of its files.
+        below = f"{path}/"
+        return [info for info in super()._infos(path) if info["name"].rstrip("/").startswith(below)]
+
+    def _refuses_to_replace(self, path: str) -> bool:
+        bucket = (self.scheme, path.split("/", maxsplit=1)[0])
+        if bucket not in _REFUSES:
+            with self.translated(path):
+                _REFUSES[bucket] = self._probe(f"{parent(path)}/.probe.{self.env.new_id()}.tmp")
+        return _REFUSES[bucket]
+
+    def _probe(self, path: str) -> bool:
+        """Whether a second create of a file is refused, tried with one that nobody needs."""
+        try:
+            self._create(path, b"1")
+            return not self._create(path, b"2")
+        except Exception as error:
+            if not knows_no_conditions(error):
+                raise
+            return False
+        finally:
+            self._take_away(path)
+
+    def _create(self, path: str, data: bytes) -> bool:
+        for attempt in range(_CONFLICT_TRIES):
+            try:
+                self._put_new(path, data)
+            except Exception as error:
+                if is_taken(error):
+                    return False
+                if not is_conflict(error):
+                    raise
+            else:
+                return True
+            self.env.sleep_ms(_CONFLICT_WAIT_MS * 2**attempt * (0.5 + self.env.jitter()))
+        raise UnavailableError(
+            f"file {path} cannot be created: others try to all the time, {_CONFLICT_TRIES} of "
+            "{_CONFLICT_TRIES} tries met them; try later",
+            path=path,
+        )
+
+    def _put_new(self, path: str, data: bytes) -> None:
+        self.fs.pipe_file(path, data, mode="create")
+
+    def _write_whole(self, path: str, data: bytes) -> None:
+        self.fs.pipe_file(path, data)
+
+    def _move(self, source: str, target: str) -> bool:
+        """Copy in parts, which nobody sees until all are there, then delete."""
+        if self.exists(target):
+            # Said at once, so that nothing large is copied in vain.
+            return False
+        output: Any = self._stream_new(target)
+        try:
+            with output:
+                self.copy_into(source, output)
+        except Exception as error:
+            if is_taken(error):
+                return False
+            raise
+        self._take_away(source)
+        return True
+
+    @abstractmethod
+    def _stream_new(self, path: str) -> Any:
+        """A file being written that appears when it is closed, if there is none of its name."""
+
+    def _missing(self, path: str, missing: FileMissing) -> FileMissing | StoreNotFound:
+        """A vanished bucket must never look like a table without snapshots."""
+        bucket, inside, _ = path.partition("/")
+        there = not inside or self._has_bucket(bucket)
+        return missing if there else store_not_found(path, f"{self.scheme}://")
+
+    def _has_bucket(self, bucket: str) -> bool:
+        try:
+            with self.translated(bucket):
+                self._ask_for_bucket(bucket)
+        except (FileMissing, StoreNotFound):
+            return False
+        return True
+
+    @abstractmethod
+    def _ask_for_bucket(self, bucket: str) -> None:
+        """Do something small with a bucket, which fails if it is not there."""

@@ -1,0 +1,270 @@
+"""What every store does alike that is reached over a network: safe creation, streams, failures."""
+
+from __future__ import annotations
+
+import io
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, Any, Self
+
+from fsspec.spec import AbstractBufferedFile
+
+from lakewright.storage.env import Env, SystemEnv
+from lakewright.storage.errors import (
+    FileMissing,
+    StorageError,
+    StoreNotFound,
+    UnavailableError,
+    UnsafeStore,
+)
+from lakewright.storage.files.fsspec_files import FsspecFiles, parent
+from lakewright.storage.files.locks import Lock
+from lakewright.storage.files.store_failures import harmless, told
+
+# Read at once where little is asked for: a footer, a header, a block of rows.
+_READ_BYTES = 1 << 20
+# Copied at once where a file is moved through this process.
+_COPY_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class RemoteFiles(FsspecFiles):
+    """A store that others reach too, each from a machine of their own.
+
+    What it cannot do alone, creating a file only if it is absent, it does under `lock`; a store
+    that needs one and has none is for reading.
+    """
+
+    env: Env = field(default_factory=SystemEnv)
+    lock: Lock | None = None
+    scheme = ""
+    # Where its client looks for credentials, as advice.
+    credentials = ""
+
+    @property
+    def needs_lock(self) -> bool:
+        """Whether the store can neither refuse to replace a file nor be asked whether it can."""
+        return False
+
+    def uri(self, path: str) -> str:
+        return f"{self.scheme}://{path}"
+
+    @contextmanager
+    def translated(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except StorageError:
+            raise
+        except Exception as error:
+            known = told(error, path, store=f"{self.scheme}://", credentials=self.credentials)
+            if known is None:
+                raise
+            if isinstance(known, FileMissing):
+                known = self._missing(path, known)
+            raise known from harmless(error)
+
+    def open_input(self, path: str) -> Any:
+        with self.translated(path):
+            size = int(self.fs.info(path)["size"])
+            raw = _StoreInput(self, path, self.fs.open(path, "rb", **self._input_options(size)))
+        return io.BufferedReader(raw, _READ_BYTES)
+
+    def open_output(self, path: str) -> IO[bytes]:
+        self._check_safe(path)
+        with self.translated(path):
+            self.make_dirs(parent(path))
+            output: Any = StoreOutput(self, path, self.fs.open(path, "wb", **self._output_options))
+        return output  # type: ignore[no-any-return]
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._check_safe(path)
+        with self.translated(path):
+            if self.lock is None:
+                return self._create(path, data)
+            with self.lock.held(path):
+                if self._refuses_to_replace(path):
+                    return self._create(path, data)
+                return self._create_alone(path, data)
+
+    def move_if_absent(self, source: str, target: str) -> bool:
+        self._check_safe(target)
+        with self.translated(source):
+            if self.lock is None:
+                return self._move(source, target)
+            with self.lock.held(target):
+                return not self.exists(target) and self._move(source, target)
+
+    def exists(self, path: str) -> bool:
+        # `fs.exists` would take a bucket that is gone, and a refusal, for a file that is not there.
+        try:
+            with self.translated(path):
+                self.fs.info(path)
+        except FileMissing:
+            return False
+        return True
+
+    def _check_safe(self, path: str) -> None:
+        if self.lock is None and not self._refuses_to_replace(path):
+            raise UnsafeStore(
+                f"{self.uri(path)} cannot be created only if it is absent: its store knows no such "
+                "thing, so that writers could replace each other's commits; read it only, or "
+                "give all writers one lock, as Catalog.open(…, lock=…) or LAKEWRIGHT_LOCK: "
+                "sqlite:///path on one machine, postgresql://host/database across machines",
+                path=path,
+            )
+
+    def _refuses_to_replace(self, path: str) -> bool:
+        """Whether the store itself creates a file only if it is absent."""
+        return not self.needs_lock
+
+    def _create_alone(self, path: str, data: bytes) -> bool:
+        """Create a file while nobody else can, and see that it is what was written."""
+        if self.exists(path):
+            return False
+        self._write_whole(path, data)
+        if self.read_bytes(path) != data:
+            raise UnavailableError(
+                f"file {path} is not what was written to it: somebody writes there without the "
+                "lock; give every writer the same one",
+                path=path,
+            )
+        return True
+
+    @abstractmethod
+    def _create(self, path: str, data: bytes) -> bool:
+        """Create a file whole if it is absent, in one step that the store itself takes."""
+
+    @abstractmethod
+    def _write_whole(self, path: str, data: bytes) -> None:
+        """Set the content of a file in one step."""
+
+    @abstractmethod
+    def _move(self, source: str, target: str) -> bool: ...
+
+    def _missing(self, path: str, missing: FileMissing) -> FileMissing | StoreNotFound:
+        """What it means that a file is not there: maybe the whole store is not."""
+        return missing
+
+    def _input_options(self, size: int) -> dict[str, Any]:
+        return {"cache_type": "none"}
+
+    @property
+    def _output_options(self) -> dict[str, Any]:
+        return {}
+
+    def wrap_output(self, path: str, handle: Any) -> StoreOutput:
+        return StoreOutput(self, path, handle)
+
+    def copy_into(self, source: str, output: Any) -> None:
+        """Write a file's bytes into another that is open, a piece at a time."""
+        with self.open_input(source) as file:
+            while piece := file.read(_COPY_BYTES):
+                output.write(piece)
+
+
+class _StoreInput(io.RawIOBase):
+    """A file being read, whose failures are told as the store's."""
+
+    def __init__(self, owner: RemoteFiles, path: str, handle: Any) -> None:
+        super().__init__()
+        self._owner = owner
+        self._path = path
+        self._handle = handle
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._owner.translated(self._path):
+            data = self._handle.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._handle.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._handle.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._handle.close()
+
+
+class StoreOutput:
+    """A file being written; closing it makes it visible, unless a write failed before."""
+
+    def __init__(self, owner: RemoteFiles, path: str, handle: Any) -> None:
+        self._owner = owner
+        self._path = path
+        self._handle = handle
+        self._failed = False
+        self.closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._failed = self._failed or error is not None
+        self.close()
+
+    def write(self, data: Any) -> int:
+        try:
+            with self._owner.translated(self._path):
+                return int(self._handle.write(data))
+        except BaseException:
+            self._failed = True
+            raise
+
+    def flush(self) -> None:
+        """Nothing: what is buffered is sent when there is enough of it, and at the end."""
+
+    def tell(self) -> int:
+        return int(self._handle.tell())
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._failed:
+            self.discard()
+            return
+        try:
+            with self._owner.translated(self._path):
+                self._handle.close()
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Let go of the file, so that nothing of it is ever visible."""
+        self.closed = True
+        # Told already what went wrong; the store drops what it holds of the file in time.
+        with suppress(StorageError), self._owner.translated(self._path):
+            if isinstance(self._handle, AbstractBufferedFile):
+                # Or it would be finished, half as it is, when it is collected.
+                self._handle.closed = True
+                self._handle.discard()
+            else:
+                self._handle.close()

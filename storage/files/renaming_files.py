@@ -1,0 +1,181 @@
+"""Stores that can give a finished file its name: HDFS, and others that need a lock to do so.
+
+HDFS never renames over a file, so that a rename is a create only if absent. Whether it was ours
+that got the name shows in what is left: if the file that was to get it is gone, it has it. That
+holds as well where the answer to the rename was lost.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import FileMissing, StorageError, UnavailableError
+from lakewright.storage.files.clients import client_at
+from lakewright.storage.files.fsspec_files import parent, status
+from lakewright.storage.files.remote_files import RemoteFiles
+
+_WEBHDFS = "webhdfs"
+# Stores whose rename fails where there is a file of the new name.
+_NEVER_REPLACE = ("hdfs", _WEBHDFS)
+# Stores that refuse to remove a folder that holds something; others take its files with it.
+_REFUSE_FULL_FOLDERS = ("ftp", "sftp", "ssh")
+_FOLDER_TRIES = 5
+_BLOCK_BYTES = 8 << 20
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class RenamingFiles(RemoteFiles):
+    """A store of folders and files at an address such as `user@host:port`, by absolute paths."""
+
+    protocol: str = ""
+    address: str = ""
+    credentials = "put them where its client looks; Kerberos tickets come from kinit"
+
+    @property
+    def scheme(self) -> str:  # type: ignore[override]
+        return self.protocol
+
+    @property
+    def needs_lock(self) -> bool:
+        return self.protocol not in _NEVER_REPLACE
+
+    @property
+    def fs(self) -> fsspec.AbstractFileSystem:
+        with self.translated("/"):
+            found = client_at(self.protocol, self.address)
+            # A listing kept from before would hide what others have written.
+            found.invalidate_cache()
+            return found
+
+    def uri(self, path: str) -> str:
+        return f"{self.protocol}://{self.address}{path}"
+
+    def list_tree(self, path: str) -> list[FileStatus]:
+        # fsspec would leave out the folders that it fails to list.
+        found, folders = [], [path]
+        while folders:
+            for info in self._infos(folders.pop()):
+                if info["type"] == "directory":
+                    folders.append(info["name"].rstrip("/"))
+                else:
+                    found.append(status(info))
+        return found
+
+    def make_dirs(self, path: str) -> None:
+        for tries_left in reversed(range(_FOLDER_TRIES)):
+            try:
+                super().make_dirs(path)
+            except StorageError:
+                # Somebody may make the same folders, each a moment before.
+                if not tries_left and not self.exists(path):
+                    raise
+            else:
+                return
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._check_safe(path)
+        with self.translated(path):
+            if self.lock is None:
+                self._write_whole(path, data)
+            else:
+                with self.lock.held(path):
+                    self._write_whole(path, data)
+
+    def delete(self, path: str) -> bool:
+        # Not every store says whether there was anything to delete.
+        return self.exists(path) and self._take_away(path)
+
+    def remove_empty_dir(self, path: str) -> bool:
+        if not self.exists(path) or self._infos(path):
+            return False
+        try:
+            with self.translated(path):
+                if self.protocol == _WEBHDFS:
+                    self.fs.rm(path, recursive=False)
+                elif self.protocol in _REFUSE_FULL_FOLDERS:
+                    self.fs.rmdir(path)
+        except StorageError:
+            # Somebody put something into it.
+            return False
+        return not self.exists(path)
+
+    def _infos(self, path: str) -> list[dict[str, Any]]:
+        # Listing a file names the file.
+        below = f"{path.rstrip('/')}/"
+        infos = super()._infos(path)
+        return [info for info in infos if info["name"].startswith(below) and info["name"] != below]
+
+    def _create(self, path: str, data: bytes) -> bool:
+        if self.exists(path):
+            return False
+        temporary = self._write_temporary(path, data)
+        return self._rename(temporary, path, leave=False)
+
+    def _move(self, source: str, target: str) -> bool:
+        if not self.exists(source):
+            raise FileMissing(f"file {source} does not exist", path=source)
+        self.make_dirs(parent(target))
+        return self._rename(source, target, leave=True)
+
+    def _rename(self, source: str, target: str, *, leave: bool) -> bool:
+        """Give a file a name that is free; whether it has it. One that lost is left or deleted."""
+        failure: StorageError | None = None
+        try:
+            with self.translated(target):
+                self.fs.mv(source, target)
+        except StorageError as error:
+            failure = error
+        if not self.exists(source):
+            return True
+        if not leave:
+            self._take_away(source)
+        if self.exists(target):
+            return False
+        raise failure or UnavailableError(
+            f"file {source} could not be given the name {target}; try later", path=target
+        )
+
+    def _write_whole(self, path: str, data: bytes) -> None:
+        temporary = self._write_temporary(path, data)
+        try:
+            self._rename_over(temporary, path)
+        except BaseException:
+            with suppress(StorageError):
+                self._take_away(temporary)
+            raise
+
+    def _rename_over(self, source: str, target: str) -> None:
+        if self.protocol == _WEBHDFS:
+            # The one way to replace a file there in one step, which the client has no method for.
+            self.fs._call(  # noqa: SLF001
+                "RENAME",
+                method="put",
+                path=source,
+                destination=target,
+                renameoptions="OVERWRITE",
+            )
+            return
+        if self.protocol in _NEVER_REPLACE:
+            # Readers of hints bear with one that is missing for a moment.
+            self._take_away(target)
+        self.fs.mv(source, target)
+
+    def _write_temporary(self, path: str, data: bytes) -> str:
+        """A finished file beside `path`, under a hidden name that readers of the format skip."""
+        folder, name = path.rsplit("/", 1)
+        temporary = f"{folder}/.{name}.{self.env.new_id()}.tmp"
+        self.write_bytes(temporary, data)
+        return temporary
+
+    def _input_options(self, size: int) -> dict[str, Any]:
+        return {"block_size": _READ_BYTES}
+
+    @property
+    def _output_options(self) -> dict[str, Any]:
+        return {"block_size": _BLOCK_BYTES}

@@ -1,0 +1,133 @@
+"""Stores as servers on this machine, and the URI of a new place in each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from lakewright.storage.files.clients import client, forget_clients
+from lakewright.storage.files.file_systems import open_file_system
+from tests.support.environment import FixedEnv
+from tests.support.store_contract import Store
+from tests.support.store_servers import (
+    SECRET,
+    azure_server,
+    ftp_server,
+    gcs_server,
+    hdfs_server,
+    s3_server,
+)
+
+NUMBERS = itertools.count()
+S3_SETTINGS = {
+    "AWS_ACCESS_KEY_ID": "the-key-of-tests",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+@contextmanager
+def settings(**values: str) -> Iterator[None]:
+    """Variables of the environment, which is where a store is configured."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, value)
+        forget_clients()
+        yield
+    forget_clients()
+
+
+@pytest.fixture
+def env() -> FixedEnv:
+    return FixedEnv()
+
+
+@pytest.fixture(scope="session")
+def s3_address() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def s3(s3_address: str) -> Iterator[str]:
+    """A place in a bucket of S3."""
+    with settings(**S3_SETTINGS, AWS_ENDPOINT_URL=s3_address):
+        bucket = f"bucket-{next(NUMBERS)}"
+        client("s3", use_listings_cache=False).call_s3("create_bucket", Bucket=bucket)
+        yield f"s3://{bucket}/a b%20#"
+
+
+@pytest.fixture(scope="session")
+def gcs_address() -> Iterator[str]:
+    with gcs_server() as address:
+        yield address
+
+
+@pytest.fixture
+def gcs(gcs_address: str) -> Iterator[str]:
+    """A place in a bucket of Google Cloud Storage."""
+    bucket = f"bucket-{next(NUMBERS)}"
+    data = f'{{"name": "{bucket}"}}'.encode()
+    headers = {"Content-Type": "application/json"}
+    urlopen(Request(f"{gcs_address}/storage/v1/b", data=data, headers=headers)).close()
+    # Zones and folders of buckets are asked for over another protocol, which it does not speak.
+    with settings(STORAGE_EMULATOR_HOST=gcs_address, GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT="false"):
+        yield f"gs://{bucket}/a b%20"
+
+
+@pytest.fixture(scope="session")
+def azure_connection() -> Iterator[str]:
+    with azure_server() as connection:
+        yield connection
+
+
+@pytest.fixture
+def azure(azure_connection: str) -> Iterator[str]:
+    """A place in a container of Azure."""
+    with settings(AZURE_STORAGE_CONNECTION_STRING=azure_connection):
+        container = f"box-{next(NUMBERS)}"
+        client("abfs", use_listings_cache=False).mkdir(container)
+        yield f"abfss://{container}/a b%20"
+
+
+@pytest.fixture(scope="session")
+def hdfs_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with hdfs_server(tmp_path_factory.mktemp("hdfs")) as address:
+        yield address
+
+
+@pytest.fixture
+def webhdfs(hdfs_address: str) -> str:
+    """A folder of HDFS."""
+    return f"webhdfs://ann@{hdfs_address}/w/{next(NUMBERS)}/a b%20#"
+
+
+@pytest.fixture
+def ftp(tmp_path: Path) -> Iterator[str]:
+    """A folder behind FTP, to which writers exclude each other by a file."""
+    folder = tmp_path / "ftp"
+    folder.mkdir()
+    with ftp_server(folder) as address, settings(LAKEWRIGHT_LOCK=f"sqlite://{tmp_path}/lock"):
+        yield f"ftp://{address}/w"
+
+
+STORES = ("s3", "gcs", "azure", "webhdfs", "ftp")
+
+
+@pytest.fixture(params=STORES)
+def store_uri(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def store(store_uri: str) -> Store:
+    return open_file_system(store_uri)

@@ -1,0 +1,49 @@
+"""Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
+
+Azurite comes from npm, fake-gcs-server by the Go toolchain, Hadoop's small cluster by Maven. What
+has no tool here is left out, and the tests that want it say so and are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+AZURITE = "azurite@3.35.0"
+FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
+POM = Path(__file__).parent / "hdfs" / "pom.xml"
+
+
+def install(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        "azurite": ["npm", "install", "--no-audit", "--no-fund", "--prefix", "azurite", AZURITE],
+        "bin": ["go", "install", FAKE_GCS],
+        "hadoop": [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            f"--file={POM}",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder / 'hadoop'}",
+        ],
+    }
+    for name, command in wanted.items():
+        if (folder / name).exists():
+            continue
+        if shutil.which(command[0]) is None:
+            sys.stdout.write(f"{command[0]} is not here: tests that want {name} will be skipped\n")
+            continue
+        (folder / name).mkdir()
+        environment = {**os.environ, "GOBIN": str(folder / "bin")}
+        if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
+            # Half of it would count as all of it the next time.
+            shutil.rmtree(folder / name, ignore_errors=True)
+            sys.stdout.write(f"{name} was not installed: tests that want it will be skipped\n")
+
+
+if __name__ == "__main__":
+    install(Path(sys.argv[1]).resolve())

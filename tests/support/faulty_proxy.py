@@ -1,0 +1,192 @@
+"""An HTTP proxy in front of a store's server that loses answers, refuses, cuts, waits and strips.
+
+It forwards to one server, one request at a time for creates, which is how S3 promises them to be.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+_HOPS = {"connection", "transfer-encoding", "content-length", "expect", "keep-alive"}
+_SLOW_SECONDS = 1.0
+
+
+class Trouble(Enum):
+    """What happens to a request."""
+
+    # It took effect, and nobody hears of it.
+    ANSWER_LOST = "answer lost"
+    # It is refused for now and does nothing.
+    BUSY = "503 before"
+    # The connection breaks while the body is on its way there, or back.
+    CUT_UPLOAD = "cut in the body sent"
+    CUT_DOWNLOAD = "cut in the body received"
+    SLOW = "slow"
+    # The store does not know conditional requests.
+    STRIPPED = "If-None-Match stripped"
+    UNKNOWN_KEY = "403 InvalidAccessKeyId"
+    CLOCK = "403 RequestTimeTooSkewed"
+
+
+_REFUSALS = {
+    Trouble.BUSY: (503, "SlowDown", "Please reduce your request rate."),
+    Trouble.UNKNOWN_KEY: (403, "InvalidAccessKeyId", "The key is not in our records."),
+    Trouble.CLOCK: (403, "RequestTimeTooSkewed", "The difference is too large."),
+}
+
+
+@dataclass
+class Plan:
+    """Some trouble for the next `times` requests that it is for."""
+
+    trouble: Trouble
+    is_for: Callable[[str, str], bool] = lambda method, path: True
+    times: int = 1
+
+
+@dataclass
+class FaultyProxy:
+    """Where it listens, what trouble is due, and what went through."""
+
+    server: str
+    address: str = ""
+    plans: list[Plan] = field(default_factory=list)
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    made: list[tuple[Trouble, str, str]] = field(default_factory=list)
+    creating: threading.Lock = field(default_factory=threading.Lock)
+    _choosing: threading.Lock = field(default_factory=threading.Lock)
+
+    def make(
+        self,
+        trouble: Trouble,
+        *,
+        method: str | None = None,
+        within: str = "",
+        times: int = 1,
+    ) -> None:
+        """Have trouble with the next requests of a method whose path holds a text."""
+        self.plans.append(
+            Plan(trouble, lambda verb, path: method in (None, verb) and within in path, times)
+        )
+
+    def trouble_for(self, method: str, path: str) -> Trouble | None:
+        with self._choosing:
+            self.seen.append((method, path))
+            for plan in self.plans:
+                if plan.times and plan.is_for(method, path):
+                    plan.times -= 1
+                    self.made.append((plan.trouble, method, path))
+                    return plan.trouble
+        return None
+
+
+@contextmanager
+def faulty_proxy(server: str) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(server)
+
+    class Handler(_Handler):
+        owner = proxy
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener.daemon_threads = True
+    proxy.address = f"http://127.0.0.1:{listener.server_address[1]}"
+    thread = threading.Thread(target=listener.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: FaultyProxy
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self._forward()
+
+    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 - its class names them
+
+    def log_message(self, *_: object) -> None:
+        """Nothing: the tests say what went through."""
+
+    def _forward(self) -> None:
+        trouble = self.owner.trouble_for(self.command, unquote(self.path))
+        if trouble is Trouble.CUT_UPLOAD:
+            self.rfile.read(1)
+            self._hang_up()
+            return
+        body = self._body()
+        if trouble in _REFUSALS:
+            self._refuse(*_REFUSALS[trouble])
+            return
+        if trouble is Trouble.SLOW:
+            time.sleep(_SLOW_SECONDS)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOPS}
+        if trouble is Trouble.STRIPPED:
+            headers = {
+                name: value for name, value in headers.items() if name.lower() != "if-none-match"
+            }
+        answer, data = self._ask(headers, body)
+        if trouble is Trouble.ANSWER_LOST:
+            self._hang_up()
+            return
+        self.send_response_only(answer.status, answer.reason)
+        for name, value in answer.getheaders():
+            if name.lower() not in _HOPS:
+                self.send_header(name, value)
+        length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(data))
+        self.send_header("Content-Length", length or "0")
+        self.end_headers()
+        if trouble is Trouble.CUT_DOWNLOAD:
+            self.wfile.write(data[: len(data) // 2])
+            self._hang_up()
+            return
+        self.wfile.write(data)
+
+    def _ask(self, headers: dict[str, str], body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        there = urlsplit(self.owner.server)
+        connection = http.client.HTTPConnection(there.hostname or "", there.port, timeout=60)
+        try:
+            with self.owner.creating if "If-None-Match" in headers else threading.Lock():
+                connection.request(self.command, self.path, body, headers)
+                answer = connection.getresponse()
+                return answer, answer.read()
+        finally:
+            connection.close()
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        pieces = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            pieces.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(pieces)
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        data = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+        self.send_response_only(status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(0 if self.command == "HEAD" else len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _hang_up(self) -> None:
+        self.wfile.flush()
+        self.close_connection = True
+        # Closing alone would leave the connection open for as long as its streams are.
+        self.connection.shutdown(socket.SHUT_RDWR)

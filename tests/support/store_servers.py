@@ -1,0 +1,188 @@
+"""Servers of stores, started on this machine for the tests of `tests/stores` and ended with them.
+
+What each needs is installed by `tests/stores/install.py` into `.stores`, or stands on PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Another place than the tree's own may hold what was installed.
+INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
+HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
+START_SECONDS = 90
+
+SECRET = "a-very-secret-value/with+signs"
+AZURE_ACCOUNT = "devstoreaccount1"
+# What the emulator has for everybody, as its documentation says.
+AZURE_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """moto's S3 in a process of its own; where it listens."""
+    _needs("moto", "s3fs")
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with _running(command, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def gcs_server() -> Iterator[str]:
+    """fake-gcs-server, in memory."""
+    _needs("gcsfs")
+    program = _program("fake-gcs-server", "bin/fake-gcs-server")
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    command = [program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    command += ["-backend", "memory", "-external-url", address]
+    with _running(command, port):
+        yield address
+
+
+@contextmanager
+def azure_server() -> Iterator[str]:
+    """Azurite's blob service, in memory; the connection string for it."""
+    _needs("adlfs")
+    script = INSTALLED / "azurite/node_modules/azurite/dist/src/blob/main.js"
+    if not script.exists():
+        pytest.skip(f"azurite is not installed at {script}")
+    port = free_port()
+    command = [_program("node"), str(script), "--silent", "--skipApiVersionCheck"]
+    command += ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+    with _running(command, port):
+        yield (
+            f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY};"
+            f"BlobEndpoint=http://127.0.0.1:{port}/{AZURE_ACCOUNT};"
+        )
+
+
+@contextmanager
+def hdfs_server(folder: Path) -> Iterator[str]:
+    """A NameNode and a DataNode; where WebHDFS listens, as `host:port`."""
+    jars = INSTALLED / "hadoop"
+    if not jars.exists():
+        pytest.skip(f"hadoop is not installed at {jars}")
+    command = [_program("java"), "-cp", f"{jars}/*", str(HDFS_LAUNCHER), str(folder / "dfs")]
+    with (folder / "hdfs.log").open("w") as log:
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if line.startswith("webhdfs "):
+                yield f"127.0.0.1:{line.split()[1]}"
+                break
+        else:
+            raise AssertionError((folder / "hdfs.log").read_text()[-2000:])
+    finally:
+        _end(server)
+
+
+@contextmanager
+def ftp_server(folder: Path) -> Iterator[str]:
+    """A folder over FTP; its address."""
+    _needs("pyftpdlib")
+    port = free_port()
+    command = [sys.executable, "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", str(port)]
+    command += ["-w", "-d", str(folder)]
+    with _running(command, port):
+        yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """A PostgreSQL that wants a password of everybody; its URL without one."""
+    _needs("psycopg")
+    initdb, server = _program("initdb"), _program("postgres")
+    # It does not run as root.
+    as_nobody: list[str] = []
+    if os.geteuid() == 0:
+        as_nobody = [_program("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        shutil.chown(folder, "nobody", "nogroup")
+        folder.chmod(0o700)
+        for parent in folder.parents:
+            if parent.owner() == "root" and not parent.stat().st_mode & 0o001:
+                parent.chmod(parent.stat().st_mode | 0o011)
+    (folder / "password").write_text(SECRET)
+    data = str(folder / "data")
+    port = free_port()
+    making = [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256", "--no-sync"]
+    making.append(f"--pwfile={folder / 'password'}")
+    subprocess.run(making, check=True, capture_output=True)
+    command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
+    command += ["-k", "", "-c", "fsync=off"]
+    with _running(command, port):
+        yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
+
+
+def _needs(*packages: str) -> None:
+    for each in packages:
+        if find_spec(each) is None:
+            pytest.skip(f"{each} is not installed; run make test-stores")
+
+
+def _program(name: str, installed: str | None = None) -> str:
+    found = shutil.which(name)
+    if installed is not None and (INSTALLED / installed).exists():
+        found = str(INSTALLED / installed)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+@contextmanager
+def _running(command: Sequence[str], port: int) -> Iterator[None]:
+    server = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(server, port)
+        yield
+    finally:
+        _end(server)
+
+
+def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        assert server.poll() is None, f"{server.args!r} ended with {server.returncode}"
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{server.args!r} does not listen after {START_SECONDS} s")
+
+
+def _end(server: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    if server.stdin is not None:
+        server.stdin.close()
+    server.terminate()
+    try:
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+    if server.stdout is not None:
+        server.stdout.close()
