@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
+    CorruptionError,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
@@ -273,11 +274,17 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         latest = files.snapshots.latest()
-        change = build(latest)
-        if change is None or change.is_empty:
-            return CommitResult(snapshot=None, attempts=attempt)
-        check_conflicts(files, latest, change, committable)
-        snapshot = _try_commit(files, latest, change, committable)
+        try:
+            change = build(latest)
+            if change is None or change.is_empty:
+                return CommitResult(snapshot=None, attempts=attempt)
+            check_conflicts(files, latest, change, committable)
+            snapshot = _try_commit(files, latest, change, committable)
+        except CorruptionError:
+            # Of a snapshot that was rolled back meanwhile nothing can be read any more.
+            if _base_stands(files, latest):
+                raise
+            snapshot = None
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         checked_from = None if latest is None else latest.id
@@ -339,8 +346,14 @@ def _try_commit(
     try:
         # The answer alone proves nothing: a request that was sent twice finds its own file, and
         # writers of the format that rename over a file can replace a snapshot just made.
-        files.snapshots.put_snapshot(snapshot)
-        ours = _is_ours(files, snapshot)
+        created = files.snapshots.put_snapshot(snapshot)
+        try:
+            ours = _is_ours(files, snapshot)
+        except SnapshotNotFound:
+            if not created:
+                raise
+            # It was there, and whoever rolled the table back has seen it and taken it.
+            return snapshot
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     if ours and not _still_stands(files, latest, snapshot):
