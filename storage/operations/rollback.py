@@ -34,6 +34,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.latest import ROLLBACK_PIN
 from lakewright.storage.operations.plan import DeletionPlan
 from lakewright.storage.operations.reachable import (
     Deleted,
@@ -52,8 +53,6 @@ from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# A tag that holds the target while the rest goes.
-_PIN = "rollback-in-progress-"
 _PIN_RETAINED_MS = 86_400_000
 
 
@@ -175,7 +174,7 @@ def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
 def _goes(files: TableFiles, root: Root, target: Snapshot) -> bool:
     if root.branch != files.paths.branch:
         return False
-    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(_PIN)
+    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(ROLLBACK_PIN)
     return is_pin or root.snapshot.id > target.id
 
 
@@ -189,7 +188,7 @@ def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str | Non
     found = (
         str(root.label)
         for root in tags
-        if not str(root.label).startswith(_PIN)
+        if not str(root.label).startswith(ROLLBACK_PIN)
         and root.branch == files.paths.branch
         and root.snapshot.id == target.id
     )
@@ -265,11 +264,11 @@ def _pin(files: TableFiles, plan: RollbackPlan) -> bytes:
 
 
 def _pin_name(plan: RollbackPlan) -> str:
-    return f"{_PIN}{plan.target_id}"
+    return f"{ROLLBACK_PIN}{plan.target_id}"
 
 
 def _pins(files: TableFiles) -> list[str]:
-    return [name for name in files.references.tag_names() if name.startswith(_PIN)]
+    return [name for name in files.references.tag_names() if name.startswith(ROLLBACK_PIN)]
 
 
 def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> int:
@@ -288,10 +287,12 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -
     taken: dict[int, bytes] = {}
     for snapshot_id in sorted(plan.snapshot_ids):
         with suppress(SnapshotNotFound):
-            taken[snapshot_id] = files.snapshots.read_file(snapshot_id)
-    deleted = delete_files(files.fs, [files.paths.snapshot(each) for each in taken])
-    newer = [each for each in files.snapshots.ids() if each > max(taken, default=plan.latest_id)]
-    if newer and taken and _put_back(files, plan, taken, earliest):
+            data = files.snapshots.read_file(snapshot_id)
+            # Others may take it first: an expiry, or a commit that finds its base gone.
+            if delete_files(files.fs, [files.paths.snapshot(snapshot_id)]):
+                taken[snapshot_id] = data
+    newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
+    if newer and _put_back(files, plan, taken, earliest):
         raise StalePlan(
             f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
             f"{plan.target_id}; nothing was changed: plan again",
@@ -300,7 +301,7 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -
     files.snapshots.hint_latest(plan.target_id)
     if plan.restored_tag is None:
         files.snapshots.hint_earliest(min(earliest, plan.target_id))
-    return deleted
+    return len(taken)
 
 
 def _put_back(
