@@ -29,6 +29,9 @@ _PIN = "tag-rollback-in-progress-"
 def allowed_errors(verb: str, others: set[str]) -> set[str]:
     """Errors that a verb may end with beside others; besides these it must go well."""
     found = {name for other in others for name in _ERRORS.get((verb, other), ())}
+    if verb in _REWRITES and "expire" in others and others & _COMMITS:
+        # What it was rewriting was replaced, and its files went.
+        found |= {"StalePlan"}
     if verb == "read" and "expire" in others and others & _COMMITS:
         # The snapshot being read may be one that went.
         found |= {"FileMissing", "CorruptionError", "SnapshotNotFound"}
@@ -46,7 +49,7 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
     for one in _REWRITES:
         for other in _REWRITES:
             found[one, other] = ("StalePlan",)
-        found[one, "rollback"] = ("StalePlan", "FilesGone", "CorruptionError", "FileMissing")
+        found[one, "rollback"] = ("StalePlan", "FilesGone")
     found["compact", "rescale"] = ("StalePlan", "SchemaMoved")
     found["rescale", "rescale"] = ("StalePlan", "SchemaMoved")
     for verb in _COMMITS:
