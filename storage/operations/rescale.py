@@ -257,9 +257,7 @@ def run_rescale(files: TableFiles, plan: RescalePlan, engine: Engine) -> Rescale
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     _check_schema(files, plan)
-    snapshot, (moves, dropped) = read_latest(
-        files, lambda latest: _live_moves(files, plan, latest)
-    )
+    snapshot, (moves, dropped) = read_latest(files, lambda latest: _live_moves(files, plan, latest))
     if plan.tasks and not moves:
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody "

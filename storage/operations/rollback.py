@@ -311,10 +311,11 @@ def _put_back(
 
     The latest comes first: from then on nobody begins at the target any more.
     """
-    back = []
-    for snapshot_id in sorted(taken, reverse=True):
-        if files.snapshots.put_back(snapshot_id, taken[snapshot_id]):
-            back.append(files.paths.snapshot(snapshot_id))
+    back = [
+        files.paths.snapshot(snapshot_id)
+        for snapshot_id in sorted(taken, reverse=True)
+        if files.snapshots.put_back(snapshot_id, taken[snapshot_id])
+    ]
     between = [each for each in files.snapshots.ids() if plan.target_id < each < min(taken)]
     if between or len(back) < len(taken):
         delete_files(files.fs, back)
@@ -352,8 +353,8 @@ def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes)
     if any(each < plan.target_id for each in files.snapshots.ids()):
         delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
         raise StalePlan(
-            f"{files.name} was rolled back beyond snapshot {plan.target_id} by somebody else, while "
-            "it was rolled back to that; look what is there, and plan again",
+            f"somebody else rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
+            "look what is there, and plan again",
             table=files.name,
         )
     files.snapshots.restore(plan.target_id, snapshot_file)

@@ -111,7 +111,9 @@ class Race:
         """Every problem, with what led to it."""
         parts = []
         for what, state in self.problems.items():
-            ended = [f"{a.name}: {told(o)}" for a, o in zip(self.actors, _outcomes(state))]
+            ended = [
+                f"{a.name}: {told(o)}" for a, o in zip(self.actors, _outcomes(state), strict=True)
+            ]
             parts.append("\n".join([what, *ended, *_readable(state, self.actors, self._root)]))
         return "\n\n".join(parts)
 
@@ -232,7 +234,9 @@ class Race:
             for name, each in zip(self._names, state.outcomes, strict=True)
         )
         extra -= set() if cleaned else litter(self.arena.table)
-        failed = {n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None}
+        failed = {
+            n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
+        }
         # What a tag held that was taken back, an expiry has passed by: orphans, from now on.
         if extra and not ("expire" in self._names and failed & {"tag", "rollback", "expire"}):
             names = sorted({path.removeprefix(f"{root}/").split("-")[0] for path in extra})

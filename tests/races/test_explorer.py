@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage.errors import FileMissing
 from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.file_systems import open_file_system
 from tests.support.interleaving import Actor, Explored, Explorer, State, Undetermined, schedule
 from tests.support.stepped_files import Call, DictFiles, SteppedFiles, Stored

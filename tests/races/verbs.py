@@ -10,7 +10,7 @@ from lakewright.storage.operations.engine import LocalEngine
 from tests.support.builders import Values, comparable, expire, new_table, rows
 from tests.support.environment import START_MS, FixedClock, FixedEnv, SeededIds
 from tests.support.interleaving import Actor
-from tests.support.stepped_files import Content, DictFiles, Stored, SteppedFiles
+from tests.support.stepped_files import Content, DictFiles, SteppedFiles, Stored
 
 _HOUR_MS = 3_600_000
 # When the race is run: what lies there by then is old.
@@ -152,11 +152,12 @@ WRITERS = ("append", "upsert", "overwrite")
 def actors_of(arena: Arena) -> dict[tuple[str, int], Actor]:
     """Every verb twice, as actors; each has ids of its own."""
     keys = [(name, number) for name in VERBS for number in (1, 2)]
-    return {key: _actor(arena, *key, seed=seed) for seed, key in enumerate(keys, 1)}
+    return {
+        (name, number): actor_of(arena, name, number, seed=seed, verb=VERBS[name])
+        for seed, (name, number) in enumerate(keys, 1)
+    }
 
 
-def _actor(arena: Arena, name: str, number: int, *, seed: int) -> Actor:
-    verb = VERBS[name]
-    return Actor(
-        f"{name} {number}", lambda files: verb(arena.table_on(files, seed=seed), number)
-    )
+def actor_of(arena: Arena, name: str, number: int, *, seed: int, verb: Verb) -> Actor:
+    """One verb as an actor on the table."""
+    return Actor(f"{name} {number}", lambda files: verb(arena.table_on(files, seed=seed), number))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.stepped_files import Call, Content, Stored, SteppedFiles, Verb, answer, parent
+from tests.support.stepped_files import Call, Content, SteppedFiles, Stored, Verb, answer, parent
 
 _READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
 # Threads that stand still, to be gone on with; of more than these the oldest starts anew.
@@ -213,8 +213,10 @@ def _sees(read: Call, path: str, change: Verb) -> bool:
             return _is_below(path, read.path)
         case Verb.SUBDIRS:
             # A file right inside, and one that goes, makes no folder and takes none.
-            return change is not Verb.DELETE and _is_below(path, read.path) and (
-                change in (Verb.MAKE_DIRS, Verb.REMOVE_DIR) or parent(path) != read.path
+            return (
+                change is not Verb.DELETE
+                and _is_below(path, read.path)
+                and (change in (Verb.MAKE_DIRS, Verb.REMOVE_DIR) or parent(path) != read.path)
             )
         case _:
             return read.path == path or (change is not Verb.DELETE and _is_below(path, read.path))
@@ -242,7 +244,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 class _Footprints:
-    """Calls by what they touch, numbered; for each a mask of those that it does not commute with."""
+    """Calls by what they touch, numbered; for each a mask of those it does not commute with."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Verb, str, str], int] = {}
@@ -389,9 +391,7 @@ class Explorer:
         call = state.nodes[index].call
         assert call is not None
         mask = self._footprints.disturbing[self._footprints.number(call)]
-        return [
-            each for each in able if each != index and self._futures[state.nodes[each]] & mask
-        ]
+        return [each for each in able if each != index and self._futures[state.nodes[each]] & mask]
 
     def _step(self, state: State, index: int) -> State | None:
         """Let one actor take its next step; None where that leads to what was seen before."""
@@ -471,3 +471,30 @@ def schedule(state: State, actors: Sequence[Actor]) -> list[tuple[str, Call]]:
         found.append((actors[index].name, call))
         state = before
     return found[::-1]
+
+
+def follow(
+    actors: Sequence[Actor],
+    content: Content,
+    script: Sequence[tuple[Actor, str]],
+    *,
+    now_ms: int,
+) -> tuple[Content, list[Outcome]]:
+    """One schedule: each stretch lets an actor go on until its next call reads as it says.
+
+    After the script everybody goes on to the end, in order; what is left, and how each ended.
+    """
+    nodes = {actor: actor.root() for actor in actors}
+    try:
+        for actor, stop in [*script, *((each, "") for each in actors)]:
+            node = nodes[actor]
+            while node.call is not None and not (stop and stop in str(node.call)):
+                result, changes = answer(content, node.call, now_ms)
+                content, _ = _changed(content, 0, changes)
+                node = actor.told(node, result)
+            assert node.call is not None or not stop, f"{actor.name} never came to: {stop}"
+            nodes[actor] = node
+    finally:
+        for actor in actors:
+            actor.rest()
+    return content, [node.outcome for node in nodes.values() if node.outcome is not None]

@@ -115,6 +115,7 @@ def answer(content: Content, call: Call, now_ms: int) -> tuple[Any, Changes]:
         case Verb.MOVE if call.target in content:
             return False, _NOTHING
         case Verb.MOVE:
+            assert at is not None
             return True, {**_created(content, call.target, at.data, at.modified_ms), path: None}
         case Verb.DELETE:
             there = at is not None and at.data is not None
