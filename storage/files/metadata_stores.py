@@ -174,6 +174,10 @@ class SnapshotStore:
         """Make a snapshot what a tag or another branch has under its id."""
         _set_content(self.fs, self.paths.snapshot(snapshot_id), snapshot_file)
 
+    def put_back(self, snapshot_id: int, snapshot_file: bytes) -> bool:
+        """Let a snapshot that was taken away be there again; False if another has its id."""
+        return self.fs.put_if_absent(self.paths.snapshot(snapshot_id), snapshot_file)
+
     def newest_first(self) -> Iterator[Snapshot]:
         """Snapshots from the latest to the earliest; those that vanish meanwhile are left out."""
         for snapshot_id in reversed(self.ids()):

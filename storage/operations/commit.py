@@ -21,6 +21,8 @@ from itertools import count
 from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
+    CorruptionError,
+    FilesGone,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
@@ -35,6 +37,7 @@ from lakewright.storage.operations.commit_conflicts import (
 )
 from lakewright.storage.operations.commit_manifests import write_manifests
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.latest import is_being_rolled_back, is_latest
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
 from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import (
@@ -288,11 +291,17 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         latest = files.snapshots.latest()
-        change = build(latest)
-        if change is None or change.is_empty:
-            return CommitResult(snapshot=None, attempts=attempt)
-        check_conflicts(files, latest, change, committable)
-        snapshot = _try_commit(files, latest, change, committable)
+        try:
+            change = build(latest)
+            if change is None or change.is_empty:
+                return CommitResult(snapshot=None, attempts=attempt)
+            check_conflicts(files, latest, change, committable)
+            snapshot = _try_commit(files, latest, change, committable)
+        except CorruptionError:
+            # It may have been rolled back meanwhile, or replaced and expired.
+            if is_latest(files, latest):
+                raise
+            snapshot = None
         if snapshot is not None:
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         if _is_hopeless(files, attempt, waited_ms):
@@ -373,13 +382,22 @@ def _try_commit(
     try:
         # The answer alone proves nothing: a request that was sent twice finds its own file, and
         # writers of the format that rename over a file can replace a snapshot just made.
-        files.snapshots.put_snapshot(snapshot)
-        ours = _is_ours(files, snapshot)
+        created = files.snapshots.put_snapshot(snapshot)
+        try:
+            ours = _is_ours(files, snapshot)
+        except SnapshotNotFound:
+            if not created:
+                raise
+            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            return snapshot
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     if ours and not _still_stands(files, latest, snapshot):
-        delete_files(files.fs, [files.paths.snapshot(snapshot.id)])
-        ours = False
+        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+            return snapshot
+        _clean_up(files, written)
+        _check_unseen(files, snapshot)
+        return None
     if not ours:
         _clean_up(files, written)
         return None
@@ -410,6 +428,22 @@ def _base_stands(files: TableFiles, base: Snapshot | None) -> bool:
         return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
     except SnapshotNotFound:
         return not any(each < base.id for each in files.snapshots.ids())
+
+
+def _check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
+    """Whether no rollback under way may have seen a snapshot that was withdrawn.
+
+    It would delete the files that it saw, and they would be published by the next try.
+
+    Raises:
+        FilesGone: one may have.
+    """
+    if is_being_rolled_back(files):
+        raise FilesGone(
+            f"{files.name} is being rolled back, and snapshot {snapshot.id} was committed to it by "
+            f"{snapshot.commit_user} meanwhile; nothing of that is left: plan or stage it again",
+            table=files.name,
+        )
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:

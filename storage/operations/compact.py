@@ -43,6 +43,7 @@ from lakewright.storage.operations.compaction_plan import (
     SkippedBucket,
 )
 from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.latest import read_latest
 from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
 from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.operations.write import partition_spec_values
@@ -106,11 +107,16 @@ def planned_buckets(
 ) -> CompactionPlan:
     """A plan of what `pick` finds in each bucket asked for."""
     wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
-    snapshot = files.snapshots.latest()
-    deletions = deletion_indexes(files, snapshot)
+    snapshot, (deletions, live) = read_latest(
+        files,
+        lambda latest: (
+            deletion_indexes(files, latest),
+            grouped_by_bucket(live_entries(files, latest)),
+        ),
+    )
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
-    for (partition, bucket), group in grouped_by_bucket(live_entries(files, snapshot)).items():
+    for (partition, bucket), group in live.items():
         if partitions is not None and not _is_wanted(files, partition, wanted):
             continue
         # Rows below bucket 0 have no bucket yet, and are not merged before they do.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan
+from lakewright.storage.errors import CommitOutcomeUnknownError, FileMissing, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
@@ -25,6 +25,7 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionTask,
 )
 from lakewright.storage.operations.engine import Engine, may_repeat
+from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
@@ -67,8 +68,7 @@ def carry_out(
     check_supported(files.schema, Use.WRITE, table=files.name)
     check_current_schema(files)
     started = files.env.now_ms()
-    snapshot = files.snapshots.latest()
-    work = _live_work(files, plan, snapshot)
+    snapshot, work = read_latest(files, lambda latest: _live_work(files, plan, latest))
     if plan.tasks and not work:
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and none of its "
@@ -92,8 +92,14 @@ def carry_out(
         )
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
+    except BaseException as error:
         sweep_after_failure(files, [run_id], since_snapshot_id=snapshot.id)
+        if isinstance(error, FileMissing) and not is_latest(files, snapshot):
+            raise StalePlan(
+                f"files of snapshot {snapshot.id} of {files.name} went while they were compacted, "
+                "since it is the latest no more; plan again",
+                table=files.name,
+            ) from error
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
     if may_repeat(engine):

@@ -31,6 +31,7 @@ from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    FileMissing,
     InvalidRequestError,
     RetriesExhausted,
     SchemaMoved,
@@ -43,6 +44,7 @@ from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
+from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.merge_read import merged_windows
 from lakewright.storage.operations.plan import RewritePlan
@@ -140,9 +142,9 @@ def plan_rescale(
             f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more", table=files.name
         )
     wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
-    snapshot = files.snapshots.latest()
+    snapshot, held = read_latest(files, lambda latest: _real_partitions(files, latest))
     tasks = []
-    for partition, entries in _real_partitions(files, snapshot).items():
+    for partition, entries in held.items():
         if partitions is not None and not _is_wanted(files, partition, wanted):
             continue
         if all(entry.total_buckets == bucket_count for entry in entries):
@@ -266,8 +268,7 @@ def run_rescale(
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     _check_schema(files, plan)
-    snapshot = files.snapshots.latest()
-    moves, dropped = _live_moves(files, plan, snapshot)
+    snapshot, (moves, dropped) = read_latest(files, lambda latest: _live_moves(files, plan, latest))
     if plan.tasks and not moves:
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody "
@@ -397,8 +398,14 @@ def _rewrite(
                 del unfinished[move.partition]
                 raise
             del unfinished[move.partition]
-    except BaseException:
+    except BaseException as error:
         sweep_after_failure(files, unfinished.values(), since_snapshot_id=snapshot.id)
+        if isinstance(error, FileMissing) and not is_latest(files, snapshot):
+            raise StalePlan(
+                f"files of snapshot {snapshot.id} of {files.name} went while they were rescaled, "
+                "since it is the latest no more; plan again",
+                table=files.name,
+            ) from error
         raise
     return outcomes
 

@@ -5,17 +5,22 @@
    only those reached. Consumers beyond are set back to the snapshot that comes next. Branches
    keep what they have.
 3. Run: pin the target by a tag of our own, so that an expiry beside us sees it, and look that it
-   is whole; restore its snapshot if only a tag held it, point LATEST at it, delete the later
-   snapshots from the last one down, then changelogs and tags, then files nothing reaches any
-   more. Stopped halfway, the table is at a snapshot between; rolling back again goes on.
-4. Last, look whether somebody committed on top of what went, and whether the target is there.
-5. The next commit makes the snapshot after the target.
+   is whole; restore its snapshot if only a tag held it.
+4. Delete the later snapshots, the latest of them last: it is that deletion which rolls the table
+   back, so that nobody ever sees a state between. A commit looks for its base once its snapshot
+   is there, and the rollback for a new snapshot once the latest is gone, so one of them sees the
+   other. If somebody did commit on top, what went comes back, and the plan is stale.
+5. Point LATEST at the target, delete changelogs and tags, then files nothing reaches any more.
+   Stopped before the latest went, the table is as it was but for snapshots between; stopped
+   later, files are left. Rolling back again goes on.
+6. Last, look whether the target is there. The next commit makes the snapshot after it.
 
 Source: Paimon `RollbackHelper`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -29,8 +34,10 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.latest import ROLLBACK_PIN
 from lakewright.storage.operations.plan import DeletionPlan
 from lakewright.storage.operations.reachable import (
+    Deleted,
     Root,
     RootKind,
     all_roots,
@@ -46,8 +53,6 @@ from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# A tag that holds the target while the rest goes.
-_PIN = "rollback-in-progress-"
 _PIN_RETAINED_MS = 86_400_000
 
 
@@ -114,6 +119,12 @@ def plan_rollback(
         )
     is_there = any(_is_snapshot(files, root, target.id) for root in staying)
     restored_tag = None if is_there else _tag_of(staying, files, target)
+    if not is_there and restored_tag is None:
+        raise StalePlan(
+            f"snapshot {target.id} of {files.name} expired while the rollback to it was planned; "
+            "plan again",
+            table=files.name,
+        )
     if not is_there:
         staying.append(snapshot_root(files, target))
     return RollbackPlan(
@@ -163,7 +174,7 @@ def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
 def _goes(files: TableFiles, root: Root, target: Snapshot) -> bool:
     if root.branch != files.paths.branch:
         return False
-    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(_PIN)
+    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(ROLLBACK_PIN)
     return is_pin or root.snapshot.id > target.id
 
 
@@ -172,15 +183,16 @@ def _is_snapshot(files: TableFiles, root: Root, snapshot_id: int) -> bool:
     return here and root.kind is RootKind.SNAPSHOT and root.snapshot.id == snapshot_id
 
 
-def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str:
+def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str | None:
     tags = (each for each in roots if each.kind is RootKind.TAG)
-    return next(
+    found = (
         str(root.label)
         for root in tags
-        if not str(root.label).startswith(_PIN)
+        if not str(root.label).startswith(ROLLBACK_PIN)
         and root.branch == files.paths.branch
         and root.snapshot.id == target.id
     )
+    return next(found, None)
 
 
 def _ids(roots: list[Root], kind: RootKind) -> list[int]:
@@ -211,13 +223,9 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     tags = delete_files(files.fs, [files.paths.tag(name) for name in lost])
     for name in plan.consumers:
         files.references.set_consumer(name, plan.target_id + 1)
-    deleted = delete_unreachable(files, plan.files)
-    if not files.snapshots.exists(plan.target_id):
-        # An expiry that had begun before the pin was there took the file, and nothing it names.
-        files.snapshots.restore(plan.target_id, snapshot_file)
-        files.snapshots.hint_earliest(plan.target_id)
+    deleted = _delete_files_of(files, plan)
+    _restore_target(files, plan, snapshot_file)
     delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
-    check_nothing_newer(files, plan.target_id, f"it was rolled back to {plan.target_id}")
     return RollbackResult(
         target_id=plan.target_id,
         snapshots_deleted=snapshots,
@@ -256,38 +264,101 @@ def _pin(files: TableFiles, plan: RollbackPlan) -> bytes:
 
 
 def _pin_name(plan: RollbackPlan) -> str:
-    return f"{_PIN}{plan.target_id}"
+    return f"{ROLLBACK_PIN}{plan.target_id}"
 
 
 def _pins(files: TableFiles) -> list[str]:
-    return [name for name in files.references.tag_names() if name.startswith(_PIN)]
+    return [name for name in files.references.tag_names() if name.startswith(ROLLBACK_PIN)]
 
 
 def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> int:
-    """Leave the target as the latest snapshot; how many were deleted."""
-    # From the last one down, so that what is there is a table at any moment.
-    later = sorted(plan.snapshot_ids, reverse=True)
-    paths = [files.paths.snapshot(each) for each in later]
-    if plan.restored_tag is None:
-        earliest = files.snapshots.earliest_id() or plan.target_id
-        if plan.target_id + 1 in later:
-            # Not believed until the snapshot after it is gone.
-            files.snapshots.hint_latest(plan.target_id)
-            deleted = delete_files(files.fs, paths)
-        else:
-            delete_files(files.fs, [files.paths.latest_hint])
-            deleted = delete_files(files.fs, paths)
-            files.snapshots.hint_latest(plan.target_id)
-        files.snapshots.hint_earliest(min(earliest, plan.target_id))
-        return deleted
+    """Leave the target as the latest snapshot; how many were deleted.
+
+    Raises:
+        StalePlan: somebody committed on top of the latest; every snapshot is there again.
+    """
+    earliest = files.snapshots.earliest_id() or plan.target_id
     # Until the later snapshots are gone everybody looks what is there, and takes the highest.
     delete_files(files.fs, [files.paths.latest_hint])
-    files.snapshots.restore(plan.target_id, snapshot_file)
-    # What an expiry left of the snapshots before it stays out of sight.
-    files.snapshots.hint_earliest(plan.target_id)
-    deleted = delete_files(files.fs, paths)
+    if plan.restored_tag is not None:
+        files.snapshots.restore(plan.target_id, snapshot_file)
+        # What an expiry left of the snapshots before it stays out of sight.
+        files.snapshots.hint_earliest(plan.target_id)
+    taken: dict[int, bytes] = {}
+    for snapshot_id in sorted(plan.snapshot_ids):
+        with suppress(SnapshotNotFound):
+            data = files.snapshots.read_file(snapshot_id)
+            # Others may take it first: an expiry, or a commit that finds its base gone.
+            if delete_files(files.fs, [files.paths.snapshot(snapshot_id)]):
+                taken[snapshot_id] = data
+    newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
+    if newer and _put_back(files, plan, taken, earliest):
+        raise StalePlan(
+            f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
+            f"{plan.target_id}; nothing was changed: plan again",
+            table=files.name,
+        )
     files.snapshots.hint_latest(plan.target_id)
-    return deleted
+    if plan.restored_tag is None:
+        files.snapshots.hint_earliest(min(earliest, plan.target_id))
+    return len(taken)
+
+
+def _put_back(
+    files: TableFiles, plan: RollbackPlan, taken: Mapping[int, bytes], earliest: int
+) -> bool:
+    """Make the table what it was; False where somebody has committed on top of the target since.
+
+    The latest comes first: from then on nobody begins at the target any more.
+    """
+    back = [
+        files.paths.snapshot(snapshot_id)
+        for snapshot_id in sorted(taken, reverse=True)
+        if files.snapshots.put_back(snapshot_id, taken[snapshot_id])
+    ]
+    between = [each for each in files.snapshots.ids() if plan.target_id < each < min(taken)]
+    if between or len(back) < len(taken):
+        delete_files(files.fs, back)
+        return False
+    if plan.restored_tag is not None:
+        files.snapshots.hint_earliest(earliest)
+        delete_files(files.fs, [files.paths.snapshot(plan.target_id)])
+    delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
+    return True
+
+
+def _delete_files_of(files: TableFiles, plan: RollbackPlan) -> Deleted:
+    """Delete what the plan names and nothing keeps; an expiry may take roots while they are read.
+
+    Raises:
+        CorruptionError: something is missing though nothing went.
+    """
+    while True:
+        before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
+        try:
+            return delete_unreachable(files, plan.files)
+        except CorruptionError:
+            if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
+                raise
+
+
+def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> None:
+    """Put the target back if an expiry has taken its file; it had begun before the pin was there.
+
+    Raises:
+        StalePlan: somebody rolled the table back further.
+    """
+    if files.snapshots.exists(plan.target_id):
+        return
+    if any(each < plan.target_id for each in files.snapshots.ids()):
+        delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
+        raise StalePlan(
+            f"somebody else rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
+            "look what is there, and plan again",
+            table=files.name,
+        )
+    files.snapshots.restore(plan.target_id, snapshot_file)
+    files.snapshots.hint_earliest(plan.target_id)
 
 
 def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> None:

@@ -33,6 +33,7 @@ from lakewright.storage.operations.bucket_writer import (
 )
 from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.latest import read_latest
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
 from lakewright.storage.operations.task_memory import detached, free_memory, slices
 from lakewright.storage.spec.commit import (
@@ -44,7 +45,7 @@ from lakewright.storage.spec.commit import (
 )
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
-from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.values import Value, from_python, to_python
 
@@ -95,10 +96,11 @@ def prepare_write(
     covers_all = len(static) == len(files.schema.partition_keys)
     if dynamic is None:
         dynamic = files.options.dynamic_partition_overwrite and not covers_all
-    snapshot = files.snapshots.latest()
-    states = BucketStates()
-    if mode is WriteMode.APPEND:
-        states = bucket_states(files, snapshot)
+
+    def states_in(snapshot: Snapshot | None) -> BucketStates:
+        return bucket_states(files, snapshot) if mode is WriteMode.APPEND else BucketStates()
+
+    snapshot, states = read_latest(files, states_in)
     return StagingJob(
         files=files,
         request=WriteRequest(

@@ -210,18 +210,35 @@ def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_bef
     assert [each.snapshot.id for each in table.tags()] == [2]
 
 
-def test_a_commit_beside_a_rollback_is_told() -> None:
+def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> None:
+    table = history()
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.name == "delete" and call.path.endswith("/snapshot-5"),
+        meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
+    )
+    before = [snapshot.id for snapshot in table.snapshots()]
+    plan = late.plan_rollback(snapshot_id=4)
+    with pytest.raises(StalePlan, match=r"was committed to db\.t just before it was rolled back"):
+        late.run_rollback(plan)
+    assert fs.has_happened
+    assert [snapshot.id for snapshot in table.snapshots()] == [*before, before[-1] + 1]
+    whole(table, "after the rollback")
+    assert_nothing_missing(table)
+
+
+def test_a_commit_on_what_a_rollback_left_stands() -> None:
     table = history()
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
-    with pytest.raises(
-        StalePlan, match=r"snapshot 5 was committed to db\.t while it was rolled back"
-    ):
-        late.run_rollback(late.plan_rollback(snapshot_id=4))
+    late.run_rollback(late.plan_rollback(snapshot_id=4))
     assert fs.has_happened
+    assert [snapshot.id for snapshot in table.snapshots()][-2:] == [4, 5]
+    whole(table, "after the rollback")
+    assert_nothing_missing(table)
 
 
 def test_a_rollback_that_died_leaves_no_tag_of_its_own_once_it_is_done_again() -> None:

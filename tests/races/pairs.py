@@ -1,0 +1,63 @@
+"""Which verbs race in pairs and triples, how far each race is explored, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations, combinations_with_replacement
+
+from tests.races.outcomes import Race
+from tests.races.verbs import VERBS, Arena, actors_of, append_arena, keyed_arena
+from tests.support.interleaving import Actor, Explored
+
+ARENAS = {"keyed": keyed_arena, "append": append_arena}
+# Every pair of these, each with itself too, and every triple.
+RACING = tuple(name for name in VERBS if name not in ("tag", "read"))
+
+PAIRS = [pair for pair in combinations_with_replacement(VERBS, 2) if pair != ("read", "read")]
+# An expiry beside a rollback is explored two by two only: see `docs/reliability.md`.
+TRIPLES = [
+    triple for triple in combinations(RACING, 3) if not {"expire", "rollback"} <= set(triple)
+]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of a race."""
+
+    race: Race
+    explored: Explored
+
+
+@cache
+def arena(kind: str) -> Arena:
+    """A table to race on, made once."""
+    return ARENAS[kind]()
+
+
+@cache
+def _actors(kind: str) -> dict[tuple[str, int], Actor]:
+    return actors_of(arena(kind))
+
+
+def actor(name: str, number: int = 1, kind: str = "keyed") -> Actor:
+    """A verb, the first or second of its kind; its tree is kept for other races."""
+    return _actors(kind)[name, number]
+
+
+@cache
+def explore(*names: str, kind: str = "keyed", preemptions: int | None = None) -> Finding:
+    """Let verbs race, in every way or with so many of them held up; the same one twice differs."""
+    actors = [actor(name, 1 + names[:at].count(name), kind) for at, name in enumerate(names)]
+    race = Race(arena(kind), actors, preemptions)
+    return Finding(race, race.run())
+
+
+def deep_bound(pair: tuple[str, str]) -> int | None:
+    """How often actors are held up where a race is explored deeply; None for every way there is."""
+    both = {*pair}
+    if both in ({"expire"}, {"expire", "rollback"}):
+        return 1
+    if "rollback" in both or both in ({"expire", "rescale"}, {"expire", "tag"}):
+        return 2
+    return None

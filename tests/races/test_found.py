@@ -1,0 +1,100 @@
+"""Schedules that once showed a defect, each as the claim that it broke."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage import Table
+from lakewright.storage.errors import FilesGone, StalePlan
+from tests.races.outcomes import Race, told
+from tests.races.pairs import actor, arena
+from tests.races.verbs import NOW_MS, Arena, actor_of
+from tests.support.interleaving import Actor, Outcome, follow
+from tests.support.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.stepped_files import Content
+
+
+@pytest.fixture
+def ring() -> Arena:
+    return arena("keyed")
+
+
+def played(
+    ring: Arena, actors: list[Actor], script: list[tuple[Actor, str]]
+) -> tuple[Content, list[Outcome]]:
+    """What a schedule leaves; calls are named by paths below the table."""
+    root = ring.table.files.paths.root
+    full = [(actor, f" {root}/".join(stop.rsplit(" ", 1))) for actor, stop in script]
+    return follow(actors, ring.content, full, now_ms=NOW_MS)
+
+
+def whole(ring: Arena, content: Content) -> Table:
+    """The table as a race left it, once it is seen that all of it is there."""
+    table = ring.table_in(content)
+    assert_nothing_missing(table)
+    assert_readable_history(table)
+    return table
+
+
+def test_files_that_a_rollback_may_have_seen_are_not_published_again(ring: Arena) -> None:
+    """They would be deleted under the commit: the rollback's plan names them."""
+    append, rollback = actor("append"), actor("rollback")
+    script = [
+        # Its snapshot is there, and seen by the rollback's plan.
+        (append, "put if absent snapshot/snapshot-5"),
+        (append, "read snapshot/snapshot-4"),
+        (rollback, "delete snapshot/snapshot-5"),
+    ]
+    content, outcomes = played(ring, [append, rollback], script)
+    assert told(outcomes[1]) == "done"
+    assert isinstance(outcomes[0].error, FilesGone)
+    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2]
+
+
+def test_a_rollback_that_a_commit_overtakes_leaves_the_table_as_it_was(ring: Arena) -> None:
+    append, rollback = actor("append"), actor("rollback")
+    before = ring.table_in(ring.content).read(snapshot_id=4).num_rows
+    # The commit looks for its base before the rollback takes it.
+    script = [(rollback, "delete snapshot/LATEST"), (append, "replace snapshot/LATEST")]
+    content, outcomes = played(ring, [append, rollback], script)
+    assert told(outcomes[0]) == "done"
+    assert isinstance(outcomes[1].error, StalePlan)
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5]
+    assert table.read().num_rows == before + 2
+    assert not table.tags()
+
+
+def test_a_rollback_brings_nothing_back_that_another_one_has_deleted(ring: Arena) -> None:
+    further, nearer = actor("rollback", 1), actor("rollback", 2)
+    # The nearer one has rolled back, and is about to look whether its target is still there.
+    script = [(nearer, "exists snapshot/snapshot-3")]
+    content, outcomes = played(ring, [further, nearer], script)
+    assert told(outcomes[0]) == "done"
+    assert isinstance(outcomes[1].error, StalePlan)
+    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2]
+
+
+def test_an_append_whose_base_is_compacted_away_and_expired_goes_on_from_what_is_there(
+    ring: Arena,
+) -> None:
+    append, compact, expire = actor("append"), actor("compact"), actor("expire")
+    base = ring.table_in(ring.content).latest_snapshot()
+    assert base is not None
+    # It knows the base, and has not read it.
+    script = [(append, f"read manifest/{base.base_manifest_list}")]
+    content, outcomes = played(ring, [compact, expire, append], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "done"]
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [5, 6]
+
+
+def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
+    def impatient(table: Table, _: int) -> str:
+        table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=NOW_MS + 1))
+        return ""
+
+    removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)
+    race = Race(ring, [actor("append"), removal], preemptions=1)
+    race.run()
+    assert any("FilesGone" in each for each in race.problems), list(race.problems)

@@ -1,0 +1,163 @@
+"""The verbs that race, and the small tables that they race on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.operations.engine import LocalEngine
+from tests.support.builders import Values, comparable, expire, new_table, rows
+from tests.support.environment import START_MS, FixedClock, FixedEnv, SeededIds
+from tests.support.interleaving import Actor
+from tests.support.stepped_files import Content, DictFiles, SteppedFiles, Stored
+
+_HOUR_MS = 3_600_000
+# When the race is run: what lies there by then is old.
+NOW_MS = START_MS + 48 * _HOUR_MS
+_OLD_MS = START_MS + 24 * _HOUR_MS
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A table that lies in memory, to be copied for every race."""
+
+    table: Table
+    content: Content
+
+    def table_on(self, files: SteppedFiles, seed: int = 0) -> Table:
+        """The table on another store, with a clock and ids of its own."""
+        env = FixedEnv(FixedClock(NOW_MS), SeededIds(seed))
+        return Table(replace(self.table.files, fs=files, env=env))
+
+    def table_in(self, content: Content) -> Table:
+        """The table as a store holds it."""
+        return self.table_on(DictFiles(content, NOW_MS))
+
+
+def keyed_arena() -> Arena:
+    """Two partitions, of one bucket each; four snapshots, of which the third is a compaction."""
+    table = _empty_table(["day", "id"])
+    table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
+    table.write(rows(table, _day("a", [2, 3], "x")))
+    table.run_compact(table.plan_compact(full=True))
+    table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
+    return _with_litter(table)
+
+
+def append_arena() -> Arena:
+    """The same without keys."""
+    table = _empty_table([])
+    table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
+    table.write(rows(table, _day("a", [2, 3], "x")))
+    table.run_compact(table.plan_compact(full=True))
+    table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
+    return _with_litter(table)
+
+
+def _empty_table(keys: list[str]) -> Table:
+    catalog = Catalog(DictFiles(), "/w", FixedEnv(ids=SeededIds(0)))
+    options = {"bucket": "1"} if keys else {"bucket": "1", "bucket-key": "id"}
+    return new_table(catalog, partitions=["day"], keys=keys, options=options)
+
+
+def _day(day: str, ids: list[int], v: str) -> list[Values]:
+    return [{"id": each, "day": day, "v": f"{v}{each}"} for each in ids]
+
+
+def litter(table: Table) -> set[str]:
+    """Paths of what processes that died have left behind."""
+    root = table.files.paths.root
+    return {f"{root}/day=a/bucket-0/data-dead-0.parquet", f"{root}/manifest/manifest-dead-0"}
+
+
+def _with_litter(table: Table) -> Arena:
+    fs = table.files.fs
+    assert isinstance(fs, DictFiles)
+    found = fs.content | {path: Stored(b"left behind", START_MS) for path in litter(table)}
+    return Arena(table, found)
+
+
+# --- verbs ------------------------------------------------------------------------------------
+
+# Does a verb, the first or second of its kind; says what a user is told besides that it went well.
+Verb = Callable[[Table, int], str]
+
+
+def _append(table: Table, number: int) -> str:
+    table.write(rows(table, _day("b", [6, 6 + number], f"append{number}-")))
+    return ""
+
+
+def _upsert(table: Table, number: int) -> str:
+    table.write(rows(table, _day("a", [1, 3, 6 + number], f"upsert{number}-")))
+    return ""
+
+
+def _overwrite(table: Table, number: int) -> str:
+    new = rows(table, _day("a", [4, 8 + number], f"overwrite{number}-"))
+    table.write(new, mode="overwrite", partition={"day": "a"})
+    return ""
+
+
+def _compact(table: Table, number: int) -> str:
+    result = table.run_compact(table.plan_compact(full=True))
+    return f"{result.dropped_tasks} left out" if result.dropped_tasks else ""
+
+
+def _expire(table: Table, number: int) -> str:
+    return "" if expire(table, keep=number).expired else "nothing to do"
+
+
+def _remove_orphans(table: Table, number: int) -> str:
+    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=_OLD_MS))
+    return ""
+
+
+def _rescale(table: Table, number: int) -> str:
+    engine = LocalEngine(env=table.files.env)
+    result = table.run_rescale(table.plan_rescale(1 + number), engine)
+    return f"{len(result.dropped)} left out" if result.dropped else ""
+
+
+def _rollback(table: Table, number: int) -> str:
+    table.run_rollback(table.plan_rollback(snapshot_id=1 + number))
+    return ""
+
+
+def _tag(table: Table, number: int) -> str:
+    table.create_tag(f"t{number}", snapshot_id=1 + number)
+    return ""
+
+
+def _read(table: Table, number: int) -> str:
+    return "\n".join(comparable(table.read()))
+
+
+VERBS: dict[str, Verb] = {
+    "append": _append,
+    "upsert": _upsert,
+    "overwrite": _overwrite,
+    "compact": _compact,
+    "expire": _expire,
+    "orphans": _remove_orphans,
+    "rescale": _rescale,
+    "rollback": _rollback,
+    "tag": _tag,
+    "read": _read,
+}
+WRITERS = ("append", "upsert", "overwrite")
+
+
+def actors_of(arena: Arena) -> dict[tuple[str, int], Actor]:
+    """Every verb twice, as actors; each has ids of its own."""
+    keys = [(name, number) for name in VERBS for number in (1, 2)]
+    return {
+        (name, number): actor_of(arena, name, number, seed=seed, verb=VERBS[name])
+        for seed, (name, number) in enumerate(keys, 1)
+    }
+
+
+def actor_of(arena: Arena, name: str, number: int, *, seed: int, verb: Verb) -> Actor:
+    """One verb as an actor on the table."""
+    return Actor(f"{name} {number}", lambda files: verb(arena.table_on(files, seed=seed), number))

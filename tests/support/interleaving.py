@@ -1,0 +1,500 @@
+"""Every way in which actors on one store can come between each other, tried on the real code.
+
+1. An actor is code that works on a store and does the same again if the store says the same: its
+   clock and its ids are its own. So what it has been told so far decides what it asks next, and a
+   tree of answers says all there is to know of it. The code runs only where the tree ends; it
+   stands in a thread of its own between its calls.
+2. What is there to be explored are then states: what the store holds, and how far in its tree
+   each actor is. Whoever gets to a state that was seen before stops there.
+3. Two calls commute unless one changes what the other one sees or changes. From a state only a
+   set of actors goes on whose next calls commute with all that the others may ever do (a
+   persistent set): other orders differ in nothing that any actor, or the end, can tell. What the
+   others may do is learned on the way, so states are looked at again until nothing is missing.
+4. With a bound, an actor goes on until it ends, sleeps, or was held up: that often at most, and
+   only before a call that somebody may notice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.stepped_files import Call, Content, SteppedFiles, Stored, Verb, answer, parent
+
+_READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
+# Threads that stand still, to be gone on with; of more than these the oldest starts anew.
+_MOST_STANDING = 48
+_AVRO, _AVRO_MARK = b"Obj\x01", 16
+
+
+class TooManyStates(AssertionError):
+    """A bound that was to keep the test short was not enough."""
+
+
+class Undetermined(AssertionError):
+    """An actor asked something else than before though it was told the same."""
+
+
+class _Stopped(BaseException):
+    """The actor is not needed any more: nothing that the code under test may catch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an actor ended: with a value, or with an error."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A place in an actor's tree: what it asks next, or how it ended."""
+
+    call: Call | None
+    outcome: Outcome | None
+    parent: Node | None
+    # What it was told to get here.
+    told: Any
+    depth: int
+    children: dict[Any, Node] = field(default_factory=dict)
+
+
+class Actor:
+    """Code that works on a store; its tree is kept, so that one exploration helps the next."""
+
+    def __init__(self, name: str, body: Callable[[SteppedFiles], object]) -> None:
+        self.name = name
+        self.body = body
+        self.runs = 0
+        self._standing: dict[Node, _Run] = {}
+        self._root: Node | None = None
+
+    def root(self) -> Node:
+        """Where the actor begins."""
+        if self._root is None:
+            run = self._start([])
+            self._root = self._stand(run, None, None)
+        return self._root
+
+    def told(self, node: Node, result: Any) -> Node:
+        """Where an actor gets to by an answer."""
+        child = node.children.get(result)
+        if child is None:
+            run = self._standing.pop(node, None) or self._start(_way_to(node))
+            if run.pending != node.call:
+                raise Undetermined(f"{self.name} asked for {node.call}, and now {run.pending}")
+            run.go_on(result)
+            child = node.children[result] = self._stand(run, node, result)
+        return child
+
+    def rest(self) -> None:
+        """Stop whatever stands still."""
+        for run in self._standing.values():
+            run.stop()
+        self._standing.clear()
+
+    def _start(self, recorded: list[tuple[Call | None, Any]]) -> _Run:
+        self.runs += 1
+        return _Run(self, recorded)
+
+    def _stand(self, run: _Run, before: Node | None, told: Any) -> Node:
+        depth = 0 if before is None else before.depth + 1
+        node = Node(run.pending, run.outcome, before, told, depth)
+        if run.outcome is None:
+            self._standing[node] = run
+            if len(self._standing) > _MOST_STANDING:
+                self._standing.pop(next(iter(self._standing))).stop()
+        elif isinstance(run.outcome.error, Undetermined):
+            raise run.outcome.error
+        return node
+
+
+def _way_to(node: Node) -> list[tuple[Call | None, Any]]:
+    found: list[tuple[Call | None, Any]] = []
+    while node.parent is not None:
+        found.append((node.parent.call, node.told))
+        node = node.parent
+    return found[::-1]
+
+
+class _Run:
+    """An actor's code in a thread that goes from call to call when it is told to."""
+
+    def __init__(self, actor: Actor, recorded: list[tuple[Call | None, Any]]) -> None:
+        self.pending: Call | None = None
+        self.outcome: Outcome | None = None
+        self._actor = actor
+        self._recorded = iter(recorded)
+        self._result: Any = None
+        self._is_stopped = False
+        self._go = threading.Semaphore(0)
+        self._stands = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+        self._stands.acquire()
+
+    def go_on(self, result: Any) -> None:
+        """Answer, and wait for the next call or the end."""
+        self._result = result
+        self._go.release()
+        self._stands.acquire()
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._is_stopped = True
+        self._go.release()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            outcome = Outcome(value=self._actor.body(SteppedFiles(self._perform)))
+        except _Stopped:
+            return
+        except BaseException as error:  # noqa: BLE001  # whatever it is, it is how the actor ended
+            outcome = Outcome(error=error.with_traceback(None))
+        self.pending, self.outcome = None, outcome
+        self._stands.release()
+
+    def _perform(self, call: Call) -> Any:
+        if self._is_stopped:
+            raise _Stopped
+        call = _without_chance(call)
+        for before, result in self._recorded:
+            if before != call:
+                raise Undetermined(f"{self._actor.name} asked for {before}, and now for {call}")
+            return result
+        self.pending = call
+        self._stands.release()
+        self._go.acquire()
+        if self._is_stopped:
+            raise _Stopped
+        return self._result
+
+
+def _without_chance(call: Call) -> Call:
+    """The same call with nothing random in it: Avro files end in a mark that is drawn."""
+    if not call.data.startswith(_AVRO):
+        return call
+    mark = call.data[-_AVRO_MARK:]
+    return Call(call.verb, call.path, call.data.replace(mark, bytes(_AVRO_MARK)), call.target)
+
+
+# --- what commutes ----------------------------------------------------------------------------
+
+
+def commute(one: Call, other: Call) -> bool:
+    """Whether two calls give the same answers and leave the same, whichever comes first."""
+    if Verb.SLEEP in (one.verb, other.verb):
+        return True
+    if one.verb in _READS:
+        return other.verb in _READS or not _is_seen(one, other)
+    if other.verb in _READS:
+        return not _is_seen(other, one)
+    return not _touch_the_same(one, other)
+
+
+def _is_seen(read: Call, change: Call) -> bool:
+    """Whether a read may see a change."""
+    return any(_sees(read, path, change.verb) for path in _touched(change))
+
+
+def _sees(read: Call, path: str, change: Verb) -> bool:
+    if change is Verb.DELETE_TREE and _is_below(read.path, path):
+        return True
+    match read.verb:
+        case Verb.READ:
+            return read.path == path
+        case Verb.LIST:
+            return parent(path) == read.path
+        case Verb.TREE:
+            return _is_below(path, read.path)
+        case Verb.SUBDIRS:
+            # A file right inside, and one that goes, makes no folder and takes none.
+            return (
+                change is not Verb.DELETE
+                and _is_below(path, read.path)
+                and (change in (Verb.MAKE_DIRS, Verb.REMOVE_DIR) or parent(path) != read.path)
+            )
+        case _:
+            return read.path == path or (change is not Verb.DELETE and _is_below(path, read.path))
+
+
+def _touch_the_same(one: Call, other: Call) -> bool:
+    for left in _touched(one):
+        for right in _touched(other):
+            if left == right:
+                return True
+            wide = (Verb.DELETE_TREE, Verb.REMOVE_DIR)
+            if one.verb in wide and _is_below(right, left):
+                return True
+            if other.verb in wide and _is_below(left, right):
+                return True
+    return False
+
+
+def _touched(change: Call) -> tuple[str, ...]:
+    return (change.path, change.target) if change.verb is Verb.MOVE else (change.path,)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+class _Footprints:
+    """Calls by what they touch, numbered; for each a mask of those it does not commute with."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Verb, str, str], int] = {}
+        self._calls: list[Call] = []
+        self.disturbing: list[int] = []
+
+    def number(self, call: Call) -> int:
+        key = (call.verb, call.path, call.target)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._calls)
+            self._calls.append(call)
+            self.disturbing.append(0)
+            for other, known in enumerate(self._calls):
+                if not commute(call, known):
+                    self.disturbing[number] |= 1 << other
+                    self.disturbing[other] |= 1 << number
+        return number
+
+
+# --- exploring --------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class State:
+    """What a store holds and how far each actor is; `last` went last and `left` bounds the rest."""
+
+    content: Content
+    fingerprint: int
+    nodes: tuple[Node, ...]
+    last: int | None
+    left: int
+    before: State | None
+    # Who has gone on from here.
+    gone: set[int] = field(default_factory=set)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """How each actor ended, in the last state."""
+        return [node.outcome for node in self.nodes if node.outcome is not None]
+
+
+@dataclass(slots=True)
+class Explored:
+    """What an exploration went through; `ends` differ in what is left, or in what an actor saw."""
+
+    states: int = 0
+    steps: int = 0
+    ends: int = 0
+
+
+# Told of every step that changed something, and of every end.
+Look = Callable[[State, Call | None], None]
+
+
+class Explorer:
+    """Explores what actors can make of a store."""
+
+    def __init__(
+        self,
+        actors: Sequence[Actor],
+        content: Content,
+        *,
+        now_ms: int,
+        look: Look,
+        preemptions: int | None = None,
+        most_states: int | None = None,
+        reduced: bool = True,
+    ) -> None:
+        self._actors = actors
+        self._now_ms = now_ms
+        self._look = look
+        self._bound = preemptions
+        self._most_states = most_states
+        self._reduced = reduced
+        self._footprints = _Footprints()
+        # What an actor may do from a place in its tree on, as far as was seen here.
+        self._futures: dict[Node, int] = {}
+        self._seen: dict[object, State] = {}
+        self.explored = Explored()
+        nodes = tuple(actor.root() for actor in actors)
+        self._start = State(content, 0, nodes, None, preemptions or 0, None)
+
+    def run(self) -> Explored:
+        """Go through all of it."""
+        try:
+            self._go_on_from([self._visit(self._start)])
+            # What was left out may not be what it seemed, since more is known by now.
+            while again := [state for state in self._seen.values() if self._next(state)]:
+                self._go_on_from(again)
+        finally:
+            for actor in self._actors:
+                actor.rest()
+        return self.explored
+
+    def _go_on_from(self, stack: list[State]) -> None:
+        while stack:
+            state = stack.pop()
+            for index in self._next(state):
+                after = self._step(state, index)
+                if after is not None:
+                    stack.append(after)
+
+    def _next(self, state: State) -> list[int]:
+        """Who has to go on from a state and has not yet; the one that went last comes last."""
+        able = [index for index, node in enumerate(state.nodes) if node.call is not None]
+        if not able:
+            return []
+        if self._bound is not None:
+            chosen = self._within_bound(state, able)
+        else:
+            chosen = self._persistent(state, able) if self._reduced else able
+        found = [index for index in chosen if index not in state.gone]
+        return sorted(found, key=lambda index: (index == state.last, -index))
+
+    def _within_bound(self, state: State, able: list[int]) -> list[int]:
+        last = state.last
+        if last is None or last not in able:
+            return able
+        call = state.nodes[last].call
+        assert call is not None
+        if call.verb is Verb.SLEEP:
+            return able
+        if state.left == 0 or not self._disturbed(state, last, able):
+            return [last]
+        return able
+
+    def _persistent(self, state: State, able: list[int]) -> list[int]:
+        best = able
+        for first in able:
+            chosen = [first]
+            for index in chosen:
+                chosen += [
+                    each for each in self._disturbed(state, index, able) if each not in chosen
+                ]
+            if len(chosen) < len(best):
+                best = chosen
+            if len(best) == 1:
+                break
+        return best
+
+    def _disturbed(self, state: State, index: int, able: list[int]) -> list[int]:
+        """Who may ever do what does not commute with an actor's next call."""
+        call = state.nodes[index].call
+        assert call is not None
+        mask = self._footprints.disturbing[self._footprints.number(call)]
+        return [each for each in able if each != index and self._futures[state.nodes[each]] & mask]
+
+    def _step(self, state: State, index: int) -> State | None:
+        """Let one actor take its next step; None where that leads to what was seen before."""
+        state.gone.add(index)
+        node = state.nodes[index]
+        assert node.call is not None
+        result, changes = answer(state.content, node.call, self._now_ms)
+        content, fingerprint = state.content, state.fingerprint
+        if changes:
+            content, fingerprint = _changed(content, fingerprint, changes)
+        following = self._actors[index].told(node, result)
+        nodes = (*state.nodes[:index], following, *state.nodes[index + 1 :])
+        left = state.left
+        is_held_up = state.last not in (None, index) and self._bound is not None
+        if is_held_up and state.last is not None:
+            held_up = state.nodes[state.last].call
+            left -= held_up is not None and held_up.verb is not Verb.SLEEP
+        last = index if self._bound is not None else None
+        self.explored.steps += 1
+        after = State(content, fingerprint, nodes, last, left, state)
+        known = self._seen.get(self._key(after))
+        if known is not None and known.left >= after.left:
+            return None
+        after = self._visit(after)
+        if changes:
+            self._look(after, node.call)
+        if all(each.call is None for each in nodes):
+            self.explored.ends += known is None
+            self._look(after, None)
+        return after
+
+    def _visit(self, state: State) -> State:
+        self._seen[self._key(state)] = state
+        self.explored.states += 1
+        if self._most_states is not None and self.explored.states > self._most_states:
+            raise TooManyStates(f"more than {self._most_states} states")
+        for node in state.nodes:
+            if node not in self._futures:
+                self._learn(node)
+        return state
+
+    def _key(self, state: State) -> object:
+        return (state.fingerprint, state.nodes, state.last)
+
+    def _learn(self, node: Node) -> None:
+        """Add a place in a tree to what may come from all places before it."""
+        bits = 0 if node.call is None else 1 << self._footprints.number(node.call)
+        self._futures[node] = bits
+        above = node.parent
+        while above is not None and self._futures.get(above, 0) | bits != self._futures.get(above):
+            self._futures[above] = self._futures.get(above, 0) | bits
+            above = above.parent
+
+
+def _changed(
+    content: Content, fingerprint: int, changes: dict[str, Stored | None]
+) -> tuple[Content, int]:
+    after = dict(content)
+    for path, stored in changes.items():
+        before = after.pop(path, None)
+        if before is not None:
+            fingerprint ^= hash((path, before))
+        if stored is not None:
+            after[path] = stored
+            fingerprint ^= hash((path, stored))
+    return after, fingerprint
+
+
+def schedule(state: State, actors: Sequence[Actor]) -> list[tuple[str, Call]]:
+    """Who did what, step by step, to get to a state."""
+    found = []
+    while state.before is not None:
+        before = state.before
+        index = next(i for i, node in enumerate(state.nodes) if node is not before.nodes[i])
+        call = before.nodes[index].call
+        assert call is not None
+        found.append((actors[index].name, call))
+        state = before
+    return found[::-1]
+
+
+def follow(
+    actors: Sequence[Actor],
+    content: Content,
+    script: Sequence[tuple[Actor, str]],
+    *,
+    now_ms: int,
+) -> tuple[Content, list[Outcome]]:
+    """One schedule: each stretch lets an actor go on until its next call reads as it says.
+
+    After the script everybody goes on to the end, in order; what is left, and how each ended.
+    """
+    nodes = {actor: actor.root() for actor in actors}
+    try:
+        for actor, stop in [*script, *((each, "") for each in actors)]:
+            node = nodes[actor]
+            while node.call is not None and not (stop and stop in str(node.call)):
+                result, changes = answer(content, node.call, now_ms)
+                content, _ = _changed(content, 0, changes)
+                node = actor.told(node, result)
+            assert node.call is not None or not stop, f"{actor.name} never came to: {stop}"
+            nodes[actor] = node
+    finally:
+        for actor in actors:
+            actor.rest()
+    return content, [node.outcome for node in nodes.values() if node.outcome is not None]
