@@ -91,7 +91,7 @@ def test_an_append_whose_base_is_compacted_away_and_expired_goes_on_from_what_is
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
-        table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=NOW_MS + 1))
+        table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
         return ""
 
     removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)

@@ -110,7 +110,7 @@ def _expire(table: Table, number: int) -> str:
 
 
 def _remove_orphans(table: Table, number: int) -> str:
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=_OLD_MS))
+    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True))
     return ""
 
 
