@@ -1,11 +1,13 @@
 """Expiry: a job that lets go what is past its time, with the files only that needs.
 
-Snapshots go first, then tags and then changelogs that outlived their snapshots: each is
-planned when what was before it is gone, since that may be what kept a file.
+Snapshots go first, step after step until none may go or the run's time is up, then tags and then
+changelogs that outlived their snapshots: each is planned when what was before it is gone, since
+that may be what kept a file.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import dagster as dg
 from pydantic import Field
@@ -17,6 +19,7 @@ from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, e
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
 from lakewright.storage import Table
+from lakewright.storage.operations.expire_backlog import combined
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
@@ -31,6 +34,9 @@ class ExpireConfig(dg.Config):
         default=None, description="How long a snapshot stays; 1h, 7d or 0s."
     )
     max_deletes: int | None = Field(default=None, description="Snapshots one run expires at most.")
+    max_duration: str = Field(
+        default="1h", description="No further step begins after such a time; the next run goes on."
+    )
     dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
 
 
@@ -82,15 +88,15 @@ def _expire(
     time_retained_ms = policy.time_retained
     if config.time_retained is not None:
         time_retained_ms = parse_duration_ms(config.time_retained)
-    snapshots = table.plan_expire_snapshots(
-        retain_min=policy.retain_min if config.retain_min is None else config.retain_min,
-        retain_max=policy.retain_max if config.retain_max is None else config.retain_max,
-        time_retained_ms=time_retained_ms,
-        max_deletes=policy.max_deletes if config.max_deletes is None else config.max_deletes,
-    )
+    retention = {
+        "retain_min": policy.retain_min if config.retain_min is None else config.retain_min,
+        "retain_max": policy.retain_max if config.retain_max is None else config.retain_max,
+        "time_retained_ms": time_retained_ms,
+        "max_deletes": policy.max_deletes if config.max_deletes is None else config.max_deletes,
+    }
     if config.dry_run:
         plans = ExpiryPlans(
-            snapshots=snapshots,
+            snapshots=table.plan_expire_snapshots(**retention),
             tags=table.plan_expire_tags(),
             changelogs=table.plan_expire_changelogs(),
         )
@@ -100,8 +106,13 @@ def _expire(
         return
     expired = Expired()
     try:
-        _log(context, table, snapshots.reasons)
-        expired = replace(expired, snapshots=table.run_expire_snapshots(snapshots))
+        max_duration_ms = parse_duration_ms(config.max_duration)
+        steps = table.expire_in_steps(**retention, max_duration_ms=max_duration_ms)
+        first = next(steps)
+        for step in chain([first], steps):
+            _log(context, table, step.plan.reasons)
+            done = [expired.snapshots] if expired.snapshots else []
+            expired = replace(expired, snapshots=combined([*done, step.result]))
         tags = table.plan_expire_tags()
         _log(context, table, tags.reasons)
         expired = replace(expired, tags=table.run_expire_tags(tags))
@@ -111,8 +122,8 @@ def _expire(
     finally:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
         _tell(context, table, names, expired)
-    plans = ExpiryPlans(snapshots=snapshots, tags=tags, changelogs=changelogs)
-    context.add_output_metadata(dict(expire_plan_metadata(plans)))
+    plans = ExpiryPlans(snapshots=first.plan, tags=tags, changelogs=changelogs)
+    context.add_output_metadata(dict(expire_plan_metadata(plans, expired)))
 
 
 def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -> None:

@@ -299,16 +299,19 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def expire_plan_metadata(plans: ExpiryPlans) -> Metadata:
-    """What an expiry would delete."""
-    ids = plans.snapshots.snapshot_ids
+def expire_plan_metadata(plans: ExpiryPlans, expired: Expired | None = None) -> Metadata:
+    """What an expiry would delete, or what it has; `plans` holds the first of its steps."""
+    gone = expired.snapshots if expired is not None else None
+    ids = plans.snapshots.snapshot_ids if gone is None else gone.expired
     files = [*plans.snapshots.files, *plans.tags.files, *plans.changelogs.files]
     metadata: dict[str, Any] = {
         "lakewright/snapshots": len(ids),
         "lakewright/tags": len(plans.tags.tags),
         "lakewright/changelogs": len(plans.changelogs.changelog_ids),
-        "lakewright/files": len(files),
-        "lakewright/bytes": sum(file.size_bytes for file in files),
+        "lakewright/files": len(files) if expired is None else expired.files_deleted,
+        "lakewright/bytes": (
+            sum(file.size_bytes for file in files) if expired is None else expired.bytes_deleted
+        ),
         "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plans.reasons)),
     }
     if ids:
@@ -324,7 +327,7 @@ def expire_metadata(table: Table, expired: Expired) -> Metadata:
     return {
         "lakewright/verb": "expire_snapshots",
         "lakewright/snapshots_expired": expired.snapshot_count,
-        "lakewright/snapshots_left": len(table.snapshots()),
+        "lakewright/snapshots_left": len(table.files.snapshots.ids()),
         "lakewright/tags_expired": expired.tag_count,
         "lakewright/tags_left": len(table.tags()),
         "lakewright/changelogs_expired": expired.changelog_count,

@@ -52,6 +52,7 @@ from lakewright.storage.operations.consumers import (
     set_consumer,
 )
 from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
@@ -570,6 +571,25 @@ class Table:
         """Carry an expiry plan out."""
         self._check_plan(plan.table)
         return run_expire_snapshots(self.files, plan)
+
+    def expire_in_steps(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        time_retained_ms: int | None = None,
+        max_deletes: int | None = None,
+        max_duration_ms: int | None = None,
+    ) -> Iterator[ExpireStep]:
+        """Expire all that may go, step after step; see `operations.expire_backlog`."""
+        return expire_in_steps(
+            self.files,
+            retain_min=retain_min,
+            retain_max=retain_max,
+            time_retained_ms=time_retained_ms,
+            max_deletes=max_deletes,
+            max_duration_ms=max_duration_ms,
+        )
 
     def changelogs(self) -> tuple[Snapshot, ...]:
         """Snapshots whose changes outlived them, oldest first."""
