@@ -66,6 +66,7 @@ from lakewright.storage.operations.expire_snapshots import (
     run_expire_snapshots,
 )
 from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expire_tags
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.incremental import (
     Bound,
     ChangePlan,
@@ -376,7 +377,8 @@ class Table:
         files = self.files
         if snapshot is not None and is_historic(when):
             files = files.at_schema(snapshot.schema_id)
-        return plan_scan(files, snapshot, where)
+        with told_if_expired(files, None if snapshot is None else snapshot.id):
+            return plan_scan(files, snapshot, where)
 
     def reader(
         self,
@@ -391,7 +393,9 @@ class Table:
             files = files.at_schema(plan.snapshot.schema_id)
         for name in columns or ():
             files.schema.field(name)
-        return SplitReader(files, columns=columns, predicate=where), plan
+        snapshot_id = None if plan.snapshot is None else plan.snapshot.id
+        reader = SplitReader(files, columns=columns, predicate=where, snapshot_id=snapshot_id)
+        return reader, plan
 
     def read(
         self,
@@ -425,7 +429,8 @@ class Table:
         if snapshot is not None and is_historic(when):
             files = files.at_schema(snapshot.schema_id)
         wanted = pa.concat_tables(list(_tables(keys)))
-        return lookup(files, wanted, snapshot, columns=columns).rows
+        with told_if_expired(files, None if snapshot is None else snapshot.id):
+            return lookup(files, wanted, snapshot, columns=columns).rows
 
     def plan_incremental(
         self, start: Bound, end: Bound, *, mode: str = "auto", where: Predicate | None = None
@@ -457,7 +462,9 @@ class Table:
     ) -> pa.Table:
         """Rows that changed, each with what was done to its key first, in `_rowkind`."""
         plan = self.plan_incremental(start, end, mode=mode, where=where)
-        reader = ChangeReader(self.files, columns=columns, predicate=where)
+        reader = ChangeReader(
+            self.files, columns=columns, predicate=where, snapshot_ids=plan.snapshot_ids
+        )
         return collect_changes(reader, plan.splits, limit=limit)
 
     def system_table(

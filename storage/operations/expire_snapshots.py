@@ -227,7 +227,7 @@ def _step(
             allowed = min(allowed, wanted)
     too_many = max(0, count - retention.retain_max)
     if allowed and retention.goes_by_age:
-        _check_clock(files, ids[-1])
+        check_clock(files, ids[-1])
     oldest_kept = files.env.now_ms() - retention.time_retained_ms
 
     def is_old(index: int) -> bool:
@@ -261,8 +261,12 @@ def _step(
     return _Step(ids[:end], reasons, max(old, begun) - end)
 
 
-def _check_clock(files: TableFiles, latest_id: int) -> None:
-    """Whether the clock is one by which ages can be told."""
+def check_clock(files: TableFiles, latest_id: int) -> None:
+    """Whether the clock is one by which ages can be told.
+
+    Raises:
+        ClockJumped: the latest snapshot is of a time to come.
+    """
     now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
     if latest > now + _CLOCKS_DIFFER_MS:
         raise ClockJumped(

@@ -489,18 +489,20 @@ def _is_list(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
 
 
-def delete_unreachable(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
-    """Delete planned files, except those that a root keeps by now.
+def delete_unreachable(
+    files: TableFiles, planned: Sequence[UnreachableFile], roots: Sequence[Root] | None = None
+) -> Deleted:
+    """Delete planned files, except those that a root keeps by now; `roots` None means all of them.
 
     To be called when the roots they were planned for are gone, so that a root made meanwhile is
     seen here, and whoever makes one later finds nothing to make it of.
     """
     if not planned:
         return Deleted(files=0, bytes=0)
-    reach = Reach()
-    roots = all_roots(files)
-    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
     root_folder = files.paths.root
+    reach = Reach(wanted={file.path for file in planned})
+    roots = all_roots(files) if roots is None else roots
+    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
     going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
     paths = [f"{root_folder}/{file.path}" for file in going]
     count = delete_files(files.fs, paths)
