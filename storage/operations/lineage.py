@@ -30,7 +30,7 @@ from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta, fold_en
 from lakewright.storage.spec.snapshot import Snapshot
 
 # Snapshots whose proof is remembered together.
-_STRETCH = 256
+_STRETCH = 64
 # Within this time a file may be replaced and look the same in a listing.
 _SAME_MOMENT_MS = 2_000
 

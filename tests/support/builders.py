@@ -18,6 +18,7 @@ from lakewright.storage import (
     Table,
     parse_data_type,
 )
+from lakewright.storage.operations.remove_orphans import OrphansResult
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 
@@ -110,3 +111,13 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
     return table.run_expire_snapshots(planned)
+
+
+def remove_orphans(table: Table) -> OrphansResult:
+    """Plan and run a removal of orphans of any age."""
+    # Files have the store's times, which a clock for tests knows nothing of.
+    written = [each.modified_ms for each in table.files.fs.list_tree(table.files.paths.root)]
+    after = max(written, default=0) + 1
+    env = table.files.env
+    env.sleep_ms(max(0, after - env.now_ms()))
+    return table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=after))

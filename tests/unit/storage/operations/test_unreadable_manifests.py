@@ -11,7 +11,15 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError, UnreadableManifest
-from tests.support.builders import compact, content, events, expire, new_table, rows
+from tests.support.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
 from tests.support.tally import tally
 
 
@@ -29,15 +37,6 @@ def history(catalog: Catalog) -> Table:
 def files_on_disk(table: Table) -> dict[str, bytes]:
     root = Path(table.files.paths.root)
     return {str(each): each.read_bytes() for each in root.rglob("*") if each.is_file()}
-
-
-def remove_orphans(table: Table) -> object:
-    """Of any age, by the store's clock and by ours."""
-    root = table.files.paths.root
-    newest = max(each.modified_ms for each in table.files.fs.list_tree(root))
-    env = table.files.env
-    env.sleep_ms(max(0, newest + 10_000 - env.now_ms()))
-    return table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=newest + 5_000))
 
 
 def manifests_of(table: Table, snapshot_id: int) -> list[Path]:
@@ -161,4 +160,3 @@ def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     left = {path for path in files_on_disk(table) if "bucket-0/" in path}
     assert len(left) == len(table.data_files())
     assert content(table) == before
-
