@@ -7,7 +7,6 @@ that may be what kept a file.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 import dagster as dg
 from pydantic import Field
@@ -18,8 +17,7 @@ from lakewright.platform.names import TableNames
 from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, expire_plan_metadata
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
-from lakewright.storage import Table
-from lakewright.storage.operations.expire_backlog import combined
+from lakewright.storage import ExpirePlan, Table
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
@@ -95,35 +93,38 @@ def _expire(
         "max_deletes": policy.max_deletes if config.max_deletes is None else config.max_deletes,
     }
     if config.dry_run:
-        plans = ExpiryPlans(
+        would = ExpiryPlans(
             snapshots=table.plan_expire_snapshots(**retention),
             tags=table.plan_expire_tags(),
             changelogs=table.plan_expire_changelogs(),
         )
-        context.add_output_metadata(dict(expire_plan_metadata(plans)))
-        _log(context, table, plans.reasons)
-        context.log.info("dry run: %s would go", plans.summary)
+        context.add_output_metadata(dict(expire_plan_metadata(would)))
+        _log(context, table, would.reasons)
+        context.log.info("dry run: %s would go", would.summary)
         return
     expired = Expired()
+    plans: list[ExpirePlan] = []
     try:
         max_duration_ms = parse_duration_ms(config.max_duration)
-        steps = table.expire_in_steps(**retention, max_duration_ms=max_duration_ms)
-        first = next(steps)
-        for step in chain([first], steps):
+        for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
             _log(context, table, step.plan.reasons)
-            done = [expired.snapshots] if expired.snapshots else []
-            expired = replace(expired, snapshots=combined([*done, step.result]))
+            expired = expired.and_snapshots(step.result)
+            plans.append(replace(step.plan, files=()) if plans else step.plan)
         tags = table.plan_expire_tags()
         _log(context, table, tags.reasons)
         expired = replace(expired, tags=table.run_expire_tags(tags))
         changelogs = table.plan_expire_changelogs()
         _log(context, table, changelogs.reasons)
-        expired = replace(expired, changelogs=table.run_expire_changelogs(changelogs))
+        expired = expired.and_changelogs(table.run_expire_changelogs(changelogs))
+        for _ in plans[1:]:
+            # Each step of snapshots may have left changelogs for one.
+            following = table.plan_expire_changelogs()
+            expired = expired.and_changelogs(table.run_expire_changelogs(following))
     finally:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
         _tell(context, table, names, expired)
-    plans = ExpiryPlans(snapshots=first.plan, tags=tags, changelogs=changelogs)
-    context.add_output_metadata(dict(expire_plan_metadata(plans, expired)))
+    told = ExpiryPlans(snapshots=plans[0], tags=tags, changelogs=changelogs)
+    context.add_output_metadata(dict(expire_plan_metadata(told, expired)))
 
 
 def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -> None:

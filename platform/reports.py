@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -249,6 +249,16 @@ class Expired:
     snapshots: ExpireResult | None = None
     tags: DeleteTagsResult | None = None
     changelogs: ExpireChangelogsResult | None = None
+
+    def and_snapshots(self, step: ExpireResult) -> Expired:
+        """And what one more step deleted."""
+        done = self.snapshots
+        return replace(self, snapshots=step if done is None else done.and_then(step))
+
+    def and_changelogs(self, step: ExpireChangelogsResult) -> Expired:
+        """And what one more step deleted."""
+        done = self.changelogs
+        return replace(self, changelogs=step if done is None else done.and_then(step))
 
     @property
     def snapshot_count(self) -> int:

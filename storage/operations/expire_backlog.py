@@ -77,13 +77,3 @@ def expire_in_steps(
             max_duration_ms is not None and files.env.now_ms() - started >= max_duration_ms
         ):
             return
-
-
-def combined(steps: list[ExpireResult]) -> ExpireResult:
-    """What several steps deleted."""
-    return ExpireResult(
-        expired=tuple(each for step in steps for each in step.expired),
-        files_deleted=sum(each.files_deleted for each in steps),
-        bytes_deleted=sum(each.bytes_deleted for each in steps),
-        duration_ms=sum(each.duration_ms for each in steps),
-    )

@@ -52,6 +52,15 @@ class ExpireChangelogsResult:
     bytes_deleted: int
     duration_ms: int
 
+    def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
+        """What both deleted."""
+        return ExpireChangelogsResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @stale_when_roots_go
 def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:

@@ -84,6 +84,15 @@ class ExpireResult:
     bytes_deleted: int
     duration_ms: int
 
+    def and_then(self, later: ExpireResult) -> ExpireResult:
+        """What both deleted."""
+        return ExpireResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:

@@ -226,15 +226,21 @@ def _between_ids(
     earliest = min([earliest, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
     if start < earliest - 1 or end > latest:
-        raise SnapshotNotFound(
-            f"changes of {files.name} from snapshot {start} to {end} cannot be read: it has "
-            f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
-            table=files.name,
-        )
+        raise _expired(files, (start, end), earliest)
     there = {*kept, *files.snapshots.ids()}
-    _check_no_gap(files, sorted(each for each in there if start < each <= end), (start, end))
+    between = sorted(each for each in there if start < each <= end)
+    _check_no_gap(files, between, (start, end), mode)
     snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
     return _written(files, snapshots, mode, predicate)
+
+
+def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:
+    latest = files.snapshots.latest_id()
+    return SnapshotNotFound(
+        f"changes of {files.name} from snapshot {bounds[0]} to {bounds[1]} cannot be read: it has "
+        f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
+        table=files.name,
+    )
 
 
 def _between_times(
@@ -271,20 +277,28 @@ def _between_times(
     first = 0 if before is None else before.id + 1
     told = [each for each in snapshots if first <= each.id <= after.id]
     start = told[0].id - 1 if before is None and told else first - 1
-    _check_no_gap(files, [each.id for each in told], (start, after.id))
+    _check_no_gap(files, [each.id for each in told], (start, after.id), mode)
     return _written(files, told, mode, predicate)
 
 
-def _check_no_gap(files: TableFiles, ids: Sequence[int], bounds: tuple[int, int]) -> None:
+def _check_no_gap(
+    files: TableFiles, ids: Sequence[int], bounds: tuple[int, int], mode: IncrementalMode
+) -> None:
     """Whether the snapshots after the first bound, up to and with the last, are all there.
 
     Raises:
         HistoryGap: what some of them changed is not known.
+        SnapshotNotFound: they expired since somebody looked.
     """
     start, end = bounds
     for before, following in pairwise([start, *ids, end + 1]):
         if following == before + 1:
             continue
+        earliest = min(
+            [*files.snapshots.ids()[:1], *_kept_changelogs(files, mode)], default=end + 1
+        )
+        if before + 1 < earliest:
+            raise _expired(files, bounds, earliest)
         lost = f"{before + 1}" if following == before + 2 else f"{before + 1} to {following - 1}"
         raise HistoryGap(
             f"changes of {files.name} from snapshot {start} to {end} cannot be read: of the "

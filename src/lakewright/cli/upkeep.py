@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +44,6 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.expire_backlog import combined
 from lakewright.storage.operations.postpone import PostponeTask
 from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.options import BucketMode
@@ -330,7 +330,7 @@ def _show_moves(
 
 
 def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
-    options = ("retain_min", "retain_max", "older_than", "max_deletes")
+    options = ("retain_min", "retain_max", "older_than", "max_deletes", "max_time")
     plan = _read_plan(parsed, table, ExpirePlan, options)
     retention = {
         "retain_min": parsed.retain_min,
@@ -350,7 +350,7 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
         for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
             # What it deletes may be many files; how many is all that is told in the end.
             steps.append(ExpireStep(replace(step.plan, files=()), step.result))
-    result = combined([step.result for step in steps])
+    result = reduce(ExpireResult.and_then, (step.result for step in steps))
     after = len(table.files.snapshots.ids())
     if parsed.json:
         print_json(
