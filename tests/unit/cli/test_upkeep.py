@@ -270,9 +270,7 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
     table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
     planned = lakewright(catalog, "plan", "expire-snapshots", "db.t", "--retain-min", "1")
     assert planned.lines[0].startswith("expiry of db.t: 2 snapshots (1 to 2) to go")
-    assert planned.lines[1] == (
-        "  this is one step; about 3 more snapshots may go after it, and run goes on until they have"
-    )
+    assert planned.lines[1].startswith("  this is one step; about 3 more snapshots may go after it")
     part = lakewright(
         catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-deletes", "3")
     )
