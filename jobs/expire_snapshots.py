@@ -1,7 +1,8 @@
 """Expiry: a job that lets go what is past its time, with the files only that needs.
 
-Snapshots go first, then tags and then changelogs that outlived their snapshots: each is
-planned when what was before it is gone, since that may be what kept a file.
+Snapshots go first, step after step until none may go or the run's time is up, then tags and then
+changelogs that outlived their snapshots: each is planned when what was before it is gone, since
+that may be what kept a file.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, e
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
 from lakewright.platform.run_identity import commit_user
-from lakewright.storage import LeaseKind, Table
+from lakewright.storage import ExpirePlan, LeaseKind, Table
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
@@ -33,6 +34,9 @@ class ExpireConfig(dg.Config):
         default=None, description="How long a snapshot stays; 1h, 7d or 0s."
     )
     max_deletes: int | None = Field(default=None, description="Snapshots one run expires at most.")
+    max_duration: str = Field(
+        default="1h", description="No further step begins after such a time; the next run goes on."
+    )
     dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
 
 
@@ -91,37 +95,45 @@ def _expire(
     time_retained_ms = policy.time_retained
     if config.time_retained is not None:
         time_retained_ms = parse_duration_ms(config.time_retained)
-    snapshots = table.plan_expire_snapshots(
-        retain_min=policy.retain_min if config.retain_min is None else config.retain_min,
-        retain_max=policy.retain_max if config.retain_max is None else config.retain_max,
-        time_retained_ms=time_retained_ms,
-        max_deletes=policy.max_deletes if config.max_deletes is None else config.max_deletes,
-    )
+    retention = {
+        "retain_min": policy.retain_min if config.retain_min is None else config.retain_min,
+        "retain_max": policy.retain_max if config.retain_max is None else config.retain_max,
+        "time_retained_ms": time_retained_ms,
+        "max_deletes": policy.max_deletes if config.max_deletes is None else config.max_deletes,
+    }
     if config.dry_run:
-        plans = ExpiryPlans(
-            snapshots=snapshots,
+        would = ExpiryPlans(
+            snapshots=table.plan_expire_snapshots(**retention),
             tags=table.plan_expire_tags(),
             changelogs=table.plan_expire_changelogs(),
         )
-        context.add_output_metadata(dict(expire_plan_metadata(plans)))
-        _log(context, table, plans.reasons)
-        context.log.info("dry run: %s would go", plans.summary)
+        context.add_output_metadata(dict(expire_plan_metadata(would)))
+        _log(context, table, would.reasons)
+        context.log.info("dry run: %s would go", would.summary)
         return
     expired = Expired()
+    plans: list[ExpirePlan] = []
     try:
-        _log(context, table, snapshots.reasons)
-        expired = replace(expired, snapshots=table.run_expire_snapshots(snapshots))
+        max_duration_ms = parse_duration_ms(config.max_duration)
+        for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+            _log(context, table, step.plan.reasons)
+            expired = expired.and_snapshots(step.result)
+            plans.append(replace(step.plan, files=()) if plans else step.plan)
         tags = table.plan_expire_tags()
         _log(context, table, tags.reasons)
         expired = replace(expired, tags=table.run_expire_tags(tags))
         changelogs = table.plan_expire_changelogs()
         _log(context, table, changelogs.reasons)
-        expired = replace(expired, changelogs=table.run_expire_changelogs(changelogs))
+        expired = expired.and_changelogs(table.run_expire_changelogs(changelogs))
+        for _ in plans[1:]:
+            # Each step of snapshots may have left changelogs for one.
+            following = table.plan_expire_changelogs()
+            expired = expired.and_changelogs(table.run_expire_changelogs(following))
     finally:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
         _tell(context, table, names, expired)
-    plans = ExpiryPlans(snapshots=snapshots, tags=tags, changelogs=changelogs)
-    context.add_output_metadata(dict(expire_plan_metadata(plans)))
+    told = ExpiryPlans(snapshots=plans[0], tags=tags, changelogs=changelogs)
+    context.add_output_metadata(dict(expire_plan_metadata(told, expired)))
 
 
 def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -> None:

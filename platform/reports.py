@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -250,6 +250,16 @@ class Expired:
     tags: DeleteTagsResult | None = None
     changelogs: ExpireChangelogsResult | None = None
 
+    def and_snapshots(self, step: ExpireResult) -> Expired:
+        """And what one more step deleted."""
+        done = self.snapshots
+        return replace(self, snapshots=step if done is None else done.and_then(step))
+
+    def and_changelogs(self, step: ExpireChangelogsResult) -> Expired:
+        """And what one more step deleted."""
+        done = self.changelogs
+        return replace(self, changelogs=step if done is None else done.and_then(step))
+
     @property
     def snapshot_count(self) -> int:
         return len(self.snapshots.expired) if self.snapshots else 0
@@ -299,16 +309,19 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def expire_plan_metadata(plans: ExpiryPlans) -> Metadata:
-    """What an expiry would delete."""
-    ids = plans.snapshots.snapshot_ids
+def expire_plan_metadata(plans: ExpiryPlans, expired: Expired | None = None) -> Metadata:
+    """What an expiry would delete, or what it has; `plans` holds the first of its steps."""
+    gone = expired.snapshots if expired is not None else None
+    ids = plans.snapshots.snapshot_ids if gone is None else gone.expired
     files = [*plans.snapshots.files, *plans.tags.files, *plans.changelogs.files]
     metadata: dict[str, Any] = {
         "lakewright/snapshots": len(ids),
         "lakewright/tags": len(plans.tags.tags),
         "lakewright/changelogs": len(plans.changelogs.changelog_ids),
-        "lakewright/files": len(files),
-        "lakewright/bytes": sum(file.size_bytes for file in files),
+        "lakewright/files": len(files) if expired is None else expired.files_deleted,
+        "lakewright/bytes": (
+            sum(file.size_bytes for file in files) if expired is None else expired.bytes_deleted
+        ),
         "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plans.reasons)),
     }
     if ids:
@@ -324,7 +337,7 @@ def expire_metadata(table: Table, expired: Expired) -> Metadata:
     return {
         "lakewright/verb": "expire_snapshots",
         "lakewright/snapshots_expired": expired.snapshot_count,
-        "lakewright/snapshots_left": len(table.snapshots()),
+        "lakewright/snapshots_left": len(table.files.snapshots.ids()),
         "lakewright/tags_expired": expired.tag_count,
         "lakewright/tags_left": len(table.tags()),
         "lakewright/changelogs_expired": expired.changelog_count,

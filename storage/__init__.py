@@ -15,6 +15,7 @@ from lakewright.storage.operations.compact_written import WriterCompaction, Writ
 from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.consumers import Consumer
 from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_backlog import ExpireStep
 from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
 from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
 from lakewright.storage.operations.incremental import ChangePlan
@@ -58,6 +59,7 @@ __all__ = [
     "ExpireChangelogsPlan",
     "ExpirePlan",
     "ExpireResult",
+    "ExpireStep",
     "FastForwardPlan",
     "Lease",
     "LeaseKind",

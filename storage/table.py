@@ -52,6 +52,7 @@ from lakewright.storage.operations.consumers import (
     set_consumer,
 )
 from lakewright.storage.operations.engine import Engine, LocalEngine
+from lakewright.storage.operations.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
@@ -65,6 +66,7 @@ from lakewright.storage.operations.expire_snapshots import (
     run_expire_snapshots,
 )
 from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expire_tags
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.incremental import (
     Bound,
     ChangePlan,
@@ -400,7 +402,8 @@ class Table:
         files = self.files
         if snapshot is not None and is_historic(when):
             files = files.at_schema(snapshot.schema_id)
-        return plan_scan(files, snapshot, where)
+        with told_if_expired(files, None if snapshot is None else snapshot.id):
+            return plan_scan(files, snapshot, where)
 
     def reader(
         self,
@@ -415,7 +418,9 @@ class Table:
             files = files.at_schema(plan.snapshot.schema_id)
         for name in columns or ():
             files.schema.field(name)
-        return SplitReader(files, columns=columns, predicate=where), plan
+        snapshot_id = None if plan.snapshot is None else plan.snapshot.id
+        reader = SplitReader(files, columns=columns, predicate=where, snapshot_id=snapshot_id)
+        return reader, plan
 
     def read(
         self,
@@ -449,7 +454,8 @@ class Table:
         if snapshot is not None and is_historic(when):
             files = files.at_schema(snapshot.schema_id)
         wanted = pa.concat_tables(list(_tables(keys)))
-        return lookup(files, wanted, snapshot, columns=columns).rows
+        with told_if_expired(files, None if snapshot is None else snapshot.id):
+            return lookup(files, wanted, snapshot, columns=columns).rows
 
     def plan_incremental(
         self, start: Bound, end: Bound, *, mode: str = "auto", where: Predicate | None = None
@@ -481,7 +487,9 @@ class Table:
     ) -> pa.Table:
         """Rows that changed, each with what was done to its key first, in `_rowkind`."""
         plan = self.plan_incremental(start, end, mode=mode, where=where)
-        reader = ChangeReader(self.files, columns=columns, predicate=where)
+        reader = ChangeReader(
+            self.files, columns=columns, predicate=where, snapshot_ids=plan.snapshot_ids
+        )
         return collect_changes(reader, plan.splits, limit=limit)
 
     def system_table(
@@ -639,6 +647,25 @@ class Table:
         """Carry an expiry plan out."""
         self._check_plan(plan.table)
         return run_expire_snapshots(self.files, plan)
+
+    def expire_in_steps(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        time_retained_ms: int | None = None,
+        max_deletes: int | None = None,
+        max_duration_ms: int | None = None,
+    ) -> Iterator[ExpireStep]:
+        """Expire all that may go, step after step; see `operations.expire_backlog`."""
+        return expire_in_steps(
+            self.files,
+            retain_min=retain_min,
+            retain_max=retain_max,
+            time_retained_ms=time_retained_ms,
+            max_deletes=max_deletes,
+            max_duration_ms=max_duration_ms,
+        )
 
     def changelogs(self) -> tuple[Snapshot, ...]:
         """Snapshots whose changes outlived them, oldest first."""

@@ -6,15 +6,16 @@ record names are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 
 import fastavro
 
-from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.errors import CorruptionError, UnreadableManifest, UnsupportedError
 
 Record = dict[str, Any]
+Noun = TypeVar("Noun")
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 
@@ -38,18 +39,26 @@ def encode_records(schema: Any, records: Iterable[Record], compression: str) -> 
     return buffer.getvalue()
 
 
-def read_records(data: bytes, name: str) -> Iterator[Record]:
-    """Records of a container file, in order.
+def decode_records(
+    data: bytes, decode: Callable[[Record], Noun], *, version: int, name: str
+) -> Iterator[Noun]:
+    """What the records of a container file say, in order; `name` is how errors call it.
 
     Raises:
-        CorruptionError: it is none, or ends too early; the message has `name`.
+        UnreadableManifest: it is no such file, ends too early, or holds other records.
+        UnsupportedError: it is of another version, or says what is not implemented.
     """
     try:
         for record in fastavro.reader(BytesIO(data)):
             assert isinstance(record, dict)
-            yield record
+            if record["_VERSION"] != version:
+                raise UnsupportedError(
+                    f"{name} is of version {record['_VERSION']}, known is {version}; "
+                    "upgrade lakewright"
+                )
+            yield decode(record)
     except (UnsupportedError, CorruptionError):
         raise
     except Exception as error:
         # Avro has no error type of its own: a damaged file fails wherever it is damaged.
-        raise CorruptionError(f"{name} cannot be read as Avro: {error!r}") from error
+        raise UnreadableManifest(f"{name} cannot be read as Avro: {error!r}") from error

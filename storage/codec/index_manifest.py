@@ -13,9 +13,9 @@ import fastavro
 from lakewright.storage.codec.avro_records import (
     NAMESPACE,
     Record,
+    decode_records,
     encode_records,
     nullable,
-    read_records,
     record_fields,
 )
 from lakewright.storage.errors import UnsupportedError
@@ -67,10 +67,14 @@ def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
     """Entries of an index manifest, in order.
 
     Raises:
-        CorruptionError: it is no index manifest, or ends too early.
+        UnreadableManifest: it is no index manifest, or ends too early.
         UnsupportedError: it is of another version, or lists an index of a kind not implemented.
     """
-    return tuple(_from_record(record, name) for record in read_records(data, name))
+
+    def decode(record: Record) -> IndexEntry:
+        return _from_record(record, name)
+
+    return tuple(decode_records(data, decode, version=INDEX_MANIFEST_VERSION, name=name))
 
 
 def _to_record(entry: IndexEntry) -> Record:
@@ -100,11 +104,6 @@ def _range(vector: DeletionVectorRange) -> Record:
 
 
 def _from_record(record: Record, name: str) -> IndexEntry:
-    version = record.get("_VERSION")
-    if version != INDEX_MANIFEST_VERSION:
-        raise UnsupportedError(
-            f"{name} is of version {version}, known is {INDEX_MANIFEST_VERSION}; upgrade lakewright"
-        )
     if record.get("_GLOBAL_INDEX") is not None:
         raise UnsupportedError(
             f"{name} lists the global index {record['_FILE_NAME']}, which is not implemented"

@@ -15,12 +15,11 @@ import fastavro
 from lakewright.storage.codec.avro_records import (
     NAMESPACE,
     Record,
+    decode_records,
     encode_records,
     nullable,
-    read_records,
     record_fields,
 )
-from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.manifest import (
     MANIFEST_VERSION,
     DataFileMeta,
@@ -133,10 +132,10 @@ def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
     """Entries of a manifest, in order; `name` is how errors call it.
 
     Raises:
-        CorruptionError: it is no manifest, or ends too early.
+        UnreadableManifest: it is no manifest, or ends too early.
         UnsupportedError: it is of another version.
     """
-    return map(_entry_from_record, _decode(data, name))
+    return decode_records(data, _entry_from_record, version=MANIFEST_VERSION, name=name)
 
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta], *, compression: str) -> bytes:
@@ -148,20 +147,10 @@ def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, .
     """Manifests of a list, in order.
 
     Raises:
-        CorruptionError: it is no manifest list, or ends too early.
+        UnreadableManifest: it is no manifest list, or ends too early.
         UnsupportedError: it is of another version.
     """
-    return tuple(map(_meta_from_record, _decode(data, name)))
-
-
-def _decode(data: bytes, name: str) -> Iterator[Record]:
-    for record in read_records(data, name):
-        version = record.get("_VERSION")
-        if version != MANIFEST_VERSION:
-            raise UnsupportedError(
-                f"{name} is of version {version}, known is {MANIFEST_VERSION}; upgrade lakewright"
-            )
-        yield record
+    return tuple(decode_records(data, _meta_from_record, version=MANIFEST_VERSION, name=name))
 
 
 def _stats_to_record(stats: SimpleStats) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lakewright.storage.codec.column_stats import partition_stats
@@ -14,11 +15,12 @@ from lakewright.storage.codec.manifest_avro import (
     encode_manifest_list,
 )
 from lakewright.storage.env import Env, FileSystem
-from lakewright.storage.errors import CorruptionError, FileMissing
+from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.snapshot import Snapshot
 
 KeepManifest = Callable[[ManifestFileMeta], bool]
 KeepEntry = Callable[[ManifestEntry], bool]
@@ -26,21 +28,57 @@ KeepEntry = Callable[[ManifestEntry], bool]
 
 @dataclass(frozen=True, slots=True)
 class ManifestStore:
-    """Reads what snapshots name, and writes what the next one will name."""
+    """Reads what snapshots name, and writes what the next one will name.
+
+    What is missing, cut short or no manifest is an `UnreadableManifest`, of which `missing` in
+    its details says whether the file is there at all.
+    """
 
     fs: FileSystem
     paths: TablePaths
     env: Env
+    # Its name, for what people are told.
+    table: str = ""
 
-    def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
-        return decode_manifest_list(self._read(name), name=self.paths.manifest(name))
+    def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a list; `size` is what the snapshot says it has, in bytes."""
+        with self._reading(name):
+            return decode_manifest_list(self._read(name, size), name=self.paths.manifest(name))
+
+    def read_state_lists(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """Manifests whose entries make up the state of a snapshot, in order."""
+        base = self.read_list(snapshot.base_manifest_list, size=snapshot.base_manifest_list_size)
+        return base + self.read_delta_list(snapshot)
+
+    def read_delta_list(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """Manifests of what the commit of a snapshot changed."""
+        return self.read_list(snapshot.delta_manifest_list, size=snapshot.delta_manifest_list_size)
 
     def read_manifest(self, name: str) -> Iterator[ManifestEntry]:
-        return decode_manifest(self._read(name), name=self.paths.manifest(name))
+        with self._reading(name):
+            yield from decode_manifest(self._read(name), name=self.paths.manifest(name))
+
+    def read_listed(self, meta: ManifestFileMeta) -> Iterator[ManifestEntry]:
+        """Entries of a manifest, as many as its list says.
+
+        Raises:
+            UnreadableManifest: also after the last, if there are others than the list says.
+        """
+        count = 0
+        for entry in self.read_manifest(meta.file_name):
+            count += 1
+            yield entry
+        expected = meta.num_added_files + meta.num_deleted_files
+        if count != expected:
+            # A file that is cut short between two blocks still is a manifest.
+            raise self._unreadable(
+                meta.file_name, f"holds {count} entries where its list says {expected}"
+            )
 
     def read_index_manifest(self, name: str) -> tuple[IndexEntry, ...]:
         """Every index file of a snapshot."""
-        return decode_index_manifest(self._read(name), name=self.paths.manifest(name))
+        with self._reading(name):
+            return decode_index_manifest(self._read(name), name=self.paths.manifest(name))
 
     def entries(
         self,
@@ -52,7 +90,7 @@ class ManifestStore:
         """Entries of several manifests, in order; those filtered out never become values."""
         for meta in metas:
             if keep_manifest is None or keep_manifest(meta):
-                entries = self.read_manifest(meta.file_name)
+                entries = self.read_listed(meta)
                 yield from entries if keep_entry is None else filter(keep_entry, entries)
 
     def write_manifest(
@@ -109,13 +147,39 @@ class ManifestStore:
         written.append(name)
         self.fs.write_bytes(self.paths.manifest(name), data)
 
-    def _read(self, name: str) -> bytes:
+    def _read(self, name: str, size: int | None = None) -> bytes:
         path = self.paths.manifest(name)
         try:
-            return self.fs.read_bytes(path)
+            data = self.fs.read_bytes(path)
         except FileMissing as error:
-            raise CorruptionError(
+            raise UnreadableManifest(
                 f"{path} is missing though a snapshot names it; if that snapshot was just "
-                "expired, read a later one",
+                "expired, read a later one, else put the file back from a copy",
+                table=self.table or None,
                 path=path,
+                missing=True,
             ) from error
+        if size is not None and len(data) != size:
+            raise self._unreadable(name, f"has {len(data)} bytes where its snapshot says {size}")
+        return data
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """What cannot be decoded, said with what to do."""
+        try:
+            yield
+        except UnreadableManifest as error:
+            if "missing" in error.details:
+                raise
+            path = self.paths.manifest(name)
+            raise self._unreadable(name, error.message.removeprefix(f"{path} ")) from error
+
+    def _unreadable(self, name: str, why: str) -> UnreadableManifest:
+        path = self.paths.manifest(name)
+        return UnreadableManifest(
+            f"{path} of {self.table or self.paths.root} {why}; put it back from a copy, or roll "
+            "back to a snapshot or tag that does not name it",
+            table=self.table or None,
+            path=path,
+            missing=False,
+        )

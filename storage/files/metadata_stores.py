@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from lakewright.storage.codec.schema_json import decode_schema, encode_schema
 from lakewright.storage.codec.snapshot_json import (
@@ -13,7 +14,7 @@ from lakewright.storage.codec.snapshot_json import (
     encode_snapshot,
     snapshot_file_of_tag,
 )
-from lakewright.storage.env import FileSystem
+from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import (
     CorruptionError,
     FileMissing,
@@ -92,9 +93,16 @@ class SnapshotStore:
 
     def ids(self) -> list[int]:
         """Every snapshot there is, in order."""
-        names = (status.name for status in self.fs.list_dir(self.paths.snapshot_dir))
-        found = (numbered(name, "snapshot-") for name in names)
-        return sorted(number for number in found if number is not None)
+        return list(self.listed())
+
+    def listed(self) -> dict[int, FileStatus]:
+        """The files of every snapshot there is, in the order of their ids."""
+        found = [
+            (number, status)
+            for status in self.fs.list_dir(self.paths.snapshot_dir)
+            if (number := numbered(status.name, "snapshot-")) is not None
+        ]
+        return dict(sorted(found, key=itemgetter(0)))
 
     def latest_id(self) -> int | None:
         hint = self._hint(self.paths.latest_hint)
@@ -120,10 +128,13 @@ class SnapshotStore:
         An expiry points EARLIEST at the first that stays before it deletes anything, so those
         before it may have lost files already.
         """
-        ids = self.ids()
+        return self.kept_of(self.ids())
+
+    def kept_of(self, ids: Sequence[int]) -> list[int]:
+        """Those of the snapshots there are that no expiry has begun to take, in order."""
         hint = self._hint(self.paths.earliest_hint)
         first = hint if hint in ids else None
-        return ids if first is None else [each for each in ids if each >= first]
+        return list(ids) if first is None else [each for each in ids if each >= first]
 
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
@@ -185,6 +196,10 @@ class SnapshotStore:
                 yield self.read(snapshot_id)
             except SnapshotNotFound:
                 continue
+
+    def hinted_earliest(self) -> int | None:
+        """What EARLIEST says, be it true or not."""
+        return self._hint(self.paths.earliest_hint)
 
     def hint_latest(self, snapshot_id: int) -> None:
         self.fs.replace(self.paths.latest_hint, str(snapshot_id).encode())
@@ -309,6 +324,12 @@ class ReferenceStore:
             for name in names
             if name.startswith("branch-")
         }
+
+    def changelog_ids(self) -> list[int]:
+        """Of which snapshots there are long-lived changelogs, in order."""
+        names = (status.name for status in self.fs.list_dir(self.paths.changelog_dir))
+        found = (numbered(name, "changelog-") for name in names)
+        return sorted(number for number in found if number is not None)
 
     def changelogs(self) -> list[Snapshot]:
         """Long-lived changelogs, oldest first: snapshots that outlive expiry for their changes.

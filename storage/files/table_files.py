@@ -55,7 +55,7 @@ class TableFiles:
 
     @property
     def manifests(self) -> ManifestStore:
-        return ManifestStore(self.fs, self.paths, self.env)
+        return ManifestStore(self.fs, self.paths, self.env, self.name)
 
     @property
     def references(self) -> ReferenceStore:

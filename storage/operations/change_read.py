@@ -28,6 +28,7 @@ from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
 from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
 from lakewright.storage.lsm.windows import key_windows
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows, row_order
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
@@ -80,8 +81,11 @@ class ChangeReader:
         columns: Sequence[str] | None,
         predicate: Predicate | None,
         compared_bytes: int = COMPARED_BYTES,
+        snapshot_ids: Sequence[int] = (),
     ) -> None:
         self.files = files
+        # Those whose changes are read, to tell when one of them expires.
+        self._snapshot_ids = tuple(snapshot_ids)
         self.columns = tuple(files.schema.field_names if columns is None else columns)
         self.predicate = predicate
         self._compared_bytes = compared_bytes
@@ -90,10 +94,15 @@ class ChangeReader:
         self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
 
     def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
-        """The changes of a split that match, piece by piece."""
-        for rows in self._changes(split):
-            kept = keep_matching(rows, self.predicate, self.files.schema)
-            yield kept.select([ROW_KIND_COLUMN, *self.columns])
+        """The changes of a split that match, piece by piece.
+
+        Raises:
+            SnapshotNotFound: a snapshot expired while its changes were read.
+        """
+        with told_if_expired(self.files, *self._snapshot_ids):
+            for rows in self._changes(split):
+                kept = keep_matching(rows, self.predicate, self.files.schema)
+                yield kept.select([ROW_KIND_COLUMN, *self.columns])
 
     def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
         if not self.files.schema.is_keyed:

@@ -359,7 +359,7 @@ def _committed_before(
 
 def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
     """Whether a snapshot added one of the files, or there are none to look for."""
-    metas = files.manifests.read_list(snapshot.delta_manifest_list) if stems else ()
+    metas = files.manifests.read_delta_list(snapshot) if stems else ()
     return not stems or any(
         entry.kind is FileKind.ADD and stem_of(entry.file.file_name) in stems
         for entry in files.manifests.entries(metas)

@@ -48,7 +48,7 @@ def write_manifests(
         commit_user=committable.user,
         commit_identifier=committable.identifier,
         commit_kind=committable.kind,
-        time_millis=files.env.now_ms(),
+        time_millis=_time_after(latest, files.env.now_ms()),
         total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
         delta_record_count=delta_rows,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
@@ -89,6 +89,14 @@ def _write_index_manifest(
     return files.manifests.write_index_manifest(
         entries, compression=files.options.manifest_compression, written=written
     )
+
+
+def _time_after(latest: Snapshot | None, now_ms: int) -> int:
+    """When a commit counts as made: never before the one it follows, whatever the clock says.
+
+    Travel in time and expiry by age take times for growing.
+    """
+    return now_ms if latest is None else max(now_ms, latest.time_millis)
 
 
 def _later(watermark: int | None, present: int | None) -> int | None:

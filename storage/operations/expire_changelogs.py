@@ -3,6 +3,8 @@
 1. Choose the range [earliest, end): beyond the count and the age that changelogs are retained,
    counted from the latest snapshot, and before what a consumer still wants.
 2. Files: what those changelogs name and no snapshot, tag, branch or later changelog reaches.
+   Of the snapshots, the first that stays is asked and each that is not proved to be made on top
+   of the one before it: what those do not reach the others do not either (`lineage.py`).
 3. Run: point EARLIEST at the first that stays, delete the changelogs, oldest first, then the
    files that nothing reaches any more.
 
@@ -11,17 +13,22 @@ Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.expire_snapshots import check_clock
+from lakewright.storage.operations.lineage import Lineage
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
+    Root,
     RootKind,
-    all_roots,
     delete_unreachable,
     only_kept_by,
+    other_roots,
+    snapshot_root,
     stale_when_roots_go,
 )
 from lakewright.storage.spec.snapshot import Snapshot
@@ -45,12 +52,22 @@ class ExpireChangelogsResult:
     bytes_deleted: int
     duration_ms: int
 
+    def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
+        """What both deleted."""
+        return ExpireChangelogsResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @stale_when_roots_go
 def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
     """Long-lived changelogs that may go by the table's options, or every one of them.
 
     Raises:
+        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
         CorruptionError: something that must be read to be sure cannot be.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
@@ -62,7 +79,7 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
     ids = {each.id for each in expired}
     found: tuple[UnreachableFile, ...] = ()
     if ids:
-        roots = all_roots(files)
+        roots = _roots(files, ids)
         going = [
             root
             for root in roots
@@ -75,6 +92,16 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
     return ExpireChangelogsPlan(
         table=files.name, changelog_ids=tuple(sorted(ids)), files=found, reasons=tuple(reasons)
     )
+
+
+def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
+    """What may keep files of changelogs, and the changelogs themselves."""
+    listed = files.snapshots.listed()
+    kept = files.snapshots.kept_of(list(listed))
+    asked = {*kept[:1], *changelog_ids} & set(kept)
+    asked.update(Lineage().breaks(files, listed, kept[0]) if kept else ())
+    mine = [snapshot_root(files, files.snapshots.read(each)) for each in sorted(asked)]
+    return [*mine, *other_roots(files)]
 
 
 def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
@@ -93,6 +120,8 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
     end = min(end, changelogs[0].id + options.snapshot_expire_limit)
     # However young, so many at most.
     beyond = latest - options.changelog_num_retained_max + 1
+    if beyond < end:
+        check_clock(files, latest)
     oldest_kept = files.env.now_ms() - options.changelog_time_retained_ms
     for changelog in changelogs:
         if beyond <= changelog.id < end and changelog.time_millis >= oldest_kept:
@@ -131,7 +160,7 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     else:
         paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
     delete_files(files.fs, paths)
-    deleted = delete_unreachable(files, plan.files)
+    deleted = delete_unreachable(files, plan.files, _roots(files, plan.changelog_ids))
     return ExpireChangelogsResult(
         expired=plan.changelog_ids,
         files_deleted=deleted.files,

@@ -1,12 +1,14 @@
 """Expiry: old snapshots go, and with them the files that only they needed.
 
-1. Choose the range [earliest, end): beyond the count and the age to retain, and
-   before the first snapshot that a consumer still wants. A consumer that has not
+1. Choose the range [earliest, end), no more than a step of it: beyond the count and the age to
+   retain, and before the first snapshot that a consumer still wants. A consumer that has not
    moved for longer than the table gives it holds nothing, and goes.
 2. Candidates: data files that a delta after the first expired snapshot removed, its
    changelog files, and the manifests, lists, index and statistics files of the range.
-3. Keep whatever `end`, a later snapshot, a tag, a branch or a changelog reaches;
-   what cannot be read keeps everything it might name, so nothing is deleted then.
+3. Keep whatever `end`, a tag, a branch or a changelog reaches. A later snapshot reaches of the
+   candidates only what `end` does, if it is proved to be made on top of it (`lineage.py`); each
+   that is not is asked as `end` is. Where one of these cannot be read, what it might name is not
+   known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
    Where changelogs live longer than snapshots, those of the range stay.
 4. Run: point EARLIEST at `end`, so that nobody begins anything at what goes, and only then ask
    what refers to it; keep the changelogs that stay, delete data files, then manifests, then
@@ -19,37 +21,50 @@ A file that no DELETE entry names is never deleted here. Source: Paimon
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import (
+    ClockJumped,
+    FileMissing,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.lineage import Lineage
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Reach,
     Root,
     RootKind,
-    all_roots,
     changelog_root,
-    metadata_sizes,
+    other_roots,
     remove_bucket_folders,
     snapshot_root,
-    stale_when_roots_go,
+    stale_if_roots_go,
     unreachable,
 )
+from lakewright.storage.operations.time_travel import moment_text
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
+
+# By how much the clocks of those who commit and those who expire may differ.
+_CLOCKS_DIFFER_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan(DeletionPlan):
-    """Snapshots to expire and the files that go with them; `reasons` says what bounds the range.
+    """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
 
     `changelog_ids` are those whose changes outlive them; `consumers` have not moved for too long.
+    About so many as `waiting` says may go in later steps.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -57,6 +72,7 @@ class ExpirePlan(DeletionPlan):
     reasons: tuple[str, ...]
     changelog_ids: tuple[int, ...] = ()
     consumers: tuple[str, ...] = ()
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +84,31 @@ class ExpireResult:
     bytes_deleted: int
     duration_ms: int
 
+    def and_then(self, later: ExpireResult) -> ExpireResult:
+        """What both deleted."""
+        return ExpireResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How much history to keep; `limit` bounds how many snapshots one run expires."""
+    """How much history to keep; `limit` bounds how many snapshots one step expires."""
 
     retain_min: int
     retain_max: int
     time_retained_ms: int
     limit: int
 
+    @property
+    def goes_by_age(self) -> bool:
+        """Whether it matters how old a snapshot is."""
+        return self.retain_min < self.retain_max
 
-@stale_when_roots_go
+
 def plan_expire_snapshots(
     files: TableFiles,
     *,
@@ -87,14 +116,57 @@ def plan_expire_snapshots(
     retain_max: int | None = None,
     time_retained_ms: int | None = None,
     max_deletes: int | None = None,
+    lineage: Lineage | None = None,
 ) -> ExpirePlan:
-    """What may go; what is not given is taken from the table's options.
+    """What may go in one step; what is not given is taken from the table's options.
+
+    `lineage` remembers what earlier steps have proved.
 
     Raises:
         InvalidRequestError: `retain_min` is below 1 or above `retain_max`.
+        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
         CorruptionError: something that must be read to be sure cannot be.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
+    retention = _retention(files, retain_min, retain_max, time_retained_ms, max_deletes)
+    stale = tuple(each.name for each in plan_expire_consumers(files))
+    listed = files.snapshots.listed()
+    if not listed:
+        return _nothing(files, None, stale, "the table has no snapshot")
+    ids = list(listed)
+    kept = files.snapshots.kept_of(ids)
+    with stale_if_roots_go(files, kept):
+        step = _step(files, ids, kept, retention, stale)
+        if not step.expired:
+            return _nothing(files, ids[0], stale, *step.reasons)
+        expired = [files.snapshots.read(each) for each in step.expired]
+        outliving = step.expired if files.options.changelog_outlives_snapshots else ()
+        going = _Going(files, expired, ids[len(expired)], outliving)
+        found, unreadable = going.files_of(_first_kept(kept, going.end), listed, lineage)
+    reasons = list(step.reasons)
+    if outliving:
+        reasons.append("their changelogs stay for longer")
+    if unreadable:
+        reasons.append(_about_unreadable(files, unreadable))
+    return ExpirePlan(
+        table=files.name,
+        snapshot_ids=tuple(step.expired),
+        end_id=going.end,
+        files=tuple(found),
+        reasons=tuple(reasons),
+        changelog_ids=tuple(outliving),
+        consumers=stale,
+        waiting=step.waiting,
+    )
+
+
+def _retention(
+    files: TableFiles,
+    retain_min: int | None,
+    retain_max: int | None,
+    time_retained_ms: int | None,
+    max_deletes: int | None,
+) -> Retention:
     options = files.options
     retention = Retention(
         retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
@@ -104,38 +176,9 @@ def plan_expire_snapshots(
         ),
         limit=options.snapshot_expire_limit if max_deletes is None else max_deletes,
     )
-    _check_retention(retention, files.name)
-    ids = files.snapshots.ids()
-    stale = tuple(each.name for each in plan_expire_consumers(files))
-    if not ids:
-        return _nothing(files, None, stale, "the table has no snapshot")
-    end, reasons = _end_of_range(files, ids, retention, stale)
-    kept = files.snapshots.kept_ids()
-    if kept and end < kept[0]:
-        end = kept[0]
-        reasons.append(f"an expiry of those before snapshot {end} has begun already")
-    expired = [snapshot_id for snapshot_id in ids if snapshot_id < end]
-    if not expired:
-        return _nothing(files, ids[0], stale, *reasons)
-    outliving = expired if options.changelog_outlives_snapshots else []
-    if outliving:
-        reasons.append("their changelogs stay for longer")
-    found = _files_of_range(files, [files.snapshots.read(each) for each in expired], end, outliving)
-    return ExpirePlan(
-        table=files.name,
-        snapshot_ids=tuple(expired),
-        end_id=end,
-        files=tuple(found),
-        reasons=tuple(reasons),
-        changelog_ids=tuple(outliving),
-        consumers=stale,
-    )
-
-
-def _check_retention(retention: Retention, table: str) -> None:
     if retention.retain_min < 1:
         raise InvalidRequestError(
-            f"retain_min is {retention.retain_min}; at least 1 snapshot of {table} must stay"
+            f"retain_min is {retention.retain_min}; at least 1 snapshot of {files.name} must stay"
         )
     if retention.retain_max < retention.retain_min:
         raise InvalidRequestError(
@@ -143,6 +186,7 @@ def _check_retention(retention: Retention, table: str) -> None:
         )
     if retention.time_retained_ms < 0 or retention.limit < 1:
         raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
+    return retention
 
 
 def _nothing(
@@ -158,84 +202,184 @@ def _nothing(
     )
 
 
-def _end_of_range(
-    files: TableFiles, ids: list[int], retention: Retention, stale: Collection[str]
-) -> tuple[int, list[str]]:
-    """The first snapshot that stays, and why it is that one; stale consumers hold nothing."""
-    earliest, latest = ids[0], ids[-1]
-    first = max(latest - retention.retain_max + 1, earliest)
-    end = min(latest - retention.retain_min + 1, earliest + retention.limit)
-    reasons = [f"of {len(ids)} snapshots at least {retention.retain_min} are retained"]
+# --- the range --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The snapshots that go, why no others do, and how many wait for a later step."""
+
+    expired: Sequence[int]
+    reasons: Sequence[str]
+    waiting: int
+
+
+def _step(
+    files: TableFiles,
+    ids: Sequence[int],
+    kept: Sequence[int],
+    retention: Retention,
+    stale: Collection[str],
+) -> _Step:
+    """Snapshots are counted as they are there, whatever their ids; stale consumers hold nothing."""
+    count = len(ids)
+    allowed = max(0, count - retention.retain_min)
+    reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
     for name, position in files.references.consumers().items():
         if name in stale:
             limit_s = (files.options.consumer_expiration_ms or 0) // 1000
             reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
-        elif position < end and not files.options.consumer_changelog_only:
-            end = position
-            reasons.append(f"consumer {name} wants to read from snapshot {position}")
+        elif not files.options.consumer_changelog_only:
+            wanted = bisect_left(ids, position)
+            if wanted < min(allowed, retention.limit):
+                reasons.append(f"consumer {name} wants to read from snapshot {position}")
+            allowed = min(allowed, wanted)
+    too_many = max(0, count - retention.retain_max)
+    if allowed and retention.goes_by_age:
+        check_clock(files, ids[-1])
     oldest_kept = files.env.now_ms() - retention.time_retained_ms
-    for snapshot_id, following in zip(ids, [*ids[1:], None], strict=True):
-        if not first <= snapshot_id < end:
-            continue
+
+    def is_old(index: int) -> bool:
         # A snapshot is in use until its successor is older than the time to retain.
-        if following is None or files.snapshots.read(following).time_millis >= oldest_kept:
-            end = snapshot_id
+        return files.snapshots.read(ids[index + 1]).time_millis < oldest_kept
+
+    end = min(allowed, retention.limit)
+    for index in range(min(too_many, end), end):
+        if not is_old(index):
+            end = allowed = index
             reasons.append(
-                f"snapshot {snapshot_id} was current within the last "
+                f"snapshot {ids[index]} was current within the last "
                 f"{retention.time_retained_ms // 1000} s"
             )
             break
-    end = max(end, earliest)
-    if end > earliest and end not in ids:
-        end = min(each for each in ids if each > end)
-    return end, reasons
-
-
-def _files_of_range(
-    files: TableFiles, expired: list[Snapshot], end: int, changelogs: Collection[int]
-) -> list[UnreachableFile]:
-    """What goes with a range; `changelogs` are the snapshots of it whose changes stay."""
-    going = [snapshot_root(files, each) for each in expired]
-    staying = _staying(files, end)
-    if not staying or staying[0].kind is not RootKind.SNAPSHOT or staying[0].snapshot.id != end:
-        raise StalePlan(
-            f"snapshot {end} of {files.name}, the first that was to stay, is gone; plan again",
-            table=files.name,
+    begun = bisect_left(ids, kept[0])
+    if end < begun:
+        end = min(begun, retention.limit)
+        reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
+    # Times grow, or nearly so: this is told, and each step looks for itself.
+    old = (
+        bisect_left(
+            range(allowed),
+            True,
+            lo=max(end, min(too_many, allowed)),
+            key=lambda each: not is_old(each),
         )
-    first = staying[0]
-    sizes = metadata_sizes(files)
-    lost = Reach(present=sizes.keys())
-    data: dict[str, int] = {}
-    # The delta of a snapshot removes what the one before it still needs, hence the shift by one.
-    for before, root in pairwise([*going, first]):
-        # An earlier expiry that was stopped may have deleted manifests of what it expired, and it
-        # deleted the data files they name before.
-        data |= (Reach() if root is first else lost).removed(root)
-        if before.snapshot.id + 1 != root.snapshot.id:
-            # A table rolled back to an old tag has no delta that tells what came in between.
-            data |= lost.state(before)
-    for root in going:
-        data |= lost.changelog(root)
-    outliving = [changelog_root(files, each) for each in expired if each.id in changelogs]
-    return list(
-        unreachable(files, data, lost.metadata_of_all(going), [*staying, *outliving], sizes)
+        if end < allowed
+        else end
     )
+    return _Step(ids[:end], reasons, max(old, begun) - end)
 
 
-def _staying(files: TableFiles, end: int) -> list[Root]:
-    """Every root but the snapshots of this branch before `end`, which is the first of them."""
-    mine, others = [], []
-    for root in all_roots(files):
-        if root.branch == files.paths.branch and root.kind is RootKind.SNAPSHOT:
-            if root.snapshot.id >= end:
-                mine.append(root)
-        else:
-            others.append(root)
-    return [*mine, *others]
+def check_clock(files: TableFiles, latest_id: int) -> None:
+    """Whether the clock is one by which ages can be told.
+
+    Raises:
+        ClockJumped: the latest snapshot is of a time to come.
+    """
+    now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
+    if latest > now + _CLOCKS_DIFFER_MS:
+        raise ClockJumped(
+            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and it is only "
+            f"{moment_text(now)} here, so no age can be told; set the wrong clock right, or "
+            "expire by number alone, with equal retain_min and retain_max",
+            table=files.name,
+            latest_ms=latest,
+            now_ms=now,
+        )
 
 
-@stale_when_roots_go
-def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
+def _first_kept(kept: Sequence[int], end: int) -> int:
+    """The first snapshot that is whole and stays, whether an expiry has begun or not."""
+    return max(end, kept[0])
+
+
+# --- the files --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A range of snapshots that go; `end` is the one after them, `changelogs` stay of them."""
+
+    files: TableFiles
+    expired: Sequence[Snapshot]
+    end: int
+    changelogs: Collection[int]
+
+    def files_of(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
+    ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
+        """What goes with them, and the paths of what was there and could not be read."""
+        files = self.files
+        going = [snapshot_root(files, each) for each in self.expired]
+        lost = Reach(forgiving=True)
+        staying = self._staying(first_kept, listed, lineage or Lineage())
+        data: dict[str, int] = {}
+        end = snapshot_root(files, files.snapshots.read(self.end))
+        # The delta of a snapshot removes what the one before it still needs: a shift by one.
+        for before, root in pairwise([*going, end]):
+            # An earlier expiry that was stopped may have deleted manifests of what it expired,
+            # and it deleted the data files they name before.
+            data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
+            if before.snapshot.id + 1 != root.snapshot.id:
+                # A table rolled back to an old tag has no delta that tells what came in between.
+                data |= lost.state(before)
+        for root in going:
+            data |= lost.changelog(root)
+        metadata = lost.metadata_of_all(going)
+        outliving = [
+            changelog_root(files, each) for each in self.expired if each.id in self.changelogs
+        ]
+        found = unreachable(files, data, metadata, [*staying, *outliving], lost.sizes)
+        return _present(files, found, lost.sizes), lost.unreadable
+
+    def _staying(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
+    ) -> list[Root]:
+        """What may reach something of the range; see the module's third step."""
+        files = self.files
+        asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
+        mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
+        commits = {each.delta_manifest_list for each in self.expired}
+        reach = Reach()
+
+        def is_apart(root: Root) -> bool:
+            # Changelog files are their own commit's; without a producer, data files take their
+            # place, which a snapshot of the range may have removed.
+            is_changelog = root.kind is RootKind.CHANGELOG
+            own = root.snapshot.delta_manifest_list in commits
+            return is_changelog and not own and reach.has_producer(root)
+
+        return [*mine, *(root for root in other_roots(files) if not is_apart(root))]
+
+
+def _present(
+    files: TableFiles, found: Sequence[UnreachableFile], sizes: Mapping[str, int]
+) -> tuple[UnreachableFile, ...]:
+    """The files with their sizes, without those known to be gone; few have to be looked at."""
+    present = []
+    for each in found:
+        path = f"{files.paths.root}/{each.path}"
+        if each.size_bytes or path in sizes:
+            present.append(each)
+            continue
+        with suppress(FileMissing):
+            present.append(UnreachableFile(each.path, len(files.fs.read_bytes(path))))
+    return tuple(present)
+
+
+def _about_unreadable(files: TableFiles, paths: Collection[str]) -> str:
+    below = f"{files.paths.root}/"
+    first = min(paths).removeprefix(below)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{first}{more} cannot be read, so files that only it names stay, as orphans"
+
+
+# --- carrying it out --------------------------------------------------------------------------
+
+
+def run_expire_snapshots(
+    files: TableFiles, plan: ExpirePlan, *, lineage: Lineage | None = None
+) -> ExpireResult:
     """Carry a plan out.
 
     Raises:
@@ -248,23 +392,9 @@ def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
     run_expire_consumers(files, stale)
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
-    _check_range(files, plan)
-    known = _others(files)
-    _check_unused(files, plan)
-    files.snapshots.hint_earliest(plan.end_id)
-    if not _others(files) <= known:
-        # Made before EARLIEST was there to be seen.
-        _check_unused(files, plan)
-    _check_range(files, plan)
-    _keep_changelogs(files, plan.changelog_ids)
-    root = files.paths.root
-    paths = [f"{root}/{file.path}" for file in plan.files]
-    deleted = delete_files(files.fs, paths)
-    _check_range(files, plan)
-    delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
-    _check_not_rolled_back(files, plan)
-    if files.options.snapshot_clean_empty_directories:
-        remove_bucket_folders(files, paths)
+    listed = files.snapshots.listed()
+    with stale_if_roots_go(files, files.snapshots.kept_of(list(listed))):
+        deleted = _run(files, plan, plan.end_id, listed, lineage or Lineage())
     return ExpireResult(
         expired=plan.snapshot_ids,
         files_deleted=deleted,
@@ -273,23 +403,64 @@ def run_expire_snapshots(files: TableFiles, plan: ExpirePlan) -> ExpireResult:
     )
 
 
+def _run(
+    files: TableFiles,
+    plan: ExpirePlan,
+    end: int,
+    listed: Mapping[int, FileStatus],
+    lineage: Lineage,
+) -> int:
+    _check_range(files, plan, list(listed))
+    known = _others(files)
+    _check_unused(files, plan, listed, lineage)
+    hint = files.snapshots.hinted_earliest()
+    if hint is None or hint < end or hint not in listed:
+        # What an expiry has begun to take is never shown again.
+        files.snapshots.hint_earliest(end)
+    if not _others(files) <= known:
+        # Made before EARLIEST was there to be seen.
+        _check_unused(files, plan, files.snapshots.listed(), lineage)
+    _check_undisturbed(files, plan)
+    _keep_changelogs(files, plan.changelog_ids)
+    root = files.paths.root
+    paths = [f"{root}/{file.path}" for file in plan.files]
+    deleted = delete_files(files.fs, paths)
+    _check_undisturbed(files, plan)
+    delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
+    _check_not_rolled_back(files, plan)
+    if files.options.snapshot_clean_empty_directories:
+        remove_bucket_folders(files, paths)
+    return deleted
+
+
 def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
     """Copy snapshots to where long-lived changelogs are looked for."""
-    there = [each.id for each in files.references.changelogs()]
+    if not snapshot_ids:
+        return
+    there = files.references.changelog_ids()
     for snapshot_id in snapshot_ids:
         if files.snapshots.exists(snapshot_id):
             files.references.put_changelog(snapshot_id, files.snapshots.read_file(snapshot_id))
-    if snapshot_ids:
-        files.references.hint_changelogs(
-            earliest=min(snapshot_ids) if not there else None, latest=max(snapshot_ids)
-        )
+    files.references.hint_changelogs(
+        earliest=min(snapshot_ids) if not there else None, latest=max(snapshot_ids)
+    )
 
 
-def _check_range(files: TableFiles, plan: ExpirePlan) -> None:
+def _check_undisturbed(files: TableFiles, plan: ExpirePlan) -> None:
+    """The same as `_check_range`, which is asked only where others may have been at work.
+
+    Whoever rolls back sets EARLIEST or takes away `end`; another expiry sets EARLIEST, too.
+    """
+    end = plan.end_id
+    if end is None or files.snapshots.hinted_earliest() != end or not files.snapshots.exists(end):
+        _check_range(files, plan, files.snapshots.ids())
+
+
+def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
     """The range must still be the earliest, with a snapshot after it that no expiry takes."""
-    ids, kept = files.snapshots.ids(), files.snapshots.kept_ids()
     planned = set(plan.snapshot_ids)
-    if plan.end_id not in kept or not {each for each in ids if each < plan.end_id} <= planned:
+    end = plan.end_id or 0
+    if end not in ids or not {each for each in ids if each < end} <= planned:
         raise StalePlan(
             f"the plan expires snapshots {plan.snapshot_ids[0]} to {plan.snapshot_ids[-1]} of "
             f"{files.name}, which now has {ids[0] if ids else 'none'} to "
@@ -302,12 +473,13 @@ def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
     """What keeps files besides this branch's own snapshots, to see whether something came."""
     return {
         (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list)
-        for root in all_roots(files)
-        if root.branch != files.paths.branch or root.kind is not RootKind.SNAPSHOT
+        for root in other_roots(files)
     }
 
 
-def _check_unused(files: TableFiles, plan: ExpirePlan) -> None:
+def _check_unused(
+    files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
+) -> None:
     """What is to go must still be unreachable."""
     present = []
     for snapshot_id in plan.snapshot_ids:
@@ -315,7 +487,9 @@ def _check_unused(files: TableFiles, plan: ExpirePlan) -> None:
             present.append(files.snapshots.read(snapshot_id))
     fresh: set[str] = set()
     if present and plan.end_id is not None:
-        found = _files_of_range(files, present, plan.end_id, plan.changelog_ids)
+        kept = files.snapshots.kept_of(list(listed))
+        going = _Going(files, present, plan.end_id, plan.changelog_ids)
+        found, _ = going.files_of(_first_kept(kept, plan.end_id), listed, lineage)
         fresh = {file.path for file in found}
     still_used = [file.path for file in plan.files if file.path not in fresh]
     if still_used:
@@ -332,7 +506,7 @@ def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:
     Raises:
         StalePlan: it was.
     """
-    if files.snapshots.ids():
+    if files.snapshots.exists(plan.end_id or 0) or files.snapshots.ids():
         return
     tags = files.references.tags().values()
     held = [tag for tag in tags if tag.snapshot.id in plan.snapshot_ids]

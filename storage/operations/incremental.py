@@ -21,10 +21,11 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from lakewright.storage.errors import (
     CorruptionError,
+    HistoryGap,
     InvalidRequestError,
     SnapshotNotFound,
     TagNotFound,
@@ -32,6 +33,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.operations.change_read import ChangeSource, ChangeSplit
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.scan import (
     DataSplit,
     deletions_by_bucket,
@@ -128,6 +130,7 @@ def plan_incremental(
         InvalidRequestError: the bounds are of two kinds or the wrong way round, or changelogs
             are asked for and there are none.
         SnapshotNotFound: one of the snapshots was never there, or is expired.
+        HistoryGap: some between them are missing.
         TagNotFound: a text is neither a tag nor a number.
     """
     check_supported(files.schema, Use.READ, table=files.name)
@@ -223,13 +226,21 @@ def _between_ids(
     earliest = min([earliest, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
     if start < earliest - 1 or end > latest:
-        raise SnapshotNotFound(
-            f"changes of {files.name} from snapshot {start} to {end} cannot be read: it has "
-            f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
-            table=files.name,
-        )
+        raise _expired(files, (start, end), earliest)
+    there = {*kept, *files.snapshots.ids()}
+    between = sorted(each for each in there if start < each <= end)
+    _check_no_gap(files, between, (start, end), mode)
     snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
     return _written(files, snapshots, mode, predicate)
+
+
+def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:
+    latest = files.snapshots.latest_id()
+    return SnapshotNotFound(
+        f"changes of {files.name} from snapshot {bounds[0]} to {bounds[1]} cannot be read: it has "
+        f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
+        table=files.name,
+    )
 
 
 def _between_times(
@@ -265,7 +276,37 @@ def _between_times(
         return _difference(files, before, after, predicate)
     first = 0 if before is None else before.id + 1
     told = [each for each in snapshots if first <= each.id <= after.id]
+    start = told[0].id - 1 if before is None and told else first - 1
+    _check_no_gap(files, [each.id for each in told], (start, after.id), mode)
     return _written(files, told, mode, predicate)
+
+
+def _check_no_gap(
+    files: TableFiles, ids: Sequence[int], bounds: tuple[int, int], mode: IncrementalMode
+) -> None:
+    """Whether the snapshots after the first bound, up to and with the last, are all there.
+
+    Raises:
+        HistoryGap: what some of them changed is not known.
+        SnapshotNotFound: they expired since somebody looked.
+    """
+    start, end = bounds
+    for before, following in pairwise([start, *ids, end + 1]):
+        if following == before + 1:
+            continue
+        earliest = min(
+            [*files.snapshots.ids()[:1], *_kept_changelogs(files, mode)], default=end + 1
+        )
+        if before + 1 < earliest:
+            raise _expired(files, bounds, earliest)
+        lost = f"{before + 1}" if following == before + 2 else f"{before + 1} to {following - 1}"
+        raise HistoryGap(
+            f"changes of {files.name} from snapshot {start} to {end} cannot be read: of the "
+            f"snapshots between them {lost} is missing, and so is what changed there; read with "
+            f"mode diff, or up to {before} and from {following} on",
+            table=files.name,
+            missing=(before + 1, following - 1),
+        )
 
 
 def _kept_changelogs(files: TableFiles, mode: IncrementalMode) -> dict[int, Snapshot]:
@@ -316,7 +357,8 @@ def _written(
         lists = [(each.id, each.delta_manifest_list) for each in snapshots]
     for snapshot_id, name in lists:
         if name is not None:
-            found = list(files.manifests.entries(files.manifests.read_list(name)))
+            with told_if_expired(files, snapshot_id):
+                found = list(files.manifests.entries(files.manifests.read_list(name)))
             _check_only_added(files, snapshot_id, found)
             entries += found
     wanted = _in_partitions(files, entries, predicate)
@@ -443,7 +485,8 @@ class _State:
 def _difference(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
-    old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
+    with told_if_expired(files, after.id, None if before is None else before.id):
+        old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
     places = sorted(old.buckets.keys() | new.buckets.keys())
     moving = _partitions_with_moving_keys(files, old, new)
     splits: list[ChangeSplit] = []

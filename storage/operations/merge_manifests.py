@@ -65,12 +65,12 @@ def _merge_fully(
     deleted: set[EntryIdentity] = set()
     for meta in metas:
         if meta.num_deleted_files:
-            entries = files.manifests.read_manifest(meta.file_name)
+            entries = files.manifests.read_listed(meta)
             deleted |= {entry.identity for entry in entries if entry.kind is FileKind.DELETE}
     kept: list[ManifestFileMeta] = []
     rewritten: list[ManifestEntry] = []
     for meta in metas:
-        entries_now = list(files.manifests.read_manifest(meta.file_name))
+        entries_now = list(files.manifests.read_listed(meta))
         untouched = meta.num_deleted_files == 0 and not any(
             entry.identity in deleted for entry in entries_now
         )

@@ -15,10 +15,10 @@ would not be known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import wraps
+from functools import cached_property, partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from lakewright.storage.errors import (
@@ -28,10 +28,13 @@ from lakewright.storage.errors import (
     StalePlan,
     TableNotFound,
     TagNotFound,
+    UnreadableManifest,
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.lineage import Chain
 from lakewright.storage.operations.plan import UnreachableFile
+from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
     EntryIdentity,
     FileKind,
@@ -42,6 +45,8 @@ from lakewright.storage.spec.manifest import (
 from lakewright.storage.spec.snapshot import Snapshot
 
 FIRST_SCHEMA_ID = 0
+
+_T = TypeVar("_T")
 
 
 class RootKind(Enum):
@@ -86,12 +91,23 @@ def all_roots(files: TableFiles) -> list[Root]:
     A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
     it looks, once it is there, whether what it begins at still is.
     """
-    main = on_branch(files, "")
-    found = branch_roots(main)
+    return [root for seen in _branches(files) for root in branch_roots(seen)]
+
+
+def other_roots(files: TableFiles) -> list[Root]:
+    """Every root but the snapshots of the branch that `files` sees."""
+    found: list[Root] = []
+    for seen in _branches(files):
+        is_own = seen.paths.branch == files.paths.branch
+        found += _lasting_roots(seen) if is_own else branch_roots(seen)
+    return found
+
+
+def _branches(files: TableFiles) -> Iterator[TableFiles]:
+    yield on_branch(files, "")
     for name in files.references.branches():
         if is_whole_branch(files, name):
-            found += branch_roots(on_branch(files, name))
-    return found
+            yield on_branch(files, name)
 
 
 def is_whole_branch(files: TableFiles, name: str) -> bool:
@@ -125,8 +141,12 @@ def branch_roots(files: TableFiles) -> list[Root]:
     for snapshot_id in files.snapshots.kept_ids():
         with suppress(SnapshotNotFound):
             snapshots.append(files.snapshots.read(snapshot_id))
+    return [*(snapshot_root(files, each) for each in snapshots), *_lasting_roots(files)]
+
+
+def _lasting_roots(files: TableFiles) -> list[Root]:
+    """Tags and changelogs of one branch, which expiry of snapshots leaves alone."""
     return [
-        *(snapshot_root(files, each) for each in snapshots),
         *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
         *(changelog_root(files, each) for each in files.references.changelogs()),
     ]
@@ -165,14 +185,18 @@ class _Entry:
 class Reach:
     """Works out what roots keep; a manifest that several of them name is read once.
 
-    `present` are the paths of the manifests there are, given where some may be gone: what is
-    being deleted may have lost a part to an earlier try. Without it a missing one is an error.
-    `wanted` are the paths of data files that are asked about: what manifests say of others is
-    forgotten at once, so that memory is needed for those alone.
+    What is being deleted may have lost a part to an earlier try: `present` are the paths of the
+    manifests there are, where somebody has listed them. With `forgiving` what is missing or
+    cannot be read names nothing, and `unreadable` tells which that was. Without either it is an
+    error. `wanted` are the data files that anybody asks for, to remember no others.
     """
 
     present: Collection[str] | None = None
+    forgiving: bool = False
     wanted: Collection[str] | None = None
+    # Paths of what was unreadable, though there; sizes in bytes of what was named.
+    unreadable: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
     _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
     _folders: dict[tuple[str, int, bytes, int], str] = field(default_factory=dict)
@@ -231,13 +255,20 @@ class Reach:
     def data_of_all(self, roots: Iterable[Root]) -> dict[str, int]:
         """What `data` says of several roots.
 
-        Of snapshots that follow each other the first is folded, and of the others only what
-        they added is looked at.
+        Of snapshots that were made on top of each other the first is folded, and of the others
+        only what they added is looked at.
         """
         found: dict[str, int] = {}
         before: Root | None = None
+        chain: Chain | None = None
         for root in roots:
-            if root.kind is RootKind.SNAPSHOT and _follows(before, root):
+            if root.kind is not RootKind.SNAPSHOT:
+                found |= self.data(root)
+                continue
+            if chain is None or before is None or before.branch != root.branch:
+                chain = Chain(root.files.manifests)
+            goes_on = chain.goes_on(root.snapshot)
+            if goes_on and before is not None and before.snapshot.id + 1 == root.snapshot.id:
                 found |= self.added(root)
                 found |= self.changelog(root)
             else:
@@ -251,19 +282,19 @@ class Reach:
         found: set[str] = set()
         for name in self._lists(root):
             found.add(paths.manifest(name))
-            found |= {paths.manifest(meta.file_name) for meta in self._listed(root, name)}
+            for meta in self._listed(root, name):
+                path = paths.manifest(meta.file_name)
+                found.add(path)
+                self.sizes[path] = meta.file_size
         if root.kind is RootKind.CHANGELOG:
             return found
         if snapshot.index_manifest is not None:
-            index_manifest = paths.manifest(snapshot.index_manifest)
-            found.add(index_manifest)
-            if self._is_present(index_manifest):
-                entries = root.files.manifests.read_index_manifest(snapshot.index_manifest)
-                found |= {
-                    paths.index(entry.file.file_name)
-                    for entry in entries
-                    if entry.file.external_path is None
-                }
+            found.add(paths.manifest(snapshot.index_manifest))
+            for entry in self._indexes(root, snapshot.index_manifest):
+                if entry.file.external_path is None:
+                    path = paths.index(entry.file.file_name)
+                    found.add(path)
+                    self.sizes[path] = entry.file.file_size
         if snapshot.statistics is not None:
             found.add(paths.statistics(snapshot.statistics))
         return found
@@ -287,7 +318,7 @@ class Reach:
                 return [*state, *changelog]
             case RootKind.TAG:
                 return state
-            case RootKind.CHANGELOG if self._has_producer(root):
+            case RootKind.CHANGELOG if self.has_producer(root):
                 return changelog
             case RootKind.CHANGELOG:
                 # Other writers keep the base list too, which nobody reads: it goes, and stays not.
@@ -305,13 +336,34 @@ class Reach:
             if name not in self._manifests:
                 if not self._is_present(root.files.paths.manifest(name)):
                     continue
-                read = root.files.manifests.read_manifest(name)
-                entries = (self._entry(root, each) for each in read)
-                self._manifests[name] = tuple(entry for entry in entries if self._is_wanted(entry))
+                self._manifests[name] = self._forgiven(partial(self._read, root, meta))
             yield from self._manifests[name]
 
-    def _is_wanted(self, entry: _Entry) -> bool:
-        return self.wanted is None or any(path in self.wanted for path in entry.paths)
+    def _read(self, root: Root, meta: ManifestFileMeta) -> tuple[_Entry, ...]:
+        entries = root.files.manifests.read_listed(meta)
+        return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
+
+    def _is_wanted(self, entry: ManifestEntry) -> bool:
+        names = self._wanted_names
+        file = entry.file
+        return names is None or file.file_name in names or not names.isdisjoint(file.extra_files)
+
+    @cached_property
+    def _wanted_names(self) -> frozenset[str] | None:
+        if self.wanted is None:
+            return None
+        return frozenset(path.rsplit("/", 1)[-1] for path in self.wanted)
+
+    def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
+        """What was read, or nothing where that is no error."""
+        try:
+            return read()
+        except UnreadableManifest as error:
+            if not self.forgiving:
+                raise
+            if not error.details.get("missing"):
+                self.unreadable.add(str(error.details["path"]))
+            return ()
 
     def _entry(self, root: Root, entry: ManifestEntry) -> _Entry:
         seen = self._seen(root)
@@ -334,9 +386,28 @@ class Reach:
         )
 
     def _listed(self, root: Root, name: str) -> tuple[ManifestFileMeta, ...]:
+        path = root.files.paths.manifest(name)
+        if not self._is_present(path):
+            return ()
+        snapshot = root.snapshot
+        size = {
+            snapshot.base_manifest_list: snapshot.base_manifest_list_size,
+            snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
+            snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
+        }[name]
+
+        def read() -> tuple[ManifestFileMeta, ...]:
+            found = root.files.manifests.read_list(name, size=size)
+            if size is not None:
+                self.sizes[path] = size
+            return found
+
+        return self._forgiven(read)
+
+    def _indexes(self, root: Root, name: str) -> tuple[IndexEntry, ...]:
         if not self._is_present(root.files.paths.manifest(name)):
             return ()
-        return root.files.manifests.read_list(name)
+        return self._forgiven(partial(root.files.manifests.read_index_manifest, name))
 
     def _is_present(self, path: str) -> bool:
         return self.present is None or path in self.present
@@ -352,7 +423,7 @@ class Reach:
             seen = self._tables[key] = _at_schema(root)
         return seen
 
-    def _has_producer(self, root: Root) -> bool:
+    def has_producer(self, root: Root) -> bool:
         """Whether its commit wrote changelog files, so that what it added is nobody's changelog."""
         options = self._seen(root).schema.options
         return options.get("changelog-producer", "none").strip().lower() != "none"
@@ -370,15 +441,6 @@ def _at_schema(root: Root) -> TableFiles:
 
 def _paths(entries: Iterable[_Entry]) -> dict[str, int]:
     return {path: entry.size_bytes for entry in entries for path in entry.paths}
-
-
-def _follows(before: Root | None, root: Root) -> bool:
-    return (
-        before is not None
-        and before.kind is RootKind.SNAPSHOT
-        and before.branch == root.branch
-        and before.snapshot.id + 1 == root.snapshot.id
-    )
 
 
 # --- what goes --------------------------------------------------------------------------------
@@ -407,8 +469,8 @@ def unreachable(
     sizes: Mapping[str, int],
 ) -> tuple[UnreachableFile, ...]:
     """Of some files those that no root keeps: data files, then manifests, then their lists."""
-    reach = Reach()
-    kept_data = reach.data_of_all(staying)
+    reach = Reach(wanted=data.keys())
+    kept_data = reach.data_of_all(staying) if data else {}
     kept_metadata = reach.metadata_of_all(staying)
     gone = {path: size for path, size in data.items() if path not in kept_data}
     for path in sorted(set(metadata) - kept_metadata, key=lambda path: (_is_list(path), path)):
@@ -427,18 +489,20 @@ def _is_list(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
 
 
-def delete_unreachable(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
-    """Delete planned files, except those that a root keeps by now.
+def delete_unreachable(
+    files: TableFiles, planned: Sequence[UnreachableFile], roots: Sequence[Root] | None = None
+) -> Deleted:
+    """Delete planned files, except those that a root keeps by now; `roots` None means all of them.
 
     To be called when the roots they were planned for are gone, so that a root made meanwhile is
     seen here, and whoever makes one later finds nothing to make it of.
     """
     if not planned:
         return Deleted(files=0, bytes=0)
-    reach = Reach()
-    roots = all_roots(files)
-    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
     root_folder = files.paths.root
+    reach = Reach(wanted={file.path for file in planned})
+    roots = all_roots(files) if roots is None else roots
+    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
     going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
     paths = [f"{root_folder}/{file.path}" for file in going]
     count = delete_files(files.fs, paths)
@@ -469,31 +533,44 @@ def stale_when_roots_go(
 
     @wraps(verb)
     def told(files: TableFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        before = _names_of_roots(files)
-        try:
+        with stale_if_roots_go(files, files.snapshots.kept_ids()):
             return verb(files, *args, **kwargs)
-        except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
-            gone = sorted(before - _names_of_roots(files))
-            if not gone:
-                raise
-            raise StalePlan(
-                f"{gone[0]} of {files.name} went while it was being read; plan again",
-                table=files.name,
-            ) from error
 
     return told
 
 
-def _names_of_roots(files: TableFiles) -> set[str]:
-    seen = [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
+@contextmanager
+def stale_if_roots_go(files: TableFiles, kept_ids: Collection[int]) -> Iterator[None]:
+    """The same for a part of a verb, which knows the branch's own snapshots already."""
+    before = _names_of_others(files)
+    try:
+        yield
+    except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
+        own = {files.paths.snapshot(each) for each in kept_ids}
+        own -= {files.paths.snapshot(each) for each in files.snapshots.kept_ids()}
+        below = f"{files.paths.root}/"
+        gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
+        if not gone:
+            raise
+        raise StalePlan(
+            f"{gone[0]} of {files.name} went while it was being read; plan again",
+            table=files.name,
+        ) from error
+
+
+def _names_of_others(files: TableFiles) -> set[str]:
+    """Paths of the roots of every branch, and its schemas, but for our own snapshots."""
     found = set()
-    for branch in seen:
-        below = f"{branch.paths.root}/"
-        kept = [branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()]
+    for branch in _branches_and_halves(files):
         folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)
-        listed = [each.path for folder in folders for each in branch.fs.list_dir(folder)]
-        found |= {path.removeprefix(below) for path in (*kept, *listed)}
+        found |= {each.path for folder in folders for each in branch.fs.list_dir(folder)}
+        if branch.paths.branch != files.paths.branch:
+            found |= {branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()}
     return found
+
+
+def _branches_and_halves(files: TableFiles) -> list[TableFiles]:
+    return [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
 
 
 # --- what something new may refer to ----------------------------------------------------------

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_rows
 from lakewright.storage.operations.scan import DataSplit
@@ -22,12 +23,21 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 
 
 class SplitReader:
-    """Reads splits of one table, one read schema, one filter and one choice of columns."""
+    """Reads splits of one table, one read schema, one filter and one choice of columns.
+
+    `snapshot_id` is the snapshot they are of; without one they are staged, and cannot expire.
+    """
 
     def __init__(
-        self, files: TableFiles, *, columns: Sequence[str] | None, predicate: Predicate | None
+        self,
+        files: TableFiles,
+        *,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        snapshot_id: int | None = None,
     ) -> None:
         self.files = files
+        self.snapshot_id = snapshot_id
         self.columns = tuple(files.schema.field_names if columns is None else columns)
         self.predicate = predicate
         needed = set(self.columns) | (columns_of(predicate) if predicate else set())
@@ -41,13 +51,19 @@ class SplitReader:
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 
     def read(self, split: DataSplit, *, memory: MergeMemory = STREAMING) -> Iterator[pa.Table]:
-        """Rows of a split that match, in the columns asked for."""
+        """Rows of a split that match, in the columns asked for.
+
+        Raises:
+            SnapshotNotFound: the snapshot expired while it was read.
+        """
         if split.merge:
             pieces = merged_rows(self._merging_rows, split, self._needed, memory=memory)
         else:
             pieces = self._raw(split)
-        for rows in pieces:
-            yield keep_matching(rows, self.predicate, self.files.schema).select(list(self.columns))
+        columns = list(self.columns)
+        with told_if_expired(self.files, self.snapshot_id):
+            for rows in pieces:
+                yield keep_matching(rows, self.predicate, self.files.schema).select(columns)
 
     def _raw(self, split: DataSplit) -> Iterator[pa.Table]:
         batch_rows = self._raw_rows.batch_rows(split, *split.files)

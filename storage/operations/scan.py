@@ -82,10 +82,7 @@ class ScanPlan:
 
 def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
     """Manifests whose entries make up the state of a snapshot, in order."""
-    manifests = files.manifests
-    return manifests.read_list(snapshot.base_manifest_list) + manifests.read_list(
-        snapshot.delta_manifest_list
-    )
+    return files.manifests.read_state_lists(snapshot)
 
 
 def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:

@@ -118,7 +118,7 @@ def read_system_table(
 
 def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:
     """The rows of `audit_log` piece by piece; of other changes too, when a plan says so."""
-    reader = ChangeReader(files, columns=None, predicate=None)
+    reader = ChangeReader(files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids)
     names = [
         ROW_KIND_NAME if each == ROW_KIND_COLUMN else each for each in reader.arrow_schema.names
     ]

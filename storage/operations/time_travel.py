@@ -93,8 +93,8 @@ def _of_time(files: TableFiles, as_of_ms: int) -> Snapshot | None:
     if earliest is None:
         return None
     raise SnapshotNotFound(
-        f"{files.name} has no snapshot at or before {_moment(as_of_ms)}; its earliest is "
-        f"{earliest}, of {_moment(files.snapshots.read(earliest).time_millis)}",
+        f"{files.name} has no snapshot at or before {moment_text(as_of_ms)}; its earliest is "
+        f"{earliest}, of {moment_text(files.snapshots.read(earliest).time_millis)}",
         table=files.name,
     )
 
@@ -118,6 +118,7 @@ def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
     return found
 
 
-def _moment(time_ms: int) -> str:
+def moment_text(time_ms: int) -> str:
+    """A time as people write it, in UTC."""
     moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
     return moment.isoformat(sep=" ", timespec="milliseconds")

@@ -163,13 +163,16 @@ def _arrow_scan(
     needed: Sequence[DataField],
 ) -> DataFrame:
     schema = to_spark_schema(needed)
-    tasks = [(reader.files, tuple(field.name for field in needed), split) for split in splits]
+    names = tuple(field.name for field in needed)
+    tasks = [(reader.files, names, reader.snapshot_id, split) for split in splits]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                files, columns, split = tasks[index]
-                task_reader = SplitReader(files, columns=columns, predicate=None)
+                files, columns, snapshot_id, split = tasks[index]
+                task_reader = SplitReader(
+                    files, columns=columns, predicate=None, snapshot_id=snapshot_id
+                )
                 for rows in task_reader.read(split):
                     yield from for_spark(rows).to_batches()
 

@@ -87,12 +87,14 @@ def _changes(
     check_reachable(files)
     kind = t.StructField(ROW_KIND_COLUMN, t.StringType(), True)
     schema = t.StructType([kind, *to_spark_schema(files.schema.fields_of(columns)).fields])
-    splits = plan.splits
+    splits, snapshot_ids = plan.splits, plan.snapshot_ids
     if not splits:
         return spark.createDataFrame([], schema)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = ChangeReader(files, columns=columns, predicate=predicate)
+        reader = ChangeReader(
+            files, columns=columns, predicate=predicate, snapshot_ids=snapshot_ids
+        )
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for rows in reader.read(splits[index]):

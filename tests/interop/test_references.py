@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.operations.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
@@ -416,3 +417,23 @@ def test_java_finds_no_orphans_among_what_our_references_keep(
     assert (content(table, tag="t"), content(branch)) == then
     assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
     assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("writer", ["java", "pypaimon"])
+def test_a_history_that_others_wrote_is_one_lineage_and_expires_in_steps(
+    catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, writer: str
+) -> None:
+    client: WritingOracle = java if writer == "java" else pypaimon
+    table = new_table(
+        catalog, keys=["id"], options={"bucket": "1", "manifest.merge-min-count": "3"}
+    )
+    for number in range(7):
+        client.write(catalog.root, "db.t", events(number, number + 3, v=str(number)))
+    listed = table.files.snapshots.listed()
+    assert len(listed) >= 7
+    assert Lineage().breaks(table.files, listed, min(listed)) == ()
+    before = content(table)
+    while len(table.snapshots()) > 1:
+        expire(table, max_deletes=2)
+        assert_only_reachable_files(table)
+    assert as_read_by(client, catalog, table) == content(table) == before

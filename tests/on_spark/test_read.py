@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
@@ -208,3 +210,24 @@ def test_a_tag_and_a_branch_are_read_after_their_snapshot_expired(
     assert frame_content(read_dataframe(any_spark, table), table) == content(table) != then
     with pytest.raises(TagNotFound, match="there are t"):
         read_dataframe(any_spark, table, tag="other")
+
+
+@pytest.mark.mission("FS19")
+def test_a_reader_that_an_expiry_overtakes_is_told_by_tasks_in_our_words_and_by_spark_in_its_own(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = filled(catalog, "keyed")
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    table.create_tag("held")
+    whole = read_dataframe(spark, table)
+    merged = read_dataframe(spark, table, parse_where("day = 'b'", table.schema))
+    compact(table, full=True)
+    expire(table)
+    # A tag made in time protects both.
+    assert (whole.count(), merged.count()) == (65, 20)
+    table.run_delete_tags(table.plan_delete_tags("held"))
+    with pytest.raises(PySparkException, match=f"snapshot {snapshot.id} of db.t expired while"):
+        merged.select("v").collect()
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"does not exist"):
+        whole.select("v").collect()

@@ -66,6 +66,29 @@ def test_a_run_may_ask_for_other_numbers_than_the_policy(with_history: Lake) -> 
     assert [each.id for each in with_history.table().snapshots()] == [2, 3, 4]
 
 
+def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace(
+            "    partition_keys: [dt]\n",
+            "    partition_keys: [dt]\n    options: {snapshot.expire.limit: 2}\n",
+        )
+        + "      snapshots: {retain_min: 1, time_retained: 0s}\n"
+    )
+    lake.give(events("2024-01-01", 0, 3))
+    for _ in range(6):
+        lake.materialize(partitions="2024-01-01")
+
+    dry = lake.run("expire_snapshots", dry_run=True)
+    outcome = lake.run("expire_snapshots")
+
+    assert dry.outputs["lakewright/snapshot_range"] == "1 to 2"
+    assert outcome.success, outcome.failure
+    assert [each.id for each in lake.table().snapshots()] == [6]
+    assert outcome.observations[None]["lakewright/snapshots_expired"] == 5
+    assert outcome.outputs["lakewright/snapshot_range"] == "1 to 5"
+    assert outcome.outputs["lakewright/files"] > 0
+
+
 def test_tags_past_their_time_go_with_the_snapshots_and_others_stay(with_history: Lake) -> None:
     table = with_history.table()
     table.create_tag("brief", snapshot_id=1, time_retained_ms=1)

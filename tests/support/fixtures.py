@@ -47,6 +47,12 @@ def memory_uri() -> str:
     return f"memory://warehouse-{next(_NUMBERS)}"
 
 
+def empty_memory() -> None:
+    """Forget what is in memory: the more there is, of whatever table, the longer lists take."""
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
 @pytest.fixture(params=["local", "memory"])
 def any_catalog(request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv) -> Iterator[Catalog]:
     """The same on disk and in memory."""
@@ -55,5 +61,4 @@ def any_catalog(request: pytest.FixtureRequest, tmp_path: Path, env: FixedEnv) -
     yield opened
     check_all_tables(opened)
     if request.param == "memory":
-        MemoryFileSystem.store.clear()
-        MemoryFileSystem.pseudo_dirs[:] = [""]
+        empty_memory()

@@ -379,6 +379,13 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
     expire.add_argument(
         "--max-deletes", metavar="N", type=_number(1), help="let at most so many snapshots go"
     )
+    if command == "run":
+        expire.add_argument(
+            "--max-time",
+            metavar="AGE",
+            type=_age,
+            help="begin no further step after such a time, as 30min (default: until all is done)",
+        )
     for each in (compact, sort, rescale, postponed, expire):
         _add_json(each)
         if command == "run":

@@ -7,7 +7,8 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +36,7 @@ from lakewright.storage import (
     Engine,
     ExpirePlan,
     ExpireResult,
+    ExpireStep,
     Lease,
     LeaseKind,
     LocalEngine,
@@ -357,37 +359,48 @@ def _show_moves(
 
 
 def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
-    options = ("retain_min", "retain_max", "older_than", "max_deletes")
+    options = ("retain_min", "retain_max", "older_than", "max_deletes", "max_time")
     plan = _read_plan(parsed, table, ExpirePlan, options)
-    if plan is None:
-        plan = table.plan_expire_snapshots(
-            retain_min=parsed.retain_min,
-            retain_max=parsed.retain_max,
-            time_retained_ms=(
-                None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
-            ),
-            max_deletes=parsed.max_deletes,
-        )
+    retention = {
+        "retain_min": parsed.retain_min,
+        "retain_max": parsed.retain_max,
+        "time_retained_ms": _duration_ms(parsed.older_than),
+        "max_deletes": parsed.max_deletes,
+    }
     if parsed.command == "plan" or parsed.dry_run:
+        plan = plan or table.plan_expire_snapshots(**retention)
         return _show_plan(parsed, plan, _expiry_lines(plan))
-    before = len(table.snapshots())
-    result = table.run_expire_snapshots(plan)
-    after = len(table.snapshots())
+    before = len(table.files.snapshots.ids())
+    if plan is not None:
+        steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
+    else:
+        max_duration_ms = _duration_ms(parsed.max_time)
+        steps = []
+        for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+            # What it deletes may be many files; how many is all that is told in the end.
+            steps.append(ExpireStep(replace(step.plan, files=()), step.result))
+    result = reduce(ExpireResult.and_then, (step.result for step in steps))
+    after = len(table.files.snapshots.ids())
     if parsed.json:
         print_json(
             {
                 **asdict(result),
                 "operation": "expire-snapshots",
-                "table": plan.table,
+                "table": table.name,
+                "steps": len(steps),
                 "snapshots_before": before,
                 "snapshots_after": after,
             }
         )
-    elif not plan.snapshot_ids:
-        print_lines(_expiry_lines(plan))
+    elif not result.expired:
+        print_lines(_expiry_lines(steps[0].plan))
     else:
-        print_lines(_expiry_result_lines(plan, result, before, after))
+        print_lines(_expiry_result_lines(table, result, before, after))
     return 0
+
+
+def _duration_ms(text: str | None) -> int | None:
+    return None if text is None else parse_duration_ms(text)
 
 
 def _expiry_lines(plan: ExpirePlan) -> list[str]:
@@ -401,17 +414,20 @@ def _expiry_lines(plan: ExpirePlan) -> list[str]:
                 f"snapshot {plan.end_id} becomes the earliest"
             )
         ]
+        if plan.waiting:
+            lines.append(
+                f"  this is one step; about {counted(plan.waiting, 'more snapshot')} may go after "
+                "it, and run goes on until they have"
+            )
     return [*lines, *(f"  {reason}" for reason in plan.reasons)]
 
 
-def _expiry_result_lines(
-    plan: ExpirePlan, result: ExpireResult, before: int, after: int
-) -> list[str]:
+def _expiry_result_lines(table: Table, result: ExpireResult, before: int, after: int) -> list[str]:
     return [
         *_before_and_after([("snapshots", f"{before:,}", f"{after:,}")]),
         "",
         (
-            f"{_range(result.expired)} of {plan.table} expired: "
+            f"{_range(result.expired)} of {table.name} expired: "
             f"{counted(result.files_deleted, 'file')}, {size_text(result.bytes_deleted)} deleted "
             f"in {duration_text(result.duration_ms)}"
         ),

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,26 @@ def test_options_of_an_expiry_reach_the_plan(catalog: Catalog, lakewright: Lakew
         3,
         4,
     ]
+
+
+def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = table_of_small_files(catalog)
+    options = {**table.schema.options, "snapshot.expire.limit": "2"}
+    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    planned = lakewright(catalog, "plan", "expire-snapshots", "db.t", "--retain-min", "1")
+    assert planned.lines[0].startswith("expiry of db.t: 2 snapshots (1 to 2) to go")
+    assert planned.lines[1].startswith("  this is one step; about 3 more snapshots may go after it")
+    part = lakewright(
+        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-deletes", "3")
+    )
+    assert part.lines[2].split() == ["snapshots", "6", "3"]
+    ended = lakewright(
+        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h")
+    )
+    assert ended.code == 0
+    assert [each.id for each in table.snapshots()] == [6]
 
 
 def test_a_saved_expiry_is_carried_out(

@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, ExpirePlan, Table
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.errors import (
+    ClockJumped,
+    CorruptionError,
+    InvalidRequestError,
+    StalePlan,
+)
 from tests.support.builders import (
     compact,
     content,
     events,
     expire,
     new_table,
+    remove_orphans,
     rows,
+    values_of,
     with_options,
 )
 from tests.support.environment import FixedEnv
@@ -334,3 +341,132 @@ def test_index_and_statistics_files_go_with_what_names_them(
     table.run_delete_tags(table.plan_delete_tags("t"))
     assert_only_reachable_files(table)
     assert on_disk()[1] == 1
+
+
+# --- histories that are not as they should be ----------------------------------------------------
+
+
+def lose(table: Table, *snapshot_ids: int) -> None:
+    for each in snapshot_ids:
+        Path(table.files.paths.snapshot(each)).unlink()
+
+
+@pytest.mark.parametrize("lost", [(2,), (3, 4), (2, 4, 5), (5, 6)], ids=str)
+def test_gaps_in_the_history_do_not_stop_expiry(
+    unchecked_catalog: Catalog, lost: tuple[int, ...]
+) -> None:
+    table = new_table(unchecked_catalog, keys=["id"], options={"bucket": "1"})
+    for version in "abcd":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    before = content(table)
+    lose(table, *lost)
+    for keep in (4, 2, 1):
+        expire(table, keep=keep, max_deletes=50)
+        assert len(left(table)) == keep
+        assert content(table) == before
+        assert_nothing_missing(table)
+    # What the lost snapshots alone knew is left over.
+    remove_orphans(table)
+    assert_only_reachable_files(table)
+    assert content(table) == before
+
+
+def test_as_many_snapshots_stay_as_asked_however_their_ids_jump(
+    unchecked_catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(unchecked_catalog)
+    commits(table, env, 12)
+    lose(table, *range(5, 11))
+    # Counted by ids, 7 to 12 would be enough, of which two are there.
+    assert run(table, retain_min=4, retain_max=6, time_retained_ms=0) == [3, 4, 11, 12]
+
+
+@pytest.mark.parametrize("hint", [None, "1", "4", "77", "x"])
+def test_a_wrong_earliest_hint_does_no_harm(catalog: Catalog, env: FixedEnv, hint: str) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    before = content(table)
+    path = Path(table.files.paths.earliest_hint)
+    path.unlink() if hint is None else path.write_text(hint)
+    while len(left(table)) > 2:
+        count = len(left(table))
+        expire(table, keep=2, max_deletes=1)
+        assert len(left(table)) == count - 1
+        assert content(table) == before
+        assert_nothing_missing(table)
+    assert left(table) == [5, 6]
+    assert path.read_text() == "5"
+
+
+def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog) -> None:
+    """A hint far ahead may be true: those before it may have lost their files."""
+    table = new_table(catalog)
+    for number in range(6):
+        table.write(rows(table, events(number, number + 1)))
+    table.files.snapshots.hint_earliest(5)
+    assert run(table, retain_min=1, max_deletes=2) == [3, 4, 5, 6]
+    assert table.files.snapshots.kept_ids() == [5, 6]
+    assert run(table, retain_min=1, max_deletes=2) == [5, 6]
+
+
+@pytest.mark.parametrize("hint", [None, "2", "99"])
+def test_expiry_needs_no_latest_hint(catalog: Catalog, env: FixedEnv, hint: str | None) -> None:
+    table = new_table(catalog)
+    commits(table, env, 5)
+    path = Path(table.files.paths.latest_hint)
+    path.unlink() if hint is None else path.write_text(hint)
+    assert run(table, retain_min=2, time_retained_ms=0) == [4, 5]
+    assert values_of(table, "id") == [0, 1, 2, 3, 4]
+    table.write(rows(table, events(5, 6)))
+
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+
+def test_a_clock_that_jumped_back_stops_expiry_by_age(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 5)
+    env.clock.advance(-HOUR)
+    with pytest.raises(ClockJumped) as told:
+        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    assert "snapshot 5 of db.t is of 2024-01-01 04:00:00" in told.value.message
+    assert "it is only 2024-01-01 03:00:00" in told.value.message
+    assert "set the wrong clock right, or expire by number alone" in told.value.message
+    assert left(table) == [1, 2, 3, 4, 5]
+    # By number no clock is asked.
+    assert run(table, retain_min=3, retain_max=3) == [3, 4, 5]
+
+
+def test_clocks_that_differ_by_minutes_do_not_stop_expiry(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 5)
+    env.clock.advance(-9 * 60_000)
+    assert run(table, retain_min=1, time_retained_ms=HOUR) == [3, 4, 5]
+
+
+def test_a_clock_that_jumped_ahead_deletes_no_more_than_the_minimum_leaves(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+    commits(table, env, 8, every_ms=1)
+    assert run(table, retain_min=5, time_retained_ms=HOUR) == [1, 2, 3, 4, 5, 6, 7, 8]
+    env.clock.advance(10 * 365 * 24 * HOUR)
+    assert run(table, retain_min=5, time_retained_ms=HOUR) == [4, 5, 6, 7, 8]
+
+
+def test_times_of_commits_never_go_back(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    commits(table, env, 2)
+    env.clock.advance(-5 * HOUR)
+    commits(table, env, 3, every_ms=1)
+    times = [each.time_millis for each in table.snapshots()]
+    assert times == sorted(times)
+    assert times[1] == times[-1]
+    compact(table, full=True)
+    assert table.snapshots()[-1].time_millis == times[-1]
+    env.clock.advance(6 * HOUR)
+    table.write(rows(table, events(7, 8)))
+    assert table.snapshots()[-1].time_millis > times[-1]

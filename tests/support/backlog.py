@@ -1,0 +1,45 @@
+"""Long histories in little time: the files of commits, without what makes commits safe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakewright.storage import Table
+from lakewright.storage.codec.snapshot_json import encode_snapshot
+from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+
+def add_history(table: Table, template: DataFileMeta, count: int, *, live: int = 3) -> None:
+    """Commits of a file each, which take the oldest one out once there are more than `live`.
+
+    Manifests, lists and snapshots are written by what commits write them with; data files are a
+    few bytes. `template` is a data file of the table, of bucket 0.
+    """
+    files, fs = table.files, table.files.fs
+    folder = files.bucket_dir(EMPTY_ROW, 0)
+    latest: Snapshot | None = files.snapshots.latest()
+    entries: list[ManifestEntry] = []
+    for number in range(count):
+        name = f"data-{files.env.new_id()}-{number}.parquet"
+        fs.write_bytes(f"{folder}/{name}", b"PAR1")
+        added = _entry(template, name)
+        removed = [entries.pop(0).removed()] if len(entries) >= live else []
+        entries.append(added)
+        committable = Committable(
+            user="backlog", identifier=number, kind=CommitKind.COMPACT, checked_from=None
+        )
+        change = Change(entries=[*removed, added])
+        latest = write_manifests(files, latest, change, committable, [])
+        fs.write_bytes(files.paths.snapshot(latest.id), encode_snapshot(latest))
+    if latest is not None:
+        files.snapshots.hint_latest(latest.id)
+
+
+def _entry(template: DataFileMeta, name: str) -> ManifestEntry:
+    file = replace(template, file_name=name, file_size=4)
+    return ManifestEntry(
+        kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=1, file=file
+    )

@@ -1,0 +1,159 @@
+"""Expiry of many snapshots in steps: bounded, resumable, and done in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError, StorageError
+from tests.support.backlog import add_history
+from tests.support.builders import compact, content, events, new_table, rows, with_options
+from tests.support.environment import FixedEnv
+from tests.support.faults import Crashed, Fault, WatchedFiles, watched
+from tests.support.fixtures import empty_memory, memory_uri
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_only_reachable_files,
+    assert_readable_history,
+    assert_true_hints,
+)
+from tests.support.tally import tally
+
+
+def replacing(catalog: Catalog, versions: int) -> Table:
+    """A table whose every other snapshot compacts away what was there."""
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for number in range(versions):
+        table.write(rows(table, events(0, 3, v=f"v{number}-")))
+        compact(table, full=True)
+    return table
+
+
+def in_steps(table: Table, size: int, *, keep: int = 1, **bounds: Any) -> list[int]:
+    """Expire all but the last; how many snapshots each step let go."""
+    told = with_options(table, snapshot__expire__limit=str(size))
+    steps = told.expire_in_steps(retain_min=keep, retain_max=keep, **bounds)
+    return [len(step.result.expired) for step in steps]
+
+
+def left(table: Table) -> list[int]:
+    return table.files.snapshots.ids()
+
+
+@pytest.mark.mission("FS19")
+def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
+    table = replacing(any_catalog, 6)
+    table.create_tag("held", snapshot_id=5)
+    before = content(table)
+    told = with_options(table, snapshot__expire__limit="3")
+    for number, step in enumerate(told.expire_in_steps(retain_min=2, retain_max=2)):
+        assert left(table) == list(range(min(11, 4 + 3 * number), 13))
+        assert len(step.plan.snapshot_ids) <= 3
+        assert content(table) == before
+        assert table.read(tag="held").num_rows == 3
+        assert_only_reachable_files(table)
+        assert_readable_history(table)
+        assert_true_hints(table)
+    assert left(table) == [11, 12]
+
+
+def test_a_plan_is_one_step_and_says_how_many_wait(catalog: Catalog, env: FixedEnv) -> None:
+    table = replacing(catalog, 5)
+    told = with_options(table, snapshot__expire__limit="3")
+    plan = told.plan_expire_snapshots(retain_min=2, retain_max=2)
+    assert (plan.snapshot_ids, plan.waiting) == ((1, 2, 3), 5)
+    env.clock.advance(10**7)
+    table.write(rows(table, events(0, 1)))
+    aged = told.plan_expire_snapshots(retain_min=1, time_retained_ms=10**6)
+    # Snapshot 10 was current until just now.
+    assert (aged.snapshot_ids, aged.waiting) == ((1, 2, 3), 6)
+
+
+def test_a_run_ends_where_it_is_told_to(catalog: Catalog, env: FixedEnv) -> None:
+    table = replacing(catalog, 6)
+    assert in_steps(table, 3, max_deletes=4) == [3, 1]
+    assert left(table)[0] == 5
+    # The time is up at once, but a step is made.
+    assert in_steps(table, 2, max_duration_ms=0) == [2]
+    assert in_steps(table, 50) == [5]
+    assert in_steps(table, 50) == [0]
+    with pytest.raises(InvalidRequestError, match="max_deletes is 0"):
+        in_steps(table, 3, max_deletes=0)
+
+
+@pytest.mark.mission("FS9")
+def test_a_run_that_died_anywhere_is_gone_on_with_by_the_next() -> None:
+    for number in range(1, 400):
+        empty_memory()
+        table = replacing(Catalog.open(memory_uri(), env=FixedEnv()), 3)
+        before = content(table)
+        broken, fs = watched(
+            table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
+        )
+        with suppress(Crashed, StorageError):
+            in_steps(broken, 2)
+        assert content(table) == before
+        in_steps(table, 2)
+        assert left(table) == [6]
+        assert content(table) == before
+        assert_only_reachable_files(table)
+        assert_true_hints(table)
+        if fs.counted < number:
+            assert number > 10
+            tally("points of failure tried", number - 1)
+            return
+    raise AssertionError("the expiry made too many calls")
+
+
+def backlog(path: Path | str, count: int) -> Table:
+    """Snapshots that each replace a file."""
+    table = new_table(
+        Catalog.open(str(path), env=FixedEnv()), options={"bucket": "1", "bucket-key": "id"}
+    )
+    table.write(rows(table, events(0, 1)))
+    (entry,) = table.data_files()
+    add_history(table, entry.file, count - 1)
+    return table
+
+
+def calls_of_steps(table: Table, size: int) -> list[Counter[str]]:
+    """How often the store is asked for what, step by step."""
+    seen, fs = watched(with_options(table, snapshot__expire__limit=str(size)))
+    assert isinstance(fs, WatchedFiles)
+    counted = []
+    for step in seen.expire_in_steps(retain_min=5, retain_max=5):
+        assert len(step.result.expired) <= size
+        counted.append(Counter(call.name for call in fs.calls))
+        fs.calls.clear()
+    return counted
+
+
+def test_a_step_reads_no_more_of_a_long_history_than_of_a_short_one(tmp_path: Path) -> None:
+    reads = {}
+    for count in (120, 300):
+        table = backlog(tmp_path / str(count), count)
+        steps = calls_of_steps(table, 50)
+        assert left(table) == list(range(count - 4, count + 1))
+        assert_only_reachable_files(table)
+        # The first step proves the lineage for the others; each lists snapshots a few times.
+        reads[count] = max(step["read_bytes"] for step in steps[1:])
+        assert max(step["list_dir"] for step in steps) < 25
+        tally("snapshots expired from backlogs", count - 5)
+    assert reads[300] < 1.4 * reads[120]
+
+
+@pytest.mark.deep
+def test_a_backlog_of_seventy_thousand_snapshots_goes_in_bounded_steps(tmp_path: Path) -> None:
+    count = 70_000
+    table = backlog(tmp_path / "long", count)
+    steps = calls_of_steps(table, 1_000)
+    assert left(table) == list(range(count - 4, count + 1))
+    assert max(step["read_bytes"] for step in steps[1:]) < 20 * 1_000
+    assert_only_reachable_files(table)
+    assert_nothing_missing(table)
+    tally("snapshots expired from backlogs", count - 5)
