@@ -160,8 +160,8 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
             table.write(pa.Table.from_pylist(values, table.arrow_schema))
         before = sorted(table.read().column("id").to_pylist())
         snapshots = len(table.snapshots())
-        config = {"retain_min": 1, "retain_max": 1, "time_retained": "0s"}
-        given = {} if verb == "compact" else config
+        expiry = {"retain_min": 1, "retain_max": 1, "time_retained": "0s", "max_deletes": 999}
+        given: dict[str, object] = {"full": True} if verb == "compact" else expiry
         job = f"{verb}__shop__events"
 
         run = server.launch_job(job, {"ops": {job: {"config": given}}})
