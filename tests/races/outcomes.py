@@ -32,8 +32,8 @@ def allowed_errors(verb: str, others: set[str]) -> set[str]:
     if verb in _REWRITES and "expire" in others and others & _COMMITS:
         # What it was rewriting was replaced, and its files went.
         found |= {"StalePlan"}
-    if verb in _COMMITS and "expire" in others and others & _COMMITS:
-        # Its snapshot may stand, and so may be gone what would tell.
+    if verb in _COMMITS and "expire" in others and "rescale" in {verb, *others}:
+        # Two snapshots of others came and went: nobody can tell any more whether its own stands.
         found |= {_UNKNOWN}
     if verb == "read" and "expire" in others and others & _COMMITS:
         # The snapshot being read may be one that went.
