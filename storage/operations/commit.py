@@ -411,23 +411,35 @@ def _try_commit(
 
 def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
     try:
-        return _base_stands(files, base)
+        return base is None or _is_on_top(files, base, snapshot)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
 
-def _base_stands(files: TableFiles, base: Snapshot | None) -> bool:
-    """Whether the history still leads to the snapshot that a commit was built on.
+def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
+    """Whether the history leads from the base of a commit to its snapshot, and on from there.
 
-    A rollback may have taken it away, and what it names, while the commit was written. An
-    expiry may have too, but then nothing is left before it.
+    A rollback may have taken the base away, and what it names, while the commit was written. An
+    expiry may have too, but then nothing is left before it; and where that expiry took another
+    snapshot of the same id, those that follow know nothing of this one.
     """
-    if base is None:
-        return True
     try:
         return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
     except SnapshotNotFound:
-        return not any(each < base.id for each in files.snapshots.ids())
+        ids = files.snapshots.ids()
+    if any(each < base.id for each in ids):
+        return False
+    if not any(each > snapshot.id for each in ids):
+        return True
+    # If that one is gone as well nobody can tell any more.
+    following = files.snapshots.read(snapshot.id + 1)
+    known = files.manifests.read_list(following.base_manifest_list)
+    delta = files.manifests.read_list(snapshot.delta_manifest_list)
+    if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
+        return True
+    # Manifests may have been merged.
+    changed = {(each.kind, each.identity) for each in files.manifests.entries(delta)}
+    return any((each.kind, each.identity) in changed for each in files.manifests.entries(known))
 
 
 def _check_unseen(files: TableFiles, snapshot: Snapshot) -> None:

@@ -89,6 +89,17 @@ def test_an_append_whose_base_is_compacted_away_and_expired_goes_on_from_what_is
     assert [each.id for each in table.snapshots()] == [5, 6]
 
 
+def test_a_commit_does_not_take_the_id_of_a_snapshot_that_expired(ring: Arena) -> None:
+    """Its rows would be below what is latest, and seen by nobody."""
+    upsert, append, overwrite = actor("upsert"), actor("append"), actor("overwrite")
+    script = [(append, "put if absent snapshot/snapshot-5")]
+    content, outcomes = played(ring, [upsert, overwrite, actor("expire"), append], script)
+    assert [told(each) for each in outcomes] == ["done"] * 4
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [6, 7]
+    assert "append1-6" in table.read().column("v").to_pylist()
+
+
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
         table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
