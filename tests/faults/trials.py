@@ -301,6 +301,8 @@ def seen(catalog: Catalog) -> dict[str, Any]:
             found[f"{name} branch {branch.name}"] = content(table.at_branch(branch.name))
         for consumer in table.consumers():
             found[f"{name} consumer {consumer.name}"] = consumer.next_snapshot_id
+        for lease in table.leases():
+            found[f"{name} lease {lease.id}"] = lease.holder
         statistics = table.statistics()
         if statistics is not None:
             found[f"{name} statistics"] = statistics.merged_record_count
@@ -362,4 +364,4 @@ def write_on(catalog: Catalog) -> None:
 def remove_orphans(catalog: Catalog) -> None:
     """Delete what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN))
+        table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)

@@ -18,10 +18,13 @@ from lakewright.storage.errors import (
     BranchNotFound,
     ConsumerNotFound,
     InvalidRequestError,
+    NotFoundError,
     StorageError,
     TableNotFound,
     TagNotFound,
 )
+from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.spec.lease import LeaseKind
 from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
 
 NAME = "db.t"
@@ -204,6 +207,17 @@ def _consumers(table: Table) -> None:
 
 def _changelogs(table: Table) -> None:
     expire(table, keep=1)
+
+
+def _leased(table: Table) -> str:
+    """Somebody holds all of it, for longer than any try takes."""
+    request = LeaseRequest(
+        kind=LeaseKind.RESCALE,
+        scope=whole_table(table.files),
+        holder="somebody",
+        duration_ms=LATER_MS,
+    )
+    return acquire_lease(table.files, request).id
 
 
 def _orphans(table: Table) -> None:
@@ -449,6 +463,12 @@ CASES = (
         ready=_consumers,
         done=GONE,
     ),
+    Case(
+        "break a lease",
+        lambda at: at.table.break_lease(at.ready),
+        ready=_leased,
+        done=(NotFoundError,),
+    ),
     # The warehouse.
     Case("create a database", lambda at: at.catalog.create_database("made")),
     Case("create a table", _create_table, (NO_TABLE, "keyed"), done=THERE),
@@ -476,6 +496,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "references": lambda at: (at.table.tags(), at.table.branches(), at.table.consumers()),
     "quarantines": lambda at: at.table.quarantines(),
     "changelogs": lambda at: (at.table.changelogs(), at.table.statistics()),
+    "leases": lambda at: at.table.leases(),
     "at_branch": lambda at: at.table.at_branch("main"),
     "plan_compact": lambda at: (at.table.plan_compact(), at.table.plan_rescale(2)),
     "plan_expire": lambda at: (at.table.plan_expire_snapshots(), at.table.plan_expire_tags()),
