@@ -171,14 +171,20 @@ class Mute(WatchedFiles):
     creates: bool = True
     asked: int = 0
 
-    def run(self, name: str, path: str, effect: Callable[[], Any]) -> Any:
+    def run(
+        self,
+        name: str,
+        path: str,
+        effect: Callable[[], Any],
+        half: Callable[[], object] | None = None,
+    ) -> Any:
         if "/snapshot-" in path and name in ("put_if_absent", "exists"):
             self.asked += name == "put_if_absent"
             if self.asked == 1:
                 if name == "put_if_absent" and self.creates:
-                    super().run(name, path, effect)
+                    super().run(name, path, effect, half)
                 raise UnavailableError("no answer")
-        return super().run(name, path, effect)
+        return super().run(name, path, effect, half)
 
 
 @pytest.mark.parametrize("creates", [True, False])
