@@ -51,6 +51,7 @@ from lakewright.storage.operations.reachable import (
     stale_if_roots_go,
     unreachable,
 )
+from lakewright.storage.operations.rollback_pin import check_no_rollback
 from lakewright.storage.operations.time_travel import moment_text
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -135,7 +136,7 @@ def plan_expire_snapshots(
         return _nothing(files, None, stale, "the table has no snapshot")
     ids = list(listed)
     kept = files.snapshots.kept_of(ids)
-    with stale_if_roots_go(files, kept):
+    with stale_if_roots_go(files, kept, sorted({*ids} - {*kept})):
         step = _step(files, ids, kept, retention, stale)
         if not step.expired:
             return _nothing(files, ids[0], stale, *step.reasons)
@@ -393,7 +394,8 @@ def run_expire_snapshots(
     if not plan.snapshot_ids or plan.end_id is None:
         return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
     listed = files.snapshots.listed()
-    with stale_if_roots_go(files, files.snapshots.kept_of(list(listed))):
+    kept = files.snapshots.kept_of(list(listed))
+    with stale_if_roots_go(files, kept, sorted(listed.keys() - {*kept})):
         deleted = _run(files, plan, plan.end_id, listed, lineage or Lineage())
     return ExpireResult(
         expired=plan.snapshot_ids,
@@ -410,6 +412,7 @@ def _run(
     listed: Mapping[int, FileStatus],
     lineage: Lineage,
 ) -> int:
+    check_no_rollback(files)
     _check_range(files, plan, list(listed))
     known = _others(files)
     _check_unused(files, plan, listed, lineage)
@@ -417,6 +420,8 @@ def _run(
     if hint is None or hint < end or hint not in listed:
         # What an expiry has begun to take is never shown again.
         files.snapshots.hint_earliest(end)
+    # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
+    check_no_rollback(files)
     if not _others(files) <= known:
         # Made before EARLIEST was there to be seen.
         _check_unused(files, plan, files.snapshots.listed(), lineage)

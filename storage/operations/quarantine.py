@@ -32,6 +32,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.reachable import Reach, Root, RootKind, all_roots
+from lakewright.storage.operations.rollback_pin import are_back, check_no_rollback
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
 # How many files move between two looks at what refers to files.
@@ -149,6 +150,10 @@ class References:
         """
         while True:
             roots = all_roots(self.files)
+            # What one takes away while roots are read, it may put back.
+            check_no_rollback(self.files)
+            if are_back(self.files, roots):
+                continue
             new = [root for root in roots if _label(root) not in self._read]
             try:
                 kept = self._kept(new)

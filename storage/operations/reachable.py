@@ -540,14 +540,20 @@ def stale_when_roots_go(
 
 
 @contextmanager
-def stale_if_roots_go(files: TableFiles, kept_ids: Collection[int]) -> Iterator[None]:
-    """The same for a part of a verb, which knows the branch's own snapshots already."""
+def stale_if_roots_go(
+    files: TableFiles, kept_ids: Collection[int], half_ids: Collection[int] = ()
+) -> Iterator[None]:
+    """The same for a part of a verb, which knows the branch's own snapshots already.
+
+    `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
+    """
     before = _names_of_others(files)
     try:
         yield
     except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
-        own = {files.paths.snapshot(each) for each in kept_ids}
-        own -= {files.paths.snapshot(each) for each in files.snapshots.kept_ids()}
+        there = files.snapshots.ids()
+        left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
+        own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
         below = f"{files.paths.root}/"
         gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
         if not gone:
