@@ -7,7 +7,8 @@ temporary file: that fails if the name is taken, on every POSIX file system.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,18 +42,13 @@ class LocalFiles(FsspecFiles):
             return pa.OSFile(path, "rb")
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        self.make_dirs(parent(path))
-        temporary = self._write_temporary(path, data)
         try:
-            with translated(path):
+            with self._temporary(path, data) as temporary, translated(path):
                 os.link(temporary, path)
         except UnavailableError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return False
             raise
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
         return True
 
     def move_if_absent(self, source: str, target: str) -> bool:
@@ -69,17 +65,22 @@ class LocalFiles(FsspecFiles):
         return True
 
     def replace(self, path: str, data: bytes) -> None:
-        self.make_dirs(parent(path))
-        temporary = self._write_temporary(path, data)
-        with translated(path):
+        with self._temporary(path, data) as temporary, translated(path):
             os.replace(temporary, path)
 
-    def _write_temporary(self, path: str, data: bytes) -> str:
+    @contextmanager
+    def _temporary(self, path: str, data: bytes) -> Iterator[str]:
         """A finished file beside `path`, under a hidden name that readers of the format skip."""
         folder, name = path.rsplit("/", 1)
+        self.make_dirs(folder)
         temporary = f"{folder}/.{name}.{self.env.new_id()}.tmp"
-        with translated(temporary), open(temporary, "xb") as output:
-            output.write(data)
-            output.flush()
-            os.fsync(output.fileno())
-        return temporary
+        try:
+            with translated(temporary), open(temporary, "xb") as output:
+                output.write(data)
+                output.flush()
+                os.fsync(output.fileno())
+            yield temporary
+        finally:
+            # Gone already where it was given its name.
+            with suppress(OSError):
+                os.unlink(temporary)
