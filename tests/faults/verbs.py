@@ -348,7 +348,7 @@ CASES = (
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
     Case(
         "expire in steps",
-        lambda at: list(at.table.expire_in_steps(**ONE_LEFT, max_deletes=1)),
+        lambda at: list(at.table.expire_in_steps(**ONE_LEFT)),
         ("keyed", "append"),
         cleans_up=False,
     ),
