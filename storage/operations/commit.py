@@ -437,9 +437,12 @@ def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
     delta = files.manifests.read_list(snapshot.delta_manifest_list)
     if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
         return True
-    # Manifests may have been merged.
-    changed = {(each.kind, each.identity) for each in files.manifests.entries(delta)}
-    return any((each.kind, each.identity) in changed for each in files.manifests.entries(known))
+    # Manifests may have been merged. Others may have removed the same files, not added them.
+    entries = list(files.manifests.entries(delta))
+    own = {each.identity for each in entries if each.kind is FileKind.ADD}
+    return any(
+        each.identity in own for each in files.manifests.entries(known) if each.kind is FileKind.ADD
+    )
 
 
 def _check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
