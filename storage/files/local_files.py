@@ -18,7 +18,6 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, SystemEnv
-from lakewright.storage.errors import UnavailableError
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
 
@@ -42,24 +41,13 @@ class LocalFiles(FsspecFiles):
             return pa.OSFile(path, "rb")
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        try:
-            with self._temporary(path, data) as temporary, translated(path):
-                os.link(temporary, path)
-        except UnavailableError as error:
-            if isinstance(error.__cause__, FileExistsError):
-                return False
-            raise
-        return True
+        with self._temporary(path, data) as temporary:
+            return _link(temporary, path)
 
     def move_if_absent(self, source: str, target: str) -> bool:
         self.make_dirs(parent(target))
-        try:
-            with translated(source):
-                os.link(source, target)
-        except UnavailableError as error:
-            if isinstance(error.__cause__, FileExistsError):
-                return False
-            raise
+        if not _link(source, target):
+            return False
         with translated(source):
             os.unlink(source)
         return True
@@ -84,3 +72,13 @@ class LocalFiles(FsspecFiles):
             # Gone already where it was given its name.
             with suppress(OSError):
                 os.unlink(temporary)
+
+
+def _link(source: str, target: str) -> bool:
+    """Give a file a second name; False if the name is taken."""
+    with translated(target):
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            return False
+    return True

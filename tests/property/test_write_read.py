@@ -23,7 +23,14 @@ from tests.support.environment import FixedEnv
 from tests.support.fixtures import memory_uri
 from tests.support.invariants import assert_sound
 from tests.support.model import TableModel
-from tests.support.strategies import atomic_types, data_types, names, partition_types, values
+from tests.support.strategies import (
+    atomic_types,
+    data_types,
+    known_values,
+    names,
+    partition_types,
+    values,
+)
 
 _NAMES = itertools.count()
 # An example here writes tables, so a quarter of what other laws try has to do.
@@ -94,8 +101,7 @@ def _keys() -> st.SearchStrategy[Any]:
 
 
 def _required(kind: Any, required: bool) -> st.SearchStrategy[Any]:
-    drawn = values(kind)
-    return drawn.filter(lambda value: value is not None) if required else drawn
+    return known_values(kind) if required else values(kind)
 
 
 def _new_table(kind: Kind, folder: str) -> Table:

@@ -122,11 +122,12 @@ def partition_types() -> st.SearchStrategy[AtomicType]:
 
 def values(data_type: DataType) -> Values:
     """Values of a type, null among them where it may be."""
-    known = _known_values(data_type)
+    known = known_values(data_type)
     return st.one_of(st.none(), known, known) if data_type.nullable else known
 
 
-def _known_values(data_type: DataType) -> Values:
+def known_values(data_type: DataType) -> Values:
+    """Values of a type, none of them null: drawn so, where filtering would refuse many examples."""
     match data_type:
         case ArrayType(element=element):
             return st.lists(values(element), max_size=3)
@@ -141,7 +142,7 @@ def _known_values(data_type: DataType) -> Values:
 
 
 def _maps(key: DataType, held: Values) -> Values:
-    pairs = st.tuples(_known_values(key), held)
+    pairs = st.tuples(known_values(key), held)
     return st.lists(pairs, max_size=3, unique_by=lambda pair: repr(pair[0]))
 
 
