@@ -193,7 +193,7 @@ def _translated(path: str) -> Iterator[None]:
             path=path,
         ) from error
     except (pa.ArrowException, OSError) as error:
-        # Damage is an OSError too, but only the system's have a number; ORC's keep it in their text.
+        # Damage is an OSError too; only the system gives a number, which ORC keeps in its text.
         if _SYSTEM_ERROR.search(str(error)) or getattr(error, "errno", None) is not None:
             raise UnavailableError(
                 f"data file {path} cannot be read now: {error}; try again", path=path
