@@ -1,0 +1,45 @@
+"""Staged batches that wait for their commit: a file each, below a folder of their user.
+
+<table>/.lakewright/pending/user-<user>/batch-<identifier>
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.codec.commit_json import decode_staged, encode_staged
+from lakewright.storage.env import FileSystem
+from lakewright.storage.files.paths import TablePaths, numbered
+from lakewright.storage.spec.commit import StagedWrite
+
+
+@dataclass(frozen=True, slots=True)
+class PendingStore:
+    """Files of batches are created and deleted, never changed."""
+
+    fs: FileSystem
+    paths: TablePaths
+
+    def identifiers(self, user: str) -> list[int]:
+        """Those of a user's batches, in order."""
+        folder = self.paths.pending(user, 0).rsplit("/", 1)[0]
+        found = (numbered(status.name, "batch-") for status in self.fs.list_dir(folder))
+        return sorted(number for number in found if number is not None)
+
+    def files(self) -> list[str]:
+        """Paths of all batches of all users."""
+        listed = self.fs.list_tree(self.paths.pending_dir)
+        return [each.path for each in listed if numbered(each.name, "batch-") is not None]
+
+    def put(self, staged: StagedWrite) -> bool:
+        """Create the file of a batch; False if there is one of its user and identifier."""
+        path = self.paths.pending(staged.commit_user, staged.commit_identifier)
+        return self.fs.put_if_absent(path, encode_staged(staged))
+
+    def read(self, path: str) -> StagedWrite:
+        """One batch.
+
+        Raises:
+            FileMissing: it is gone: committed, or aborted.
+        """
+        return decode_staged(self.fs.read_bytes(path), name=path)
