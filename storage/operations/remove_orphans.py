@@ -41,7 +41,8 @@ from lakewright.storage.operations.reachable import (
     remove_bucket_folders,
     stale_when_roots_go,
 )
-from lakewright.storage.operations.store_clock import check_clock, moment_text, read_store_clock
+from lakewright.storage.operations.store_clock import check_clock, read_store_clock
+from lakewright.storage.operations.time_travel import moment_text
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.supported_options import Use, check_supported
 
