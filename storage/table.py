@@ -327,8 +327,8 @@ class Table:
         """
         return keep_pending(self.files, staged)
 
-    def pending_batches(self, commit_user: str) -> tuple[StagedWrite, ...]:
-        """All batches of a user that are kept and not committed, by their identifiers."""
+    def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
+        """All batches that are kept and not committed, by their user and identifier."""
         return pending_batches(self.files, commit_user)
 
     def commit_pending(

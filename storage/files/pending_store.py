@@ -20,15 +20,12 @@ class PendingStore:
     fs: FileSystem
     paths: TablePaths
 
-    def identifiers(self, user: str) -> list[int]:
-        """Those of a user's batches, in order."""
-        folder = self.paths.pending(user, 0).rsplit("/", 1)[0]
-        found = (numbered(status.name, "batch-") for status in self.fs.list_dir(folder))
-        return sorted(number for number in found if number is not None)
-
-    def files(self) -> list[str]:
-        """Paths of all batches of all users."""
-        listed = self.fs.list_tree(self.paths.pending_dir)
+    def files(self, user: str | None = None) -> list[str]:
+        """Paths of the batches of a user, or of all."""
+        folder = self.paths.pending_dir
+        if user is not None:
+            folder = self.paths.pending(user, 0).rsplit("/", 1)[0]
+        listed = self.fs.list_tree(folder)
         return [each.path for each in listed if numbered(each.name, "batch-") is not None]
 
     def put(self, staged: StagedWrite) -> bool:

@@ -48,16 +48,18 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
     return staged
 
 
-def pending_batches(files: TableFiles, user: str) -> tuple[StagedWrite, ...]:
-    """Batches of a user that are kept, by their identifiers.
+def pending_batches(files: TableFiles, user: str | None = None) -> tuple[StagedWrite, ...]:
+    """Batches of a user that are kept, by their identifiers; without one of all users.
 
     Raises:
         CorruptionError: the file of one cannot be read.
     """
     found = []
-    for identifier in files.pending.identifiers(user):
+    for path in files.pending.files(user):
+        # Another process may be done with it meanwhile.
         with suppress(FileMissing):
-            found.append(files.pending.read(files.paths.pending(user, identifier)))
+            found.append(files.pending.read(path))
+    found.sort(key=lambda staged: (staged.commit_user, staged.commit_identifier))
     return tuple(_whole(files, staged) for staged in found)
 
 
