@@ -277,13 +277,7 @@ def _write_to_branch(at: Place) -> object:
 def _keep_and_commit(at: Place) -> object:
     """What a writer of numbered batches does when it starts again: a second try too."""
     table = at.table
-    for number in (7, 8):
-        staged = table.stage(
-            rows(table, events(number, number + 2, day="a", v="kept")),
-            commit_user="job",
-            commit_identifier=number,
-        )
-        table.keep_pending(staged)
+    table.keep_pending(table.stage(_new(table), **AS_JOB))
     return table.commit_pending("job")
 
 
@@ -343,8 +337,7 @@ CASES = (
     Case(
         "keep and commit batches",
         _keep_and_commit,
-        ("keyed", "append", "dynamic", "telling"),
-        steps=True,
+        EVERY_KIND,
         cleans_up=False,
     ),
     Case(
