@@ -41,6 +41,7 @@ from lakewright.storage.spec.lease import (
     LeaseKind,
     LeaseScope,
     Want,
+    joined_pieces,
     joined_scope,
 )
 
@@ -59,6 +60,8 @@ _UNFINISHED_MS = 3_600_000
 Place = tuple[bytes, int]
 # From the leases there are, and the time, to those there shall be.
 Edit = Callable[[Sequence[Lease], int], tuple[Lease, ...]]
+# Whether the leases of a book hold what an edit was for.
+Stands = Callable[[Sequence[Lease]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +142,7 @@ def renew_lease(files: TableFiles, lease_id: str) -> Lease:
     Raises:
         LeaseLost: it is in the book no more.
     """
-
-    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-        held = _found(files, leases, lease_id)
-        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
-        return tuple(renewed if each is held else each for each in leases)
-
-    book = _change(files, edit, lease_id)
-    return _found(files, book.leases, lease_id)
+    return _renew(files, lease_id, lambda held, now_ms: True)
 
 
 def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
@@ -156,14 +152,29 @@ def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
     if held is None or not held.is_due(files.env.now_ms()):
         return held
     try:
-        return renew_lease(files, lease_id)
+        # Of all who look at once one renews it.
+        return _renew(files, lease_id, Lease.is_due)
     except LeaseLost:
         return None
 
 
+def check_held(files: TableFiles, lease: Lease) -> None:
+    """Whether a lease still stands, for work that can stop between two of its steps.
+
+    Raises:
+        LeaseLost: it does not; what was done stays done.
+    """
+    if look_at_lease(files, lease.id) is None:
+        raise _lost(files, lease.id)
+
+
 def release_lease(files: TableFiles, lease_id: str) -> None:
     """Give a lease back; one that is lost already is none to give back."""
-    _change(files, lambda leases, _: tuple(each for each in leases if each.id != lease_id))
+
+    def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
+        return tuple(each for each in leases if each.id != lease_id)
+
+    _change(files, without, lambda leases: all(each.id != lease_id for each in leases))
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -205,12 +216,14 @@ def scope_of(
 ) -> LeaseScope:
     """The scope of partitions by their values, with a bucket each, or with all of them.
 
-    One that is named by some of its columns only stands for all of the table.
+    One that is named by some of its columns only stands for all of the table, and so does all of
+    one that has no partitions.
     """
     pieces = []
+    partition_keys = files.schema.partition_keys
     for spec, bucket in places:
         values = partition_spec_values(files, spec)
-        if len(values) < len(files.schema.partition_keys):
+        if len(values) < len(partition_keys) or (bucket is None and not partition_keys):
             return whole_table(files)
         stored = [value for _, value in values]
         text = partition_folder(files.schema.partition_fields, stored, files.options)
@@ -233,22 +246,32 @@ def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) 
 def check_not_all_given_up(
     files: TableFiles, lease: Lease | None, places: Collection[Place]
 ) -> None:
-    """Whether it was for a lease that nothing of some work was published.
+    """Whether it was for a lease alone that nothing of some work was published.
+
+    What the lease was not for, or what somebody without one changed, is left out without a word.
 
     Raises:
-        LeaseLost: some of the buckets were given up; the message says to whom.
+        LeaseLost: all buckets that the lease was for were given up; the message says to whom.
     """
-    if lease is None or not given_up(files, lease, places):
+    if lease is None:
         return
+    ours = {(files.partition_text(row), bucket) for row, bucket in places}
+    ours = {place for place in ours if lease.covers(*place)}
     held = look_at_lease(files, lease.id)
     if held is None:
-        why = f"the lease {lease.id} ran out and was taken over, or somebody broke it"
-    else:
-        why = "they were given up to " + ", ".join({each.holder: None for each in held.wanted})
+        raise _lost(files, lease.id, f"nothing was published of {len(places)} buckets; ")
+    if not ours or any(held.covers(*place) for place in ours):
+        return
+    wanted_by = [
+        each.holder for each in held.wanted if any(each.scope.holds(*place) for place in ours)
+    ]
+    who = ", ".join(dict.fromkeys(wanted_by))
     raise LeaseLost(
-        f"nothing was published of {len(places)} buckets of {files.name} that were worked on "
-        f"under a lease: {why}; plan again",
+        f"nothing was published of {len(ours)} buckets of {files.name} that were worked on under "
+        f"a lease: they were given up to {who}; plan again when that is done",
         table=files.name,
+        lease_id=lease.id,
+        wanted_by=who,
     )
 
 
@@ -264,10 +287,18 @@ def _enter(
         # An earlier try of the same work is dead, or is to lose.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
-        scope, yielding = request.scope, list[Lease]()
-        if free_only and standing:
+        scope, yielding, taken = request.scope, list[Lease](), tuple[Want, ...]()
+        if free_only and standing and scope.parts is not None:
             scope = _free_part(request, standing)
             standing = standing if scope.is_empty else []
+        elif free_only and all(each.left.parts is not None for each in standing):
+            # All that there is but for what others have.
+            taken = tuple(
+                Want(holder=each.holder, scope=each.left)
+                for each in standing
+                if not each.left.is_empty
+            )
+            standing = []
         elif request.kind.is_write:
             yielding = [each for each in standing if each.kind.gives_way]
         _check_free(files, request.kind, [each for each in standing if each not in yielding])
@@ -281,6 +312,7 @@ def _enter(
             acquired_ms=now_ms,
             renewed_ms=now_ms,
             expires_ms=now_ms + request.duration_ms,
+            wanted=taken,
         )
         told = (
             replace(each, wanted=(*each.wanted, want)) if each in yielding else each
@@ -288,21 +320,37 @@ def _enter(
         )
         return (*told, lease)
 
-    return _found(files, _change(files, edit, lease_id).leases, lease_id)
+    book = _change(files, edit, lambda leases: any(each.id == lease_id for each in leases))
+    return _found(files, book.leases, lease_id)
+
+
+def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool]) -> Lease:
+    """Renew a lease if that is due to the one that is found."""
+    renewed_ms = 0
+
+    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        nonlocal renewed_ms
+        held = _found(files, leases, lease_id)
+        if not is_due(held, now_ms):
+            return tuple(leases)
+        renewed_ms = now_ms
+        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
+        return tuple(renewed if each is held else each for each in leases)
+
+    def stands(leases: Sequence[Lease]) -> bool:
+        return any(each.id == lease_id and each.renewed_ms >= renewed_ms for each in leases)
+
+    return _found(files, _change(files, edit, stands).leases, lease_id)
 
 
 def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
     """What of a request none of the leases is for; maybe nothing."""
-    free = [
-        part
+    free = (
+        piece
         for piece in request.scope.pieces()
         if not any(each.stands_against(request.kind, piece) for each in standing)
-        for part in piece.parts or ()
-    ]
-    return joined_scope(
-        request.scope.branch,
-        [(part.partition, bucket) for part in free for bucket in part.buckets or [None]],
     )
+    return joined_pieces(request.scope.branch, free)
 
 
 def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -> None:
@@ -330,8 +378,8 @@ def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -
     )
 
 
-def _change(files: TableFiles, edit: Edit, lease_id: str | None = None) -> LeaseBook:
-    """Make the next book; with a lease's id only believed when the latest book holds it.
+def _change(files: TableFiles, edit: Edit, stands: Stands) -> LeaseBook:
+    """Make the next book, and believe it once what it was made for stands in the latest.
 
     A process that was stopped for long may create a book whose number was taken and deleted
     meanwhile. Later ones are there then, and its own counts for nothing.
@@ -346,10 +394,8 @@ def _change(files: TableFiles, edit: Edit, lease_id: str | None = None) -> Lease
         following = LeaseBook(number=book.number + 1, leases=leases)
         if store.put_book(following):
             _delete_old(files, listing)
-            if lease_id is None:
-                return following
             latest = _latest(files, store.listing(), known=following)
-            if any(each.id == lease_id for each in latest.leases):
+            if stands(latest.leases):
                 return latest
         files.env.sleep_ms(pause * (0.5 + files.env.jitter()))
         pause = min(1.5 * pause, _LONGEST_WAIT_MS)
@@ -403,9 +449,13 @@ def _found(files: TableFiles, leases: Sequence[Lease], lease_id: str) -> Lease:
     for each in leases:
         if each.id == lease_id:
             return each
-    raise LeaseLost(
-        f"lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
-        "acquire another",
+    raise _lost(files, lease_id)
+
+
+def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:
+    return LeaseLost(
+        f"{what}lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
+        "look who works there with `lakewright lease list`, and begin anew",
         table=files.name,
         lease_id=lease_id,
     )
