@@ -1,14 +1,11 @@
 """Leases: who works on which part of a table, so that nobody works in vain.
 
-1. The book: all leases of a table in one file, `book-<n>`, beside the table. Each change reads the
-   latest and creates the next, if it is absent, as commits do; whoever loses begins again.
-2. Acquire: enter a lease unless another stands against it, and look that the book just made is
-   the latest or led to it. A writer never waits for maintenance: it marks its part as wanted
-   and goes on. Maintenance takes what is free.
-3. Renew at safe points: before each task and before the commit, wherever that runs. What was
+1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another stands against it. A
+   writer never waits for maintenance: it marks its part as wanted and goes on. Maintenance takes
+   what is free.
+2. Renew at safe points: before each task and before the commit, wherever that runs. What was
    given up by then is left out, its files deleted, and the rest is published.
-4. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
-5. Books before the last few are deleted now and then.
+3. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
 
 Leases save work, they protect nothing: between the last look and the commit a lease may be lost,
 and writers that are not ours take none. Commits check for conflicts whatever leases say.
@@ -21,23 +18,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     ClockJumped,
-    FileMissing,
     LeaseHeld,
     LeaseLost,
     NotFoundError,
     StorageError,
-    UnavailableError,
 )
 from lakewright.storage.files.paths import partition_folder
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.lease_book import change_book, latest_book
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.lease import (
     Lease,
-    LeaseBook,
     LeaseKind,
     LeaseScope,
     Want,
@@ -50,18 +43,9 @@ LEASE_MS = 300_000
 # By how much the clocks of two holders may differ; a lease is ignored that much after its end.
 CLOCKS_DIFFER_MS = 60_000
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
-_MOST_TRIES = 100
-# So many books lie there at most, and so many are left of them.
-_MOST_BOOKS, _BOOKS_KEPT = 8, 2
-# What is this old and unfinished belongs to a process that died.
-_UNFINISHED_MS = 3_600_000
 
 # A bucket by its partition's row and its number.
 Place = tuple[bytes, int]
-# From the leases there are, and the time, to those there shall be.
-Edit = Callable[[Sequence[Lease], int], tuple[Lease, ...]]
-# Whether the leases of a book hold what an edit was for.
-Stands = Callable[[Sequence[Lease]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +131,7 @@ def renew_lease(files: TableFiles, lease_id: str) -> Lease:
 
 def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
     """A lease as it stands, renewed if that is due; None once it is lost."""
-    book = _latest(files, files.leases.listing())
+    book = latest_book(files)
     held = next((each for each in book.leases if each.id == lease_id), None)
     if held is None or not held.is_due(files.env.now_ms()):
         return held
@@ -174,7 +158,7 @@ def release_lease(files: TableFiles, lease_id: str) -> None:
     def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
         return tuple(each for each in leases if each.id != lease_id)
 
-    _change(files, without, lambda leases: all(each.id != lease_id for each in leases))
+    change_book(files, without, lambda leases: all(each.id != lease_id for each in leases))
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -199,7 +183,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
 
 def list_leases(files: TableFiles) -> tuple[Lease, ...]:
     """Leases that have not run out, those entered first at the beginning."""
-    book = _latest(files, files.leases.listing())
+    book = latest_book(files)
     return _running(book.leases, files.env.now_ms())
 
 
@@ -275,7 +259,7 @@ def check_not_all_given_up(
     )
 
 
-# --- the book ---------------------------------------------------------------------------------
+# --- entries ----------------------------------------------------------------------------------
 
 
 def _enter(
@@ -320,7 +304,7 @@ def _enter(
         )
         return (*told, lease)
 
-    book = _change(files, edit, lambda leases: any(each.id == lease_id for each in leases))
+    book = change_book(files, edit, lambda leases: any(each.id == lease_id for each in leases))
     return _found(files, book.leases, lease_id)
 
 
@@ -340,7 +324,7 @@ def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool
     def stands(leases: Sequence[Lease]) -> bool:
         return any(each.id == lease_id and each.renewed_ms >= renewed_ms for each in leases)
 
-    return _found(files, _change(files, edit, stands).leases, lease_id)
+    return _found(files, change_book(files, edit, stands).leases, lease_id)
 
 
 def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
@@ -376,69 +360,6 @@ def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -
         table=files.name,
         lease_id=first.id,
     )
-
-
-def _change(files: TableFiles, edit: Edit, stands: Stands) -> LeaseBook:
-    """Make the next book, and believe it once what it was made for stands in the latest.
-
-    A process that was stopped for long may create a book whose number was taken and deleted
-    meanwhile. Later ones are there then, and its own counts for nothing.
-    """
-    store, pause = files.leases, float(_SHORTEST_WAIT_MS)
-    for _ in range(_MOST_TRIES):
-        listing = store.listing()
-        book = _latest(files, listing)
-        leases = edit(book.leases, files.env.now_ms())
-        if leases == book.leases:
-            return book
-        following = LeaseBook(number=book.number + 1, leases=leases)
-        if store.put_book(following):
-            _delete_old(files, listing)
-            latest = _latest(files, store.listing(), known=following)
-            if stands(latest.leases):
-                return latest
-        files.env.sleep_ms(pause * (0.5 + files.env.jitter()))
-        pause = min(1.5 * pause, _LONGEST_WAIT_MS)
-    raise UnavailableError(
-        f"others changed the leases of {files.name} {_MOST_TRIES} times while one was to be "
-        "entered; try again",
-        table=files.name,
-    )
-
-
-def _latest(
-    files: TableFiles, listing: Sequence[FileStatus], *, known: LeaseBook | None = None
-) -> LeaseBook:
-    """The book that counts; `known` saves reading it if it is that one."""
-    store = files.leases
-    while True:
-        numbers = store.numbers(listing)
-        if known is not None and numbers[-1:] in ([known.number], []):
-            return known
-        if not numbers:
-            return LeaseBook()
-        try:
-            return store.read(numbers[-1])
-        except FileMissing:
-            # Later ones came, and this one was deleted.
-            listing = store.listing()
-
-
-def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
-    """Delete books that others followed, and what dead processes left unfinished."""
-    store, now_ms = files.leases, files.env.now_ms()
-    numbers = store.numbers(listing)
-    if len(numbers) < _MOST_BOOKS:
-        return
-    old = [files.paths.lease_book(number) for number in numbers[:-_BOOKS_KEPT]]
-    dead = [
-        status.path
-        for status in listing
-        if status.name.startswith(".book-") and status.modified_ms < now_ms - _UNFINISHED_MS
-    ]
-    # Whoever comes next tries again.
-    with suppress(StorageError):
-        delete_files(files.fs, [*old, *dead])
 
 
 def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
