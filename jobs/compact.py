@@ -12,16 +12,25 @@ they wait for rows of level 0, as with deletion vectors and first-row, any plan 
 along, however few they are.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.decide import Declined, Intent, decide, intents, summarize
+from lakewright.platform.decide import (
+    Asked,
+    Declined,
+    Intent,
+    asked_now,
+    decide,
+    intents,
+    summarize,
+)
 from lakewright.platform.declarations import CompactionPolicy, EngineChoice, TableDeclaration
 from lakewright.platform.engines import compaction_engine
 from lakewright.platform.failures import failures_for_dagster
@@ -38,7 +47,7 @@ from lakewright.platform.reports import (
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
 from lakewright.platform.run_identity import commit_user
-from lakewright.platform.runs import work_in_flight
+from lakewright.platform.runs import release_of_ended_runs, work_in_flight
 from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
@@ -96,6 +105,8 @@ def build_compact_job(
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
             table = warehouse.catalog().table(declaration.table)
+            if not config.dry_run:
+                release_of_ended_runs(context.instance, table, tell=context.log.info)
             _compact(table, policy, names, context, config, spark)
 
     @dg.job(
@@ -257,35 +268,31 @@ def _engine_choice(given: str | None, policy: CompactionPolicy) -> EngineChoice:
 class SensorMemory:
     """What a sensor knows of its earlier answers; kept as its cursor.
 
-    `seen` is the state of table and policy to which `answer` was given; `acted`
-    holds the fingerprint of each partition when its compaction was asked for.
+    `seen` is the state of table and policy to which `answer` was given, which holds until
+    `look_again_ms`; `acted` says of each partition what was asked for.
     """
 
     table_uuid: str = ""
     seen: str = ""
     answer: str = ""
-    acted: Mapping[str, str] = field(default_factory=dict)
+    look_again_ms: int | None = None
+    acted: Mapping[str, Asked] = field(default_factory=dict)
 
     def to_cursor(self) -> str:
-        return json.dumps(
-            {
-                "table_uuid": self.table_uuid,
-                "seen": self.seen,
-                "answer": self.answer,
-                "acted": dict(self.acted),
-            }
-        )
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_cursor(cls, cursor: str | None) -> "SensorMemory":
         """The memory in a cursor; a cursor somebody wrote by hand counts as none."""
         try:
             found = json.loads(cursor or "")
+            again = found["look_again_ms"]
             return cls(
                 table_uuid=str(found["table_uuid"]),
                 seen=str(found["seen"]),
                 answer=str(found["answer"]),
-                acted={str(key): str(value) for key, value in found["acted"].items()},
+                look_again_ms=None if again is None else int(again),
+                acted={str(key): Asked(**asked) for key, asked in found["acted"].items()},
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls()
@@ -335,38 +342,51 @@ def _evaluate(
         memory = SensorMemory(table_uuid=table.uuid)
     snapshot = table.latest_snapshot()
     seen = f"{None if snapshot is None else snapshot.id} {policy.model_dump_json()}"
-    if memory.seen == seen:
+    now_ms = SystemEnv().now_ms()
+    is_early = memory.look_again_ms is None or now_ms < memory.look_again_ms
+    if memory.seen == seen and is_early:
         return dg.SensorResult(
             skip_reason=f"nothing was committed since: {memory.answer}", cursor=context.cursor
         )
     health = read_health(table)
     in_flight = work_in_flight(context.instance, names)
-    decisions = decide(
-        health, policy, in_flight=in_flight, acted=memory.acted, now_ms=SystemEnv().now_ms()
-    )
+    decisions = decide(health, policy, in_flight=in_flight, acted=memory.acted, now_ms=now_ms)
     answer = summarize(decisions)
     context.log.info("%s", decision_table(decisions))
     wanted = intents(decisions)
     fingerprints = {each.key: each.fingerprint for each in health.partitions}
     # What has changed since, or is gone, need not be remembered.
-    acted = {key: mark for key, mark in memory.acted.items() if fingerprints.get(key) == mark}
+    acted = {
+        key: asked
+        for key, asked in memory.acted.items()
+        if fingerprints.get(key) == asked.fingerprint
+    }
+    kept = SensorMemory(table_uuid=table.uuid, answer=answer, acted=acted)
     if not wanted:
-        # While something waits, the same snapshot is looked at again.
-        settled = (
-            "" if any(isinstance(each, Declined) and each.waits for each in decisions) else seen
-        )
-        kept = SensorMemory(table_uuid=table.uuid, seen=settled, answer=answer, acted=acted)
+        declined = [each for each in decisions if isinstance(each, Declined)]
+        again = [each.again_ms for each in declined if each.again_ms is not None]
+        if not any(each.waits for each in declined):
+            # While something waits, the same snapshot is looked at again.
+            kept = replace(kept, seen=seen, look_again_ms=min(again, default=None))
         return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
-    acted |= {each.partition.key: each.partition.fingerprint for each in wanted}
+    acted |= {
+        each.partition.key: asked_now(each.partition, acted.get(each.partition.key), now_ms)
+        for each in wanted
+    }
     planned = _planned(table, policy, wanted)
     if not planned.tasks and not _waiting_rows(table, wanted):
         reason = "; ".join(dict.fromkeys(each.reason for each in planned.skipped))
         answer = f"{answer}; but a plan finds nothing to rewrite: {reason}"
-        kept = SensorMemory(table_uuid=table.uuid, seen=seen, answer=answer, acted=acted)
+        for each in wanted:
+            acted[each.partition.key] = replace(acted[each.partition.key], again_ms=None)
+        again = [asked.again_ms for asked in acted.values() if asked.again_ms is not None]
+        kept = replace(
+            kept, seen=seen, answer=answer, look_again_ms=min(again, default=None), acted=acted
+        )
         return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
-    kept = SensorMemory(table_uuid=table.uuid, answer=answer, acted=acted)
+    kept = replace(kept, acted=acted)
     return dg.SensorResult(
-        run_requests=[_request(table, health, wanted, names)], cursor=kept.to_cursor()
+        run_requests=[_request(table, health, wanted, acted, names)], cursor=kept.to_cursor()
     )
 
 
@@ -384,14 +404,22 @@ def _waiting_rows(table: Table, wanted: Sequence[Intent]) -> int:
 
 
 def _request(
-    table: Table, health: TableHealth, wanted: Sequence[Intent], names: TableNames
+    table: Table,
+    health: TableHealth,
+    wanted: Sequence[Intent],
+    acted: Mapping[str, Asked],
+    names: TableNames,
 ) -> dg.RunRequest:
     config: dict[str, Any] = {}
+    keys = [each.partition.key for each in wanted]
     if table.schema.partition_keys:
-        config["partitions"] = [each.partition.key for each in wanted]
+        config["partitions"] = keys
+    # Of one snapshot other partitions may be asked for, and the same once more.
+    asked = json.dumps([(key, acted[key].times) for key in keys])
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
     return dg.RunRequest(
         # A table that was created again begins at snapshot 1 again; its uuid tells it apart.
-        run_key=f"{table.uuid}@{health.snapshot_id}",
+        run_key=f"{table.uuid}@{health.snapshot_id} {digest}",
         run_config={"ops": {names.job(VERB): {"config": config}}},
         tags={**names.tags(VERB), "lakewright/snapshot": str(health.snapshot_id)},
     )
