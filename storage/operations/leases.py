@@ -142,13 +142,13 @@ def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
         return None
 
 
-def check_held(files: TableFiles, lease: Lease) -> None:
-    """Whether a lease still stands, for work that can stop between two of its steps.
+def check_held(files: TableFiles, lease: Lease | None) -> None:
+    """Whether a lease, if there is one, still stands, for work that can stop between two steps.
 
     Raises:
         LeaseLost: it does not; what was done stays done.
     """
-    if look_at_lease(files, lease.id) is None:
+    if lease is not None and look_at_lease(files, lease.id) is None:
         raise _lost(files, lease.id)
 
 
