@@ -16,7 +16,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.jobs.compact import SensorMemory
+from lakewright.jobs.compact_sensor import SensorMemory
 from lakewright.platform.decide import Asked
 from tests.pipelines.lake import EVENTS, Lake, events
 
