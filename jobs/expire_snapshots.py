@@ -5,7 +5,7 @@ changelogs that outlived their snapshots: each is planned when what was before i
 that may be what kept a file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -141,9 +141,12 @@ def _expire(
             # Each step of snapshots may have left changelogs for one.
             following = table.plan_expire_changelogs()
             expired = expired.and_changelogs(table.run_expire_changelogs(following))
-    finally:
+    except BaseException:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
-        _tell(context, table, names, expired)
+        # Of a step that fails Dagster drops the events, so this one is not the run's.
+        _tell(context, table, names, expired, context.instance.report_runless_asset_event)
+        raise
+    _tell(context, table, names, expired, context.log_event)
     told = ExpiryPlans(snapshots=plans[0], tags=tags, changelogs=changelogs)
     context.add_output_metadata(dict(expire_plan_metadata(told, expired)))
 
@@ -154,7 +157,11 @@ def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -
 
 
 def _tell(
-    context: dg.OpExecutionContext, table: Table, names: TableNames, expired: Expired
+    context: dg.OpExecutionContext,
+    table: Table,
+    names: TableNames,
+    expired: Expired,
+    report: Callable[[dg.AssetObservation], None],
 ) -> None:
     context.log.info(
         "%s expired, %s files with %s bytes deleted",
@@ -163,7 +170,7 @@ def _tell(
         expired.bytes_deleted,
     )
     if expired.count:
-        context.log_event(
+        report(
             dg.AssetObservation(
                 names.asset_key,
                 metadata=expire_metadata(table, expired),

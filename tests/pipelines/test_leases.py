@@ -178,6 +178,9 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
     assert not outcome.success
     assert "somebody broke it" in outcome.failure
     assert [each.id for each in lake.table().snapshots()] == [3, 4, 5, 6]
+    (told,) = lake.instance.fetch_observations(dg.AssetKey(["shop", "events"]), limit=9).records
+    assert told.asset_observation is not None
+    assert told.asset_observation.metadata["lakewright/snapshots_expired"].value == 2
 
 
 @pytest.mark.parametrize("verb", ["compact", "expire_snapshots"])
