@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.options import POSTPONE_BUCKET, TableOptions
-from lakewright.storage.spec.partition import partition_path
+from lakewright.storage.spec.partition import escape_path, partition_path
 from lakewright.storage.spec.values import Value
 
 DATABASE_SUFFIX = ".db"
@@ -127,6 +127,14 @@ class TablePaths:
     def quarantined(self, quarantine_id: str, path: str) -> str:
         """Where a file lies that was at a path below the table's root."""
         return f"{self.quarantine(quarantine_id)}/files/{path}"
+
+    @property
+    def pending_dir(self) -> str:
+        """Batches that are staged and not committed yet; each branch has its own."""
+        return f"{self.metadata_root}/.lakewright/pending"
+
+    def pending(self, user: str, identifier: int) -> str:
+        return f"{self.pending_dir}/user-{escape_path(user)}/batch-{identifier}"
 
     @property
     def lease_dir(self) -> str:

@@ -327,7 +327,7 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
         mode=request.mode,
         schema_id=files.schema.id,
         messages=tuple(messages),
-        partitions=_partition_writes(files, messages),
+        partitions=partition_writes(files, messages),
         base_snapshot_id=job.base_snapshot_id,
         commit_user=request.commit_user,
         commit_identifier=request.commit_identifier,
@@ -335,9 +335,10 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
     )
 
 
-def _partition_writes(
+def partition_writes(
     files: TableFiles, messages: Sequence[CommitMessage]
 ) -> tuple[PartitionWrite, ...]:
+    """What messages of a write put into each partition."""
     written: dict[bytes, list[CommitMessage]] = {}
     for message in messages:
         written.setdefault(message.partition, []).append(message)
