@@ -1,9 +1,4 @@
-"""Compaction: a job that rewrites what is worth it, and a sensor that asks for it.
-
-The sensor reads metadata only. It decides partition by partition, and a plan,
-made from metadata too, must find work before a run is asked for. There is one
-sensor a table, so that each has its own history of reasons, can be stopped by
-itself, and hides no other when its table cannot be read.
+"""Compaction: a job that rewrites what is worth it.
 
 The run plans anew: what the sensor saw may have changed while the run waited. It leases the
 buckets it rewrites, leaves those that others work on, and gives up what a writer wants. Rows of
@@ -12,16 +7,12 @@ they wait for rows of level 0, as with deletion vectors and first-row, any plan 
 along, however few they are.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.decide import Declined, Intent, decide, intents, summarize
 from lakewright.platform.declarations import CompactionPolicy, EngineChoice, TableDeclaration
 from lakewright.platform.engines import compaction_engine
 from lakewright.platform.failures import failures_for_dagster
@@ -31,16 +22,14 @@ from lakewright.platform.names import TableNames
 from lakewright.platform.partition_keys import InvalidPartitionKeyError, decode_partition
 from lakewright.platform.reports import (
     compaction_metadata,
-    decision_table,
     partition_health_metadata,
     plan_metadata,
 )
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
 from lakewright.platform.run_identity import commit_user
-from lakewright.platform.runs import work_in_flight
+from lakewright.platform.runs import release_of_ended_runs
 from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table
-from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.options import BucketMode
 
@@ -96,6 +85,8 @@ def build_compact_job(
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
             table = warehouse.catalog().table(declaration.table)
+            if not config.dry_run:
+                release_of_ended_runs(context.instance, table, tell=context.log.info)
             _compact(table, policy, names, context, config, spark)
 
     @dg.job(
@@ -248,150 +239,3 @@ def _engine_choice(given: str | None, policy: CompactionPolicy) -> EngineChoice:
     except ValueError:
         known = ", ".join(each.value for each in EngineChoice)
         raise InvalidRequestError(f"engine {given!r} is none of {known}") from None
-
-
-# --- the sensor -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SensorMemory:
-    """What a sensor knows of its earlier answers; kept as its cursor.
-
-    `seen` is the state of table and policy to which `answer` was given; `acted`
-    holds the fingerprint of each partition when its compaction was asked for.
-    """
-
-    table_uuid: str = ""
-    seen: str = ""
-    answer: str = ""
-    acted: Mapping[str, str] = field(default_factory=dict)
-
-    def to_cursor(self) -> str:
-        return json.dumps(
-            {
-                "table_uuid": self.table_uuid,
-                "seen": self.seen,
-                "answer": self.answer,
-                "acted": dict(self.acted),
-            }
-        )
-
-    @classmethod
-    def from_cursor(cls, cursor: str | None) -> "SensorMemory":
-        """The memory in a cursor; a cursor somebody wrote by hand counts as none."""
-        try:
-            found = json.loads(cursor or "")
-            return cls(
-                table_uuid=str(found["table_uuid"]),
-                seen=str(found["seen"]),
-                answer=str(found["answer"]),
-                acted={str(key): str(value) for key, value in found["acted"].items()},
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return cls()
-
-
-def build_compact_sensor(
-    declaration: TableDeclaration,
-    job: dg.JobDefinition,
-    *,
-    resources: ResourceKeys | None = None,
-) -> dg.SensorDefinition:
-    """The sensor that asks for compactions of the table."""
-    keys = resources or ResourceKeys()
-    names = TableNames(declaration.table)
-    policy = declaration.maintenance.compaction
-    status = dg.DefaultSensorStatus.RUNNING if policy.enabled else dg.DefaultSensorStatus.STOPPED
-
-    @dg.sensor(
-        name=names.sensor(VERB),
-        job=job,
-        minimum_interval_seconds=max(policy.interval // 1000, 1),
-        default_status=status,
-        required_resource_keys={keys.warehouse},
-        description=(
-            f"Asks for a compaction where a bucket of {declaration.table} has at least "
-            f"{policy.small_files} small files or sorted runs, or rows that no reader sees before."
-        ),
-    )
-    def compact_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
-        catalog = warehouse.catalog()
-        if not catalog.table_exists(declaration.table):
-            reason = f"table {declaration.table} does not exist yet"
-            return dg.SensorResult(skip_reason=reason)
-        table = catalog.table(declaration.table)
-        return _evaluate(table, policy, names, context)
-
-    return compact_sensor
-
-
-def _evaluate(
-    table: Table, policy: CompactionPolicy, names: TableNames, context: dg.SensorEvaluationContext
-) -> dg.SensorResult:
-    memory = SensorMemory.from_cursor(context.cursor)
-    if memory.table_uuid != table.uuid:
-        # A table that was dropped and created again has another history.
-        memory = SensorMemory(table_uuid=table.uuid)
-    snapshot = table.latest_snapshot()
-    seen = f"{None if snapshot is None else snapshot.id} {policy.model_dump_json()}"
-    if memory.seen == seen:
-        return dg.SensorResult(
-            skip_reason=f"nothing was committed since: {memory.answer}", cursor=context.cursor
-        )
-    health = read_health(table)
-    in_flight = work_in_flight(context.instance, names)
-    decisions = decide(
-        health, policy, in_flight=in_flight, acted=memory.acted, now_ms=SystemEnv().now_ms()
-    )
-    answer = summarize(decisions)
-    context.log.info("%s", decision_table(decisions))
-    wanted = intents(decisions)
-    fingerprints = {each.key: each.fingerprint for each in health.partitions}
-    # What has changed since, or is gone, need not be remembered.
-    acted = {key: mark for key, mark in memory.acted.items() if fingerprints.get(key) == mark}
-    if not wanted:
-        # While something waits, the same snapshot is looked at again.
-        settled = (
-            "" if any(isinstance(each, Declined) and each.waits for each in decisions) else seen
-        )
-        kept = SensorMemory(table_uuid=table.uuid, seen=settled, answer=answer, acted=acted)
-        return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
-    acted |= {each.partition.key: each.partition.fingerprint for each in wanted}
-    planned = _planned(table, policy, wanted)
-    if not planned.tasks and not _waiting_rows(table, wanted):
-        reason = "; ".join(dict.fromkeys(each.reason for each in planned.skipped))
-        answer = f"{answer}; but a plan finds nothing to rewrite: {reason}"
-        kept = SensorMemory(table_uuid=table.uuid, seen=seen, answer=answer, acted=acted)
-        return dg.SensorResult(skip_reason=answer, cursor=kept.to_cursor())
-    kept = SensorMemory(table_uuid=table.uuid, answer=answer, acted=acted)
-    return dg.SensorResult(
-        run_requests=[_request(table, health, wanted, names)], cursor=kept.to_cursor()
-    )
-
-
-def _planned(table: Table, policy: CompactionPolicy, wanted: Sequence[Intent]) -> CompactionPlan:
-    partitions = [each.partition.spec for each in wanted if each.partition.spec]
-    return table.plan_compact(partitions or None, full=policy.full, min_file_num=policy.small_files)
-
-
-def _waiting_rows(table: Table, wanted: Sequence[Intent]) -> int:
-    """Rows of the partitions that readers do not see before they get a bucket."""
-    if table.options.bucket_mode is not BucketMode.POSTPONE:
-        return 0
-    partitions = [each.partition.spec for each in wanted if each.partition.spec]
-    return table.plan_postpone_compact(partitions or None).rows
-
-
-def _request(
-    table: Table, health: TableHealth, wanted: Sequence[Intent], names: TableNames
-) -> dg.RunRequest:
-    config: dict[str, Any] = {}
-    if table.schema.partition_keys:
-        config["partitions"] = [each.partition.key for each in wanted]
-    return dg.RunRequest(
-        # A table that was created again begins at snapshot 1 again; its uuid tells it apart.
-        run_key=f"{table.uuid}@{health.snapshot_id}",
-        run_config={"ops": {names.job(VERB): {"config": config}}},
-        tags={**names.tags(VERB), "lakewright/snapshot": str(health.snapshot_id)},
-    )

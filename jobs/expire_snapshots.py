@@ -5,7 +5,7 @@ changelogs that outlived their snapshots: each is planned when what was before i
 that may be what kept a file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -13,13 +13,15 @@ from pydantic import Field
 
 from lakewright.platform.declarations import SnapshotPolicy, TableDeclaration
 from lakewright.platform.failures import failures_for_dagster
-from lakewright.platform.leases import maintaining, partitions_scope
+from lakewright.platform.leases import expiring
 from lakewright.platform.names import TableNames
 from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, expire_plan_metadata
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import WarehouseResource
 from lakewright.platform.run_identity import commit_user
-from lakewright.storage import ExpirePlan, LeaseKind, Table
+from lakewright.platform.runs import release_of_ended_runs
+from lakewright.storage import ExpirePlan, Lease, Table
+from lakewright.storage.operations.leases import check_held
 from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
@@ -64,13 +66,13 @@ def build_expire_job(
                 context.log.info("table %s does not exist yet", declaration.table)
                 return
             table = catalog.table(declaration.table)
+            retention = _retention(policy, config)
             if config.dry_run:
-                _expire(table, policy, names, context, config)
+                _tell_plans(table, context, retention)
                 return
-            # Two at once would prove the same files unreachable, and delete half of them each.
-            run = commit_user(context.run, names.job(VERB))
-            with maintaining(table, LeaseKind.EXPIRE, partitions_scope(table, None), run=run):
-                _expire(table, policy, names, context, config)
+            release_of_ended_runs(context.instance, table, tell=context.log.info)
+            with expiring(table, run=commit_user(context.run, names.job(VERB))) as lease:
+                _expire(table, names, context, retention, config.max_duration, lease)
 
     @dg.job(
         name=names.job(VERB),
@@ -85,53 +87,66 @@ def build_expire_job(
     return expire_job
 
 
-def _expire(
-    table: Table,
-    policy: SnapshotPolicy,
-    names: TableNames,
-    context: dg.OpExecutionContext,
-    config: ExpireConfig,
-) -> None:
+def _retention(policy: SnapshotPolicy, config: ExpireConfig) -> dict[str, int | None]:
     time_retained_ms = policy.time_retained
     if config.time_retained is not None:
         time_retained_ms = parse_duration_ms(config.time_retained)
-    retention = {
+    return {
         "retain_min": policy.retain_min if config.retain_min is None else config.retain_min,
         "retain_max": policy.retain_max if config.retain_max is None else config.retain_max,
         "time_retained_ms": time_retained_ms,
         "max_deletes": policy.max_deletes if config.max_deletes is None else config.max_deletes,
     }
-    if config.dry_run:
-        would = ExpiryPlans(
-            snapshots=table.plan_expire_snapshots(**retention),
-            tags=table.plan_expire_tags(),
-            changelogs=table.plan_expire_changelogs(),
-        )
-        context.add_output_metadata(dict(expire_plan_metadata(would)))
-        _log(context, table, would.reasons)
-        context.log.info("dry run: %s would go", would.summary)
-        return
+
+
+def _tell_plans(
+    table: Table, context: dg.OpExecutionContext, retention: Mapping[str, int | None]
+) -> None:
+    would = ExpiryPlans(
+        snapshots=table.plan_expire_snapshots(**retention),
+        tags=table.plan_expire_tags(),
+        changelogs=table.plan_expire_changelogs(),
+    )
+    context.add_output_metadata(dict(expire_plan_metadata(would)))
+    _log(context, table, would.reasons)
+    context.log.info("dry run: %s would go", would.summary)
+
+
+def _expire(
+    table: Table,
+    names: TableNames,
+    context: dg.OpExecutionContext,
+    retention: Mapping[str, int | None],
+    max_duration: str,
+    lease: Lease,
+) -> None:
     expired = Expired()
     plans: list[ExpirePlan] = []
+    max_duration_ms = parse_duration_ms(max_duration)
     try:
-        max_duration_ms = parse_duration_ms(config.max_duration)
         for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
             _log(context, table, step.plan.reasons)
             expired = expired.and_snapshots(step.result)
             plans.append(replace(step.plan, files=()) if plans else step.plan)
+            check_held(table.files, lease)
         tags = table.plan_expire_tags()
         _log(context, table, tags.reasons)
         expired = replace(expired, tags=table.run_expire_tags(tags))
+        check_held(table.files, lease)
         changelogs = table.plan_expire_changelogs()
         _log(context, table, changelogs.reasons)
         expired = expired.and_changelogs(table.run_expire_changelogs(changelogs))
         for _ in plans[1:]:
+            check_held(table.files, lease)
             # Each step of snapshots may have left changelogs for one.
             following = table.plan_expire_changelogs()
             expired = expired.and_changelogs(table.run_expire_changelogs(following))
-    finally:
+    except BaseException:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
-        _tell(context, table, names, expired)
+        # Of a step that fails Dagster drops the events, so this one is not the run's.
+        _tell(context, table, names, expired, context.instance.report_runless_asset_event)
+        raise
+    _tell(context, table, names, expired, context.log_event)
     told = ExpiryPlans(snapshots=plans[0], tags=tags, changelogs=changelogs)
     context.add_output_metadata(dict(expire_plan_metadata(told, expired)))
 
@@ -142,7 +157,11 @@ def _log(context: dg.OpExecutionContext, table: Table, reasons: Sequence[str]) -
 
 
 def _tell(
-    context: dg.OpExecutionContext, table: Table, names: TableNames, expired: Expired
+    context: dg.OpExecutionContext,
+    table: Table,
+    names: TableNames,
+    expired: Expired,
+    report: Callable[[dg.AssetObservation], None],
 ) -> None:
     context.log.info(
         "%s expired, %s files with %s bytes deleted",
@@ -151,7 +170,7 @@ def _tell(
         expired.bytes_deleted,
     )
     if expired.count:
-        context.log_event(
+        report(
             dg.AssetObservation(
                 names.asset_key,
                 metadata=expire_metadata(table, expired),

@@ -6,11 +6,28 @@ partition gets one, with the numbers that led to it.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.declarations import CompactionPolicy
 from lakewright.platform.health import PartitionHealth, TableHealth
+
+# A compaction that came to nothing is asked for again so much later, each time twice as late.
+_ASKED_AGAIN_AFTER_MS = 600_000
+_MOST_TIMES_ASKED = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """That a partition's compaction was asked for, in which state, and when it may be again.
+
+    A run that does it changes the state. None at `again_ms`: asking again would do the same.
+    """
+
+    fingerprint: str
+    times: int = 1
+    again_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +40,15 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declined:
-    """A partition that is left alone; `waits` says that it is due and only the moment is not."""
+    """A partition that is left alone; `waits` says that it is due and only the moment is not.
+
+    It is worth another look at `again_ms`, though nothing happens until then.
+    """
 
     partition: PartitionHealth
     reason: str
     waits: bool = False
+    again_ms: int | None = None
 
 
 Decision = Intent | Declined
@@ -38,7 +59,7 @@ def decide(
     policy: CompactionPolicy,
     *,
     in_flight: Sequence[str] = (),
-    acted: Mapping[str, str] | None = None,
+    acted: Mapping[str, Asked] | None = None,
     now_ms: int,
 ) -> tuple[Decision, ...]:
     """What to do with each partition.
@@ -46,9 +67,8 @@ def decide(
     One is due when a bucket has enough to join, and as soon as any of its rows wait:
     readers do not see those before they are compacted, however few they are.
     `in_flight` describes runs that work on the table; while there is one,
-    nothing is begun. `acted` holds the fingerprint that a partition had when
-    its compaction was asked for last: as long as it is the same, asking again
-    would do the same.
+    nothing is begun. `acted` holds what was asked for: while the state is the same, a run
+    failed or left the partition to others, and that is asked for again later.
     """
     decisions: list[Decision] = []
     chosen = 0
@@ -57,9 +77,13 @@ def decide(
         if not due:
             decisions.append(Declined(partition=partition, reason=f"{reason}: leave"))
             continue
-        if (acted or {}).get(partition.key) == partition.fingerprint:
+        asked = (acted or {}).get(partition.key)
+        if asked is not None and _stands(asked, partition, now_ms):
             told = f"{reason}: was asked for already in this state"
-            decisions.append(Declined(partition=partition, reason=told))
+            if asked.again_ms is not None:
+                told += f", and is again from {_time(asked.again_ms)} on"
+            declined = Declined(partition=partition, reason=told, again_ms=asked.again_ms)
+            decisions.append(declined)
             continue
         obstacle = _obstacle(partition, policy, in_flight, now_ms)
         if obstacle is None and chosen >= policy.max_partitions:
@@ -71,6 +95,18 @@ def decide(
         chosen += 1
         decisions.append(Intent(partition=partition, reason=f"{reason}: compact"))
     return tuple(decisions)
+
+
+def asked_now(partition: PartitionHealth, asked: Asked | None, now_ms: int) -> Asked:
+    """What to remember of a partition whose compaction is asked for, perhaps once more."""
+    known = asked is not None and asked.fingerprint == partition.fingerprint
+    times = asked.times + 1 if asked is not None and known else 1
+    again_ms = now_ms + (_ASKED_AGAIN_AFTER_MS << (times - 1))
+    return Asked(
+        fingerprint=partition.fingerprint,
+        times=times,
+        again_ms=again_ms if times < _MOST_TIMES_ASKED else None,
+    )
 
 
 def intents(decisions: Sequence[Decision]) -> tuple[Intent, ...]:
@@ -87,6 +123,17 @@ def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
     if len(ordered) > shown:
         lines.append(f"and {len(ordered) - shown} other partitions, none with more")
     return "; ".join(lines)
+
+
+def _stands(asked: Asked, partition: PartitionHealth, now_ms: int) -> bool:
+    """Whether what was asked for need not be asked for again yet."""
+    if asked.fingerprint != partition.fingerprint:
+        return False
+    return asked.again_ms is None or now_ms < asked.again_ms
+
+
+def _time(time_ms: int) -> str:
+    return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%H:%M UTC")
 
 
 def _weight(partition: PartitionHealth) -> int:

@@ -11,10 +11,13 @@ import dagster as dg
 from lakewright.storage.errors import (
     AccessError,
     AlreadyExistsError,
+    ClockJumped,
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptionError,
     InvalidRequestError,
+    LeaseHeld,
+    LeaseLost,
     NotFoundError,
     StorageError,
     UnavailableError,
@@ -31,6 +34,7 @@ class Reaction:
 
 
 # From the tree of failures to what helps: trying again does where somebody else was in the way.
+# Of a kind and its kinds the narrower stands first.
 REACTIONS: dict[type[StorageError], Reaction] = {
     NotFoundError: Reaction(0),
     AlreadyExistsError: Reaction(0),
@@ -42,12 +46,19 @@ REACTIONS: dict[type[StorageError], Reaction] = {
     CommitConflictError: Reaction(3, wait_seconds=2),
     # The next try looks for its own commit before it does anything.
     CommitOutcomeUnknownError: Reaction(3, wait_seconds=5),
+    # What a dead process holds is free 6 minutes after it was last renewed.
+    LeaseHeld: Reaction(14, wait_seconds=30),
+    # No waiting sets a clock.
+    ClockJumped: Reaction(0),
     UnavailableError: Reaction(5, wait_seconds=20),
 }
 
 
 def reaction_to(error: StorageError) -> Reaction:
     """What to do about an error; one of no known kind is not tried again."""
+    if isinstance(error, LeaseLost) and "wanted_by" not in error.details:
+        # Whoever has it does the work, and whoever broke it wants it left.
+        return Reaction(0)
     for kind, reaction in REACTIONS.items():
         if isinstance(error, kind):
             return reaction

@@ -25,7 +25,6 @@ from lakewright.storage import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases import (
-    LEASE_MS,
     LeaseRequest,
     leased,
     look_at_lease,
@@ -58,7 +57,6 @@ def writing(
     *,
     commit_user: str,
     warn: Warn = _LOG.warning,
-    wait_ms: int | None = None,
 ) -> Iterator[Lease | None]:
     """Have the partitions while rows are staged and committed; None of a lease, and on it goes."""
     lease_kind = _kind_of_write(table, kind)
@@ -68,9 +66,8 @@ def writing(
         holder=here(commit_user),
         owner=f"{commit_user} {lease_kind.value}",
     )
-    if wait_ms is None:
-        indexed = table.options.bucket_mode is BucketMode.DYNAMIC
-        wait_ms = INDEX_WRITER_WAITS_MS if indexed else WRITER_WAITS_MS
+    indexed = table.options.bucket_mode is BucketMode.DYNAMIC
+    wait_ms = INDEX_WRITER_WAITS_MS if indexed else WRITER_WAITS_MS
     with ExitStack() as held:
         lease = None
         try:
@@ -89,10 +86,22 @@ def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -
         LeaseHeld: there is none; try again later.
         ClockJumped: somebody has a part by a clock that is far ahead of ours.
     """
-    request = LeaseRequest(
-        kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}", duration_ms=LEASE_MS
-    )
+    request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
     with leased(table.files, request, free_only=True) as lease, renewed(table.files, lease):
+        yield lease
+
+
+@contextmanager
+def expiring(table: Table, *, run: str) -> Iterator[Lease]:
+    """Be the only one who expires anything of a table.
+
+    Two at once would prove the same files unreachable, and delete half of them each.
+
+    Raises:
+        LeaseHeld: somebody does; try again later.
+        ClockJumped: somebody does, by a clock that is far ahead of ours.
+    """
+    with maintaining(table, LeaseKind.EXPIRE, whole_table(table.files), run=run) as lease:
         yield lease
 
 
@@ -106,9 +115,9 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
             try:
                 if look_at_lease(files, lease.id) is None:
                     return
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001  # nobody would hear of a thread that ends
                 # The work looks itself before it publishes; until then there may be an answer.
-                _LOG.warning("lease %s of %s was not renewed: %s", lease.id, files.name, error)
+                _LOG.warning("lease %s of %s was not renewed: %r", lease.id, files.name, error)
 
     beside = Thread(target=renew, name=f"lease {lease.id}", daemon=True)
     beside.start()

@@ -1,14 +1,17 @@
-"""Runs: which of Dagster's runs work on a table, or soon will."""
+"""Runs: which of Dagster's runs work on a table, or soon will, or ended and hold it still."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
 from lakewright.platform.names import TABLE_TAG, TableNames
+from lakewright.platform.run_identity import ROOT_RUN, origin_of
+from lakewright.storage import Table
+from lakewright.storage.operations.leases import release_lease
 
 _IN_FLIGHT = [
     dg.DagsterRunStatus.QUEUED,
@@ -34,6 +37,29 @@ def work_in_flight(
         if run.run_id != except_run_id and (_concerns(run, names) or run.run_id == planned_in)
     ]
     return (*found, *_backfills(instance, names))
+
+
+def release_of_ended_runs(
+    instance: dg.DagsterInstance, table: Table, *, tell: Callable[[str], object]
+) -> None:
+    """Give back the leases of runs that ended without doing so, as one whose worker was killed.
+
+    Others would wait until they run out. A run is one with those that continue it; of runs that
+    this instance does not know nothing is said.
+    """
+    for lease in table.leases():
+        if _has_ended(instance, lease.owner):
+            release_lease(table.files, lease.id)
+            tell(f"lease {lease.id} of {lease.holder} was given back, since that run has ended")
+
+
+def _has_ended(instance: dg.DagsterInstance, name: str) -> bool:
+    origin = origin_of(name)
+    first = None if origin is None else instance.get_run_by_id(origin)
+    if first is None:
+        return False
+    later = instance.get_runs(filters=dg.RunsFilter(tags={ROOT_RUN: first.run_id}))
+    return all(run.is_finished for run in (first, *later))
 
 
 def _concerns(run: dg.DagsterRun, names: TableNames) -> bool:

@@ -38,6 +38,7 @@ IDS = tuple(f"{family}{n}" for family, count in FAMILIES.items() for n in range(
 STATES = ("done", "partly", "not yet")
 HEADER = "| id | state | proof | note |"
 ROW = re.compile(r"^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$")
+_NESTING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # A proof cell names this many tests, then counts the rest.
 NAMED_TESTS = 3
 
@@ -95,6 +96,22 @@ def read_marks(root: Path) -> list[Mark]:
     )
 
 
+def idle_marks(root: Path, marks: Iterable[Mark]) -> list[str]:
+    """Marks that are on no test, and so prove nothing."""
+    counted = {(mark.test.partition("::")[0], mark.line) for mark in marks}
+    found = []
+    for path in sorted((root / "tests").rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=name)
+        lines = {line for _, line in _ids(tree, name)}
+        found += [
+            f"{name}:{line}: a mission mark that is on no test"
+            for line in sorted(lines)
+            if (name, line) not in counted
+        ]
+    return found
+
+
 def marks_of(path: Path, name: str) -> Iterator[Mark]:
     """The marks of one file: on tests, on their classes, and on the whole file."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=name)
@@ -112,9 +129,13 @@ def _marks_in(
                         yield Mark(id_, f"{prefix}::{node.name}", line)
             case ast.ClassDef() if node.name.startswith("Test"):
                 own = (*inherited, *node.decorator_list, *_pytestmark(node.body))
-                yield from _marks_in(
-                    node.body, name, prefix=f"{prefix}::{node.name}", inherited=own
-                )
+                place = f"{prefix}::{node.name}"
+                yield from _marks_in(node.body, name, prefix=place, inherited=own)
+                if not any(isinstance(each, _NESTING) for each in node.body):
+                    # Its tests are those of the classes it is made from.
+                    for expression in own:
+                        for id_, line in _ids(expression, name):
+                            yield Mark(id_, place, line)
 
 
 def _pytestmark(body: Iterable[ast.stmt]) -> tuple[ast.expr, ...]:
@@ -128,7 +149,7 @@ def _pytestmark(body: Iterable[ast.stmt]) -> tuple[ast.expr, ...]:
     )
 
 
-def _ids(expression: ast.expr, name: str) -> Iterator[tuple[str, int]]:
+def _ids(expression: ast.AST, name: str) -> Iterator[tuple[str, int]]:
     """Ids of the mission marks anywhere in `expression`, `pytest.param(…, marks=…)` included."""
     for call in ast.walk(expression):
         if not (isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.mission")):
@@ -215,7 +236,7 @@ def main(arguments: list[str]) -> int:
         for row in rows:
             lines[row.line - 1] = str(row)
         table.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    faults = check(rows, marks, table="docs/mission.md")
+    faults = check(rows, marks, table="docs/mission.md") + idle_marks(options.root, marks)
     if faults:
         sys.stderr.write("\n".join(faults) + "\n")
         return 1

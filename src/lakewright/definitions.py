@@ -14,7 +14,8 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.tables import build_asset
-from lakewright.jobs.compact import build_compact_job, build_compact_sensor
+from lakewright.jobs.compact import build_compact_job
+from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.expire_snapshots import build_expire_job, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.platform.declaration_files import load_declarations

@@ -24,7 +24,7 @@ from lakewright.storage.operations.compaction_plan import (
     CompactionResult,
     CompactionTask,
 )
-from lakewright.storage.operations.engine import Engine, may_repeat
+from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
@@ -102,7 +102,7 @@ def carry_out(
             ) from error
         raise
     delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
-    if may_repeat(engine):
+    if engine.may_repeat:
         sweep_repeated(files, run_id, messages, since_snapshot_id=snapshot.id)
     if result.snapshot is None:
         check_not_all_given_up(files, lease, [(each.partition, each.bucket) for each in work])

@@ -22,6 +22,11 @@ class Engine(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a task may be run more than once."""
+        ...
+
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Results in the order of the tasks.
 
@@ -36,12 +41,8 @@ class LocalEngine:
     """This process, as many tasks at once as it has cores: right for small work."""
 
     name: str = "local"
+    may_repeat: bool = False
     env: Env = field(default_factory=SystemEnv)
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         return map_concurrently(self.env, function, tasks)
-
-
-def may_repeat(engine: Engine) -> bool:
-    """Whether a task may be run more than once; what ran in this process ran once."""
-    return not isinstance(engine, LocalEngine)

@@ -1,14 +1,11 @@
 """Leases: who works on which part of a table, so that nobody works in vain.
 
-1. The book: all leases of a table in one file, `book-<n>`, beside the table. Each change reads the
-   latest and creates the next, if it is absent, as commits do; whoever loses begins again.
-2. Acquire: enter a lease unless another stands against it, and look that the book just made is
-   the latest or led to it. A writer never waits for maintenance: it marks its part as wanted
-   and goes on. Maintenance takes what is free.
-3. Renew at safe points: before each task and before the commit, wherever that runs. What was
+1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another stands against it. A
+   writer never waits for maintenance: it marks its part as wanted and goes on. Maintenance takes
+   what is free.
+2. Renew at safe points: before each task and before the commit, wherever that runs. What was
    given up by then is left out, its files deleted, and the rest is published.
-4. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
-5. Books before the last few are deleted now and then.
+3. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
 
 Leases save work, they protect nothing: between the last look and the commit a lease may be lost,
 and writers that are not ours take none. Commits check for conflicts whatever leases say.
@@ -21,26 +18,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     ClockJumped,
-    FileMissing,
     LeaseHeld,
     LeaseLost,
     NotFoundError,
     StorageError,
-    UnavailableError,
 )
 from lakewright.storage.files.paths import partition_folder
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.lease_book import change_book, latest_book
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.lease import (
     Lease,
-    LeaseBook,
     LeaseKind,
     LeaseScope,
     Want,
+    joined_pieces,
     joined_scope,
 )
 
@@ -49,16 +43,9 @@ LEASE_MS = 300_000
 # By how much the clocks of two holders may differ; a lease is ignored that much after its end.
 CLOCKS_DIFFER_MS = 60_000
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
-_MOST_TRIES = 100
-# So many books lie there at most, and so many are left of them.
-_MOST_BOOKS, _BOOKS_KEPT = 8, 2
-# What is this old and unfinished belongs to a process that died.
-_UNFINISHED_MS = 3_600_000
 
 # A bucket by its partition's row and its number.
 Place = tuple[bytes, int]
-# From the leases there are, and the time, to those there shall be.
-Edit = Callable[[Sequence[Lease], int], tuple[Lease, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,31 +126,39 @@ def renew_lease(files: TableFiles, lease_id: str) -> Lease:
     Raises:
         LeaseLost: it is in the book no more.
     """
-
-    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-        held = _found(files, leases, lease_id)
-        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
-        return tuple(renewed if each is held else each for each in leases)
-
-    book = _change(files, edit, lease_id)
-    return _found(files, book.leases, lease_id)
+    return _renew(files, lease_id, lambda held, now_ms: True)
 
 
 def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
     """A lease as it stands, renewed if that is due; None once it is lost."""
-    book = _latest(files, files.leases.listing())
+    book = latest_book(files)
     held = next((each for each in book.leases if each.id == lease_id), None)
     if held is None or not held.is_due(files.env.now_ms()):
         return held
     try:
-        return renew_lease(files, lease_id)
+        # Of all who look at once one renews it.
+        return _renew(files, lease_id, Lease.is_due)
     except LeaseLost:
         return None
 
 
+def check_held(files: TableFiles, lease: Lease | None) -> None:
+    """Whether a lease, if there is one, still stands, for work that can stop between two steps.
+
+    Raises:
+        LeaseLost: it does not; what was done stays done.
+    """
+    if lease is not None and look_at_lease(files, lease.id) is None:
+        raise _lost(files, lease.id)
+
+
 def release_lease(files: TableFiles, lease_id: str) -> None:
     """Give a lease back; one that is lost already is none to give back."""
-    _change(files, lambda leases, _: tuple(each for each in leases if each.id != lease_id))
+
+    def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
+        return tuple(each for each in leases if each.id != lease_id)
+
+    change_book(files, without, lambda leases: all(each.id != lease_id for each in leases))
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -188,7 +183,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
 
 def list_leases(files: TableFiles) -> tuple[Lease, ...]:
     """Leases that have not run out, those entered first at the beginning."""
-    book = _latest(files, files.leases.listing())
+    book = latest_book(files)
     return _running(book.leases, files.env.now_ms())
 
 
@@ -205,12 +200,14 @@ def scope_of(
 ) -> LeaseScope:
     """The scope of partitions by their values, with a bucket each, or with all of them.
 
-    One that is named by some of its columns only stands for all of the table.
+    One that is named by some of its columns only stands for all of the table, and so does all of
+    one that has no partitions.
     """
     pieces = []
+    partition_keys = files.schema.partition_keys
     for spec, bucket in places:
         values = partition_spec_values(files, spec)
-        if len(values) < len(files.schema.partition_keys):
+        if len(values) < len(partition_keys) or (bucket is None and not partition_keys):
             return whole_table(files)
         stored = [value for _, value in values]
         text = partition_folder(files.schema.partition_fields, stored, files.options)
@@ -233,26 +230,36 @@ def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) 
 def check_not_all_given_up(
     files: TableFiles, lease: Lease | None, places: Collection[Place]
 ) -> None:
-    """Whether it was for a lease that nothing of some work was published.
+    """Whether it was for a lease alone that nothing of some work was published.
+
+    What the lease was not for, or what somebody without one changed, is left out without a word.
 
     Raises:
-        LeaseLost: some of the buckets were given up; the message says to whom.
+        LeaseLost: all buckets that the lease was for were given up; the message says to whom.
     """
-    if lease is None or not given_up(files, lease, places):
+    if lease is None:
         return
+    ours = {(files.partition_text(row), bucket) for row, bucket in places}
+    ours = {place for place in ours if lease.covers(*place)}
     held = look_at_lease(files, lease.id)
     if held is None:
-        why = f"the lease {lease.id} ran out and was taken over, or somebody broke it"
-    else:
-        why = "they were given up to " + ", ".join({each.holder: None for each in held.wanted})
+        raise _lost(files, lease.id, f"nothing was published of {len(places)} buckets; ")
+    if not ours or any(held.covers(*place) for place in ours):
+        return
+    wanted_by = [
+        each.holder for each in held.wanted if any(each.scope.holds(*place) for place in ours)
+    ]
+    who = ", ".join(dict.fromkeys(wanted_by))
     raise LeaseLost(
-        f"nothing was published of {len(places)} buckets of {files.name} that were worked on "
-        f"under a lease: {why}; plan again",
+        f"nothing was published of {len(ours)} buckets of {files.name} that were worked on under "
+        f"a lease: they were given up to {who}; plan again when that is done",
         table=files.name,
+        lease_id=lease.id,
+        wanted_by=who,
     )
 
 
-# --- the book ---------------------------------------------------------------------------------
+# --- entries ----------------------------------------------------------------------------------
 
 
 def _enter(
@@ -264,10 +271,18 @@ def _enter(
         # An earlier try of the same work is dead, or is to lose.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
-        scope, yielding = request.scope, list[Lease]()
-        if free_only and standing:
+        scope, yielding, taken = request.scope, list[Lease](), tuple[Want, ...]()
+        if free_only and standing and scope.parts is not None:
             scope = _free_part(request, standing)
             standing = standing if scope.is_empty else []
+        elif free_only and all(each.left.parts is not None for each in standing):
+            # All that there is but for what others have.
+            taken = tuple(
+                Want(holder=each.holder, scope=each.left)
+                for each in standing
+                if not each.left.is_empty
+            )
+            standing = []
         elif request.kind.is_write:
             yielding = [each for each in standing if each.kind.gives_way]
         _check_free(files, request.kind, [each for each in standing if each not in yielding])
@@ -281,6 +296,7 @@ def _enter(
             acquired_ms=now_ms,
             renewed_ms=now_ms,
             expires_ms=now_ms + request.duration_ms,
+            wanted=taken,
         )
         told = (
             replace(each, wanted=(*each.wanted, want)) if each in yielding else each
@@ -288,21 +304,37 @@ def _enter(
         )
         return (*told, lease)
 
-    return _found(files, _change(files, edit, lease_id).leases, lease_id)
+    book = change_book(files, edit, lambda leases: any(each.id == lease_id for each in leases))
+    return _found(files, book.leases, lease_id)
+
+
+def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool]) -> Lease:
+    """Renew a lease if that is due to the one that is found."""
+    renewed_ms = 0
+
+    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        nonlocal renewed_ms
+        held = _found(files, leases, lease_id)
+        if not is_due(held, now_ms):
+            return tuple(leases)
+        renewed_ms = now_ms
+        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
+        return tuple(renewed if each is held else each for each in leases)
+
+    def stands(leases: Sequence[Lease]) -> bool:
+        return any(each.id == lease_id and each.renewed_ms >= renewed_ms for each in leases)
+
+    return _found(files, change_book(files, edit, stands).leases, lease_id)
 
 
 def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
     """What of a request none of the leases is for; maybe nothing."""
-    free = [
-        part
+    free = (
+        piece
         for piece in request.scope.pieces()
         if not any(each.stands_against(request.kind, piece) for each in standing)
-        for part in piece.parts or ()
-    ]
-    return joined_scope(
-        request.scope.branch,
-        [(part.partition, bucket) for part in free for bucket in part.buckets or [None]],
     )
+    return joined_pieces(request.scope.branch, free)
 
 
 def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -> None:
@@ -330,71 +362,6 @@ def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -
     )
 
 
-def _change(files: TableFiles, edit: Edit, lease_id: str | None = None) -> LeaseBook:
-    """Make the next book; with a lease's id only believed when the latest book holds it.
-
-    A process that was stopped for long may create a book whose number was taken and deleted
-    meanwhile. Later ones are there then, and its own counts for nothing.
-    """
-    store, pause = files.leases, float(_SHORTEST_WAIT_MS)
-    for _ in range(_MOST_TRIES):
-        listing = store.listing()
-        book = _latest(files, listing)
-        leases = edit(book.leases, files.env.now_ms())
-        if leases == book.leases:
-            return book
-        following = LeaseBook(number=book.number + 1, leases=leases)
-        if store.put_book(following):
-            _delete_old(files, listing)
-            if lease_id is None:
-                return following
-            latest = _latest(files, store.listing(), known=following)
-            if any(each.id == lease_id for each in latest.leases):
-                return latest
-        files.env.sleep_ms(pause * (0.5 + files.env.jitter()))
-        pause = min(1.5 * pause, _LONGEST_WAIT_MS)
-    raise UnavailableError(
-        f"others changed the leases of {files.name} {_MOST_TRIES} times while one was to be "
-        "entered; try again",
-        table=files.name,
-    )
-
-
-def _latest(
-    files: TableFiles, listing: Sequence[FileStatus], *, known: LeaseBook | None = None
-) -> LeaseBook:
-    """The book that counts; `known` saves reading it if it is that one."""
-    store = files.leases
-    while True:
-        numbers = store.numbers(listing)
-        if known is not None and numbers[-1:] in ([known.number], []):
-            return known
-        if not numbers:
-            return LeaseBook()
-        try:
-            return store.read(numbers[-1])
-        except FileMissing:
-            # Later ones came, and this one was deleted.
-            listing = store.listing()
-
-
-def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
-    """Delete books that others followed, and what dead processes left unfinished."""
-    store, now_ms = files.leases, files.env.now_ms()
-    numbers = store.numbers(listing)
-    if len(numbers) < _MOST_BOOKS:
-        return
-    old = [files.paths.lease_book(number) for number in numbers[:-_BOOKS_KEPT]]
-    dead = [
-        status.path
-        for status in listing
-        if status.name.startswith(".book-") and status.modified_ms < now_ms - _UNFINISHED_MS
-    ]
-    # Whoever comes next tries again.
-    with suppress(StorageError):
-        delete_files(files.fs, [*old, *dead])
-
-
 def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
     return tuple(each for each in leases if not each.is_over(now_ms, CLOCKS_DIFFER_MS))
 
@@ -403,9 +370,13 @@ def _found(files: TableFiles, leases: Sequence[Lease], lease_id: str) -> Lease:
     for each in leases:
         if each.id == lease_id:
             return each
-    raise LeaseLost(
-        f"lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
-        "acquire another",
+    raise _lost(files, lease_id)
+
+
+def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:
+    return LeaseLost(
+        f"{what}lease {lease_id} of {files.name} ran out and others came, or somebody broke it; "
+        "look who works there with `lakewright lease list`, and begin anew",
         table=files.name,
         lease_id=lease_id,
     )

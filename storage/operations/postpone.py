@@ -41,7 +41,7 @@ from lakewright.storage.operations.bucket_writer import (
     WrittenFiles,
 )
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.engine import Engine, may_repeat
+from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.plan import RewritePlan
@@ -314,7 +314,7 @@ def _rewrite(
         for move, messages in zip(moves, written, strict=True):
             try:
                 outcome = _commit(files, move, messages, snapshot, lease)
-                if outcome is not None and may_repeat(engine):
+                if outcome is not None and engine.may_repeat:
                     sweep_repeated(files, move.run_id, messages, since_snapshot_id=snapshot.id)
                 outcomes.append((move, outcome))
             except CommitOutcomeUnknownError:

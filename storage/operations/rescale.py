@@ -42,7 +42,7 @@ from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.engine import Engine, may_repeat
+from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
@@ -392,7 +392,7 @@ def _rewrite(
             run_id = run_ids[move.partition]
             own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
             try:
-                outcome = _commit(files, move, own, run_id, snapshot, lease, may_repeat(engine))
+                outcome = _commit(files, move, own, run_id, snapshot, lease, engine.may_repeat)
                 outcomes.append((move, outcome))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -28,6 +29,10 @@ class SparkEngine:
     spark: SparkSession
     name: str = "spark"
 
+    @property
+    def may_repeat(self) -> bool:
+        return may_repeat(self.spark)
+
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         if not tasks:
             return []
@@ -45,6 +50,11 @@ class SparkEngine:
             if isinstance(results[index], StorageError):
                 raise results[index]
         return [results[index] for index in range(count)]
+
+
+def may_repeat(spark: SparkSession) -> bool:
+    """Whether a task may be run more than once: on machines of its own, and with retries."""
+    return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", "") or "") is None
 
 
 def _run_one(payload: bytes) -> bytes:

@@ -12,11 +12,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType
 
@@ -31,6 +30,7 @@ from lakewright.storage.operations.write import (
     StagingWriter,
     staged_write,
 )
+from lakewright.storage.spark.engine import may_repeat
 from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
@@ -74,14 +74,9 @@ def stage_dataframe(
         # Tasks that succeeded, or died without a word, left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
-    if _may_repeat(rows.sparkSession):
+    if may_repeat(rows.sparkSession):
         sweep_repeated(job.files, job.write_id, messages, since_snapshot_id=job.base_snapshot_id)
     return staged_write(job, messages)
-
-
-def _may_repeat(spark: SparkSession) -> bool:
-    """Whether a task may be run more than once: on machines of its own, and with retries."""
-    return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", "") or "") is None
 
 
 def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:

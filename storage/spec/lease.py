@@ -170,6 +170,14 @@ def joined_scope(branch: str, pieces: Iterable[tuple[str, int | None]]) -> Lease
     return LeaseScope(branch=branch, parts=tuple(parts))
 
 
+def joined_pieces(branch: str, pieces: Iterable[LeaseScope]) -> LeaseScope:
+    """The scope of pieces of others, each with parts of its own."""
+    parts = [part for piece in pieces for part in piece.parts or ()]
+    return joined_scope(
+        branch, [(part.partition, bucket) for part in parts for bucket in part.buckets or [None]]
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
     """A writer's claim on part of what somebody else has leased, who gives it up."""
@@ -205,6 +213,18 @@ class Lease:
         return self.scope.holds(partition, bucket) and not any(
             want.scope.holds(partition, bucket) for want in self.wanted
         )
+
+    @property
+    def left(self) -> LeaseScope:
+        """The scope without the pieces that were taken away whole."""
+        pieces = [
+            piece
+            for piece in self.scope.pieces()
+            if not any(want.scope.contains(piece) for want in self.wanted)
+        ]
+        if len(pieces) == 1 and pieces[0].parts is None:
+            return self.scope
+        return joined_pieces(self.scope.branch, pieces)
 
     def stands_against(self, kind: LeaseKind, scope: LeaseScope) -> bool:
         """Whether work of another kind on a scope must not begin while this lease runs."""

@@ -74,6 +74,22 @@ def test_marks_count_on_classes_files_and_parameters(project: Project) -> None:
         assert project.row(id_).proof == f"`{TEST_FILE}::TestColumns::test_it`"
 
 
+def test_a_class_that_has_its_tests_from_another_is_named_itself(project: Project) -> None:
+    project.write_tests(
+        '@pytest.mark.mission("SE1")\nclass TestMachine(Machine.TestCase):\n    settings = 1\n'
+    )
+    assert project.check("--update") == 0
+    assert project.row("SE1").proof == f"`{TEST_FILE}::TestMachine`"
+
+
+def test_a_mark_that_is_on_no_test_is_told(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write_tests('pytestmark = pytest.mark.mission("SE1")\nTestIt = Machine.TestCase\n')
+    assert project.check() == 1
+    assert f"{TEST_FILE}:3: a mission mark that is on no test" in capsys.readouterr().err
+
+
 def test_a_state_people_set_stays(project: Project) -> None:
     project.write_tests('@pytest.mark.mission("SE2")\ndef test_add(): ...\n')
     project.set_row("SE2", "done")

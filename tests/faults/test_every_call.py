@@ -15,8 +15,11 @@ from lakewright.storage import Catalog, Table
 from tests.faults.trials import FAULTS, TRIES, Trial, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
 from tests.support.builders import events, rows
-from tests.support.faults import Fault, WatchedFiles
+from tests.support.faults import Call, Fault, ObservedFiles, WatchedFiles
 from tests.support.tally import tally
+
+# What a verb may do to a data file that lies there.
+_TAKES_AWAY = ("delete", "delete_tree", "move_if_absent")
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +82,51 @@ def test_a_reader_sees_the_table_before_or_after_at_every_moment_of_a_verb(
     case: Case, kind: str
 ) -> None:
     tally("moments a reader looked at", trial_of(case, kind).look_at_every_moment())
+
+
+@cases
+@pytest.mark.mission("RS8")
+def test_no_verb_changes_a_data_file_that_lies_there(case: Case, kind: str) -> None:
+    tally("data files compared while verbs ran", _data_files_that_stay(trial_of(case, kind), case))
+
+
+@pytest.mark.parametrize("how", ["truncates", "appends", "writes the same"])
+def test_a_verb_that_touches_a_data_file_is_found_out(how: str) -> None:
+    def touch(at: Place) -> None:
+        files = at.table.files
+        paths = [each.path for each in files.fs.list_tree(files.paths.root)]
+        path = next(path for path in paths if _holds_data(path))
+        before = files.fs.read_bytes(path)
+        after = {"truncates": b"", "appends": before + b"x", "writes the same": before}[how]
+        files.fs.write_bytes(path, after)
+
+    trial = trial_of(next(case for case in CASES if case.name == "compact"), "append")
+    with pytest.raises(AssertionError, match="data-"):
+        _data_files_that_stay(trial, Case("touch", touch))
+
+
+def _data_files_that_stay(trial: Trial, case: Case) -> int:
+    """Compare each data file after each call of a verb with what it was; how many there are."""
+    trial.start.restore()
+    before = {
+        path: file.getvalue() for path, file in trial.start.files.items() if _holds_data(path)
+    }
+    catalog = opened(TRIES)
+
+    def look(call: Call) -> None:
+        assert call.name in _TAKES_AWAY or "/" + call.path.strip("/") not in before, (
+            f"{call}: that file lies there"
+        )
+        for path, data in before.items():
+            file = MemoryFileSystem.store.get(path)
+            assert file is None or file.getvalue() == data, f"{call} changes {path}"
+
+    case.verb(Place(replace(catalog, fs=ObservedFiles(catalog.fs, look=look)), trial.ready))
+    return len(before)
+
+
+def _holds_data(path: str) -> bool:
+    return "/bucket-" in path and "/.lakewright/" not in path
 
 
 def _write_without_identifier(at: Place) -> object:

@@ -72,6 +72,7 @@ class Slow:
     inner: SparkEngine
     notes: str
     name: str = "slow"
+    may_repeat: bool = True
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         notes = self.notes

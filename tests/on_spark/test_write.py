@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +23,7 @@ from lakewright.storage.errors import (
     InvalidRows,
     UnsupportedError,
 )
-from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
+from lakewright.storage.spark import SparkEngine, read_staged_dataframe, stage_dataframe
 from lakewright.storage.spark.spark_types import to_spark_schema
 from tests.support.builders import (
     EVENTS,
@@ -297,3 +299,53 @@ def test_tables_in_memory_are_refused(spark: SparkSession) -> None:
     table = new_table(Catalog.open("memory://refused"))
     with pytest.raises(UnsupportedError, match="memory"):
         stage_dataframe(table, spark.range(1))
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Spark, and who looks at the store once its tasks are done."""
+
+    inner: SparkEngine
+    look: Callable[[], object]
+    name: str = "watching"
+    may_repeat: bool = False
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        results = self.inner.map(function, tasks)
+        self.look()
+        return results
+
+
+@pytest.mark.mission("PT55")
+def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    some = [*events(0, 30, day="a"), *events(0, 30, day="b")]
+    table.write(rows(table, some))
+    seen: list[dict[str, int]] = []
+
+    def look() -> None:
+        listed = table.files.fs.list_tree(table.files.paths.root)
+        seen.append({each.path: each.modified_ms for each in listed})
+
+    look()
+    staged = stage_dataframe(table, spark.createDataFrame(rows(table, some)))
+    look()
+    table.commit(staged)
+    look()
+    plan = table.plan_compact(full=True)
+    result = table.run_compact(plan, Watching(SparkEngine(spark), look))
+    look()
+
+    assert result.snapshot is not None
+    assert len(table.snapshots()) == 3
+    for before, after in ((seen[0], seen[1]), (seen[2], seen[3])):
+        new = after.keys() - before.keys()
+        assert new
+        assert all("/bucket-" in path for path in new)
+        assert {path: after[path] for path in before} == before
+    for before, after in ((seen[1], seen[2]), (seen[3], seen[4])):
+        new = after.keys() - before.keys()
+        assert len([path for path in new if "/snapshot/snapshot-" in path]) == 1
+        assert not any("/bucket-" in path for path in new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,8 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.jobs.compact import SensorMemory
+from lakewright.jobs.compact_sensor import SensorMemory
+from lakewright.platform.decide import Asked
 from tests.pipelines.lake import EVENTS, Lake, events
 
 
@@ -76,6 +78,31 @@ def test_a_commit_elsewhere_does_not_make_it_ask_again(fragmented: Lake) -> None
     fragmented.write_small_files("2024-01-05", 1)
     answer = fragmented.tick()
     assert not answer.run_requests
+
+
+def later(lake: Lake) -> None:
+    """Let the moment come at which the sensor may ask again."""
+    memory = SensorMemory.from_cursor(lake.cursors["shop.events"])
+    acted = {key: replace(asked, again_ms=1) for key, asked in memory.acted.items()}
+    again = None if memory.look_again_ms is None else 1
+    memory = replace(memory, look_again_ms=again, acted=acted)
+    lake.cursors["shop.events"] = memory.to_cursor()
+
+
+def test_what_was_not_done_is_asked_for_again_later_under_another_key(fragmented: Lake) -> None:
+    """The run failed, or left the partition to somebody who then did not write to it."""
+    (first,) = fragmented.tick().run_requests
+    assert "and is again from" in fragmented.tick().skip_message
+    assert not fragmented.tick().run_requests
+    later(fragmented)
+    (second,) = fragmented.tick().run_requests
+    assert second.run_config == first.run_config
+    assert second.run_key != first.run_key
+    fragmented.tick()
+    later(fragmented)
+    assert run_request(fragmented, second).success
+    assert not fragmented.tick().run_requests
+    assert not SensorMemory.from_cursor(fragmented.cursors["shop.events"]).acted
 
 
 def test_a_lost_cursor_does_not_launch_the_same_run_again(fragmented: Lake) -> None:
@@ -316,5 +343,11 @@ def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
 def test_a_cursor_that_was_written_by_hand_counts_as_none() -> None:
     for cursor in (None, "", "17", "[]", "{}", json.dumps({"acted": 1})):
         assert SensorMemory.from_cursor(cursor) == SensorMemory()
-    memory = SensorMemory(table_uuid="a", seen="b", answer="c", acted={"d": "e"})
+    memory = SensorMemory(
+        table_uuid="a",
+        seen="b",
+        answer="c",
+        look_again_ms=7,
+        acted={"d": Asked(fingerprint="e", times=2, again_ms=7), "f": Asked(fingerprint="g")},
+    )
     assert SensorMemory.from_cursor(memory.to_cursor()) == memory

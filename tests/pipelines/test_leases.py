@@ -6,12 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import dagster as dg
 import pytest
+from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
 from lakewright.platform.names import TableNames
 from lakewright.platform.resources import WarehouseResource
-from lakewright.storage import Catalog, Lease
+from lakewright.platform.run_identity import commit_user
+from lakewright.storage import Catalog, Lease, LeaseKind
+from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 from tests.support.faults import Call, InterruptedFiles
 
@@ -143,4 +147,61 @@ def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: 
     told = written[0].materializations[FIRST]
     assert "to compact until" in told["lakewright/compaction_failure"]
     assert lake.table().partitions()[0].file_count == 2
-    assert TableNames("shop.events").pool != TableNames("shop.events").writers_pool
+
+
+def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace(
+            "    partition_keys: [dt]\n",
+            "    partition_keys: [dt]\n    options: {snapshot.expire.limit: 2}\n",
+        )
+        + "      snapshots: {retain_min: 1, time_retained: 0s}\n"
+    )
+    lake.give(events(FIRST, 0, 3))
+    for _ in range(6):
+        lake.materialize(partitions=FIRST)
+    seen: list[Lease] = []
+
+    def break_it() -> None:
+        seen.extend(lake.table().leases())
+        lake.table().break_lease(seen[0].id)
+
+    outcome = run_interrupted(
+        lake,
+        "expire_snapshots__shop__events",
+        lambda call: call.name == "delete" and "/snapshot/snapshot-" in str(call.path),
+        break_it,
+    )
+
+    (held,) = seen
+    assert (held.kind.value, str(held.scope)) == ("expire", "all of the table")
+    assert not outcome.success
+    assert "somebody broke it" in outcome.failure
+    assert [each.id for each in lake.table().snapshots()] == [3, 4, 5, 6]
+    (told,) = lake.instance.fetch_observations(dg.AssetKey(["shop", "events"]), limit=9).records
+    assert told.asset_observation is not None
+    assert told.asset_observation.metadata["lakewright/snapshots_expired"].value == 2
+
+
+@pytest.mark.parametrize("verb", ["compact", "expire_snapshots"])
+def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
+    two_days: Lake, verb: str
+) -> None:
+    lake, job = two_days, TableNames("shop.events").job(verb)
+    dead = create_run_for_test(lake.instance, job_name=job, status=dg.DagsterRunStatus.FAILURE)
+    kind = LeaseKind.COMPACT if verb == "compact" else LeaseKind.EXPIRE
+    table = lake.table()
+    request = LeaseRequest(
+        kind=kind,
+        scope=whole_table(table.files),
+        holder="the dead",
+        owner=f"{commit_user(dead, job)} {kind.value}",
+    )
+    acquire_lease(table.files, request)
+
+    outcome = lake.run(verb)
+
+    assert outcome.success, outcome.failure
+    if verb == "compact":
+        assert [each.file_count for each in table.partitions()] == [1, 1]
+    assert not table.leases()

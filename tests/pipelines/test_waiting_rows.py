@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.jobs.compact import SensorMemory
+from lakewright.jobs.compact_sensor import SensorMemory
 from tests.pipelines.lake import EVENTS, Lake, events
 
 # A bucket with fewer sorted runs than this has no other reason to be compacted.

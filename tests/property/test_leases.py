@@ -55,6 +55,7 @@ class Held:
     kind: LeaseKind
     places: set[tuple[str, int]]
     ends_ms: int
+    whole: bool = False
     asked: list[frozenset[tuple[str, int]]] = field(default_factory=list)
 
 
@@ -111,7 +112,7 @@ class Leases(RuleBasedStateMachine):
             if kind in WRITES and each.kind in GIVE_WAY and each.places & places:
                 each.places -= places
                 each.asked.append(places)
-        self.held[lease.id] = Held(kind, set(places), lease.expires_ms)
+        self.held[lease.id] = Held(kind, set(places), lease.expires_ms, places == ALL)
         return lease.id
 
     @rule(target=leases, places=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1))
@@ -124,11 +125,13 @@ class Leases(RuleBasedStateMachine):
             lease = acquire_free(self.files, self._request(kind, places))
         except LeaseHeld:
             assert taken & places
-            assert not free or places == ALL
+            # What is left of a lease for all there is the book does not know.
+            whole = any(each.whole for each in self._others(kind))
+            assert not free or (places == ALL and whole)
             return ""
         got = {place for place in ALL if lease.covers(f"day={place[0]}", place[1])}
         assert got == free
-        self.held[lease.id] = Held(kind, got, lease.expires_ms)
+        self.held[lease.id] = Held(kind, got, lease.expires_ms, places == ALL)
         return lease.id
 
     @rule(lease_id=leases)

@@ -482,9 +482,7 @@ def _once(candidates: Sequence[Row], found: Sequence[str]) -> list[Row]:
     return [by_text[text] for text in found]
 
 
-TestTableMachine = TableMachine.TestCase
-# A step here reads several tables, so a fifth of what other laws try has to do.
-TestTableMachine.settings = settings(
-    max_examples=settings().max_examples // 5, stateful_step_count=40
-)
-pytestmark = pytest.mark.mission("FS9", "FS10", "PT50", "PT54", "RS8")
+@pytest.mark.mission("FS9", "FS10", "PT50", "PT54", "RS8")
+class TestTableMachine(TableMachine.TestCase):
+    # A step here reads several tables, so a fifth of what other laws try has to do.
+    settings = settings(max_examples=settings().max_examples // 5, stateful_step_count=40)

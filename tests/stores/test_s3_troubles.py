@@ -253,7 +253,6 @@ def test_missing_credentials_are_an_error_of_their_own(
         assert "AWS_PROFILE" in str(said)
 
 
-@pytest.mark.mission("PT55")
 def test_a_secret_that_a_store_repeats_is_not_repeated(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +271,6 @@ def assert_tells_nothing(said: object) -> None:
     assert SECRET.encode() not in pickle.dumps(said)
 
 
-@pytest.mark.mission("PT55")
 def test_no_secret_is_in_a_table_or_in_what_travels_to_workers(s3: str, table: Table) -> None:
     assert SECRET.encode() not in pickle.dumps(table.files)
     assert SECRET not in repr(table.files)

@@ -174,6 +174,7 @@ class FaultyEngine:
 
     do: Callable[[Any], Any]
     name: str = "faulty"
+    may_repeat: bool = True
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         return [self.do(task) for task in tasks]

@@ -609,7 +609,7 @@ def _add_lease(commands: Commands) -> None:
     breaking = _subcommand(
         verbs,
         "break",
-        "take a lease from its holder, who publishes nothing more under it",
+        "take a lease from its holder; maintenance publishes nothing more, a write goes on",
         "lakewright lease break nyc.flights 3f2a9c01",
     )
     for each in (listed, breaking):

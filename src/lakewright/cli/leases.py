@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 
 from lakewright.cli.layout import Cell, TextColumn, iso_time, time_text
 from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
+from lakewright.platform.leases import expiring
 from lakewright.storage import Lease, Table
 
 
@@ -20,6 +23,21 @@ def run_lease(parsed: argparse.Namespace) -> int:
     broken = table.break_lease(parsed.id)
     print_lines([f"lease {broken.id} of {broken.holder} on {broken.scope} of {table.name} broken"])
     return 0
+
+
+def name_of_run(parsed: argparse.Namespace, table: Table) -> str:
+    """In whose name a call works; each is work of its own, whoever else calls the same."""
+    return f"lakewright {parsed.command} {parsed.verb} ({table.files.env.new_id()[:8]})"
+
+
+@contextmanager
+def expiry_leased(parsed: argparse.Namespace, table: Table) -> Iterator[Lease | None]:
+    """Be the only one who expires anything of the table; a dry run may be one of many."""
+    if parsed.dry_run:
+        yield None
+        return
+    with expiring(table, run=name_of_run(parsed, table)) as lease:
+        yield lease
 
 
 def _list_leases(parsed: argparse.Namespace, table: Table) -> None:

@@ -18,6 +18,7 @@ from lakewright.cli.layout import (
     size_text,
     time_text,
 )
+from lakewright.cli.leases import expiry_leased
 from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Table
@@ -73,7 +74,8 @@ def run_references(parsed: argparse.Namespace) -> int:
             _delete_tags(parsed, table, table.plan_delete_tags(*parsed.names))
         case "tag", _:
             older_than = None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
-            _delete_tags(parsed, table, table.plan_expire_tags(older_than_ms=older_than))
+            with expiry_leased(parsed, table):
+                _delete_tags(parsed, table, table.plan_expire_tags(older_than_ms=older_than))
         case "branch", "list":
             _list_branches(parsed, table)
         case "branch", "create":
@@ -91,7 +93,8 @@ def run_references(parsed: argparse.Namespace) -> int:
         case "changelog", "list":
             _list_changelogs(parsed, table)
         case "changelog", _:
-            _expire_changelogs(parsed, table)
+            with expiry_leased(parsed, table):
+                _expire_changelogs(parsed, table)
         case "consumer", _:
             table.delete_consumer(parsed.name)
             print_lines([f"consumer {parsed.name} of {table.name} deleted"])

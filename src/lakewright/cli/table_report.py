@@ -15,7 +15,7 @@ from lakewright.cli.layout import (
     time_text,
 )
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
-from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -25,6 +25,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 class TableReport:
     """A table and what there is to say of it.
 
+    `leases_refusal` says why nobody can tell who works on it.
     `read_refusal` and `upkeep_refusal` say which of its options is not
     implemented here, None where it can be read, or looked after; `compaction`
     is what a compaction with the table's own options would do.
@@ -37,6 +38,7 @@ class TableReport:
     read_refusal: str | None
     upkeep_refusal: str | None
     leases: tuple[Lease, ...] = ()
+    leases_refusal: str | None = None
 
     @property
     def files(self) -> int:
@@ -69,6 +71,7 @@ class TableReport:
 def report_table(table: Table) -> TableReport:
     """Look at a table's metadata; a table with options that are not implemented is shown too."""
     upkeep_refusal = _refusal(table, Use.WRITE)
+    leases, leases_refusal = _leases(table)
     return TableReport(
         table=table,
         snapshots=table.snapshots(),
@@ -76,8 +79,17 @@ def report_table(table: Table) -> TableReport:
         compaction=table.plan_compact() if upkeep_refusal is None else None,
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
-        leases=table.leases(),
+        leases=leases,
+        leases_refusal=leases_refusal,
     )
+
+
+def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
+    """Who works on a table; a book that cannot be read hides nothing else."""
+    try:
+        return table.leases(), None
+    except StorageError as error:
+        return (), error.message
 
 
 def _refusal(table: Table, use: Use) -> str | None:
@@ -145,6 +157,7 @@ def report_json(report: TableReport) -> dict[str, object]:
                 {"holder": each.holder, "work": each.kind.value, "on": str(each.scope)}
                 for each in report.leases
             ],
+            "leases_refusal": report.leases_refusal,
         },
     }
 
@@ -262,6 +275,8 @@ def _health(report: TableReport) -> dict[str, str]:
         health["at work"] = "; ".join(
             f"{each.holder} ({each.kind.value}: {each.scope})" for each in report.leases
         )
+    if report.leases_refusal is not None:
+        health["at work"] = f"not known: {report.leases_refusal}"
     return health
 
 

@@ -22,6 +22,7 @@ from lakewright.cli.layout import (
     size_text,
     table_lines,
 )
+from lakewright.cli.leases import expiry_leased, name_of_run
 from lakewright.cli.output import (
     partition_cells,
     partition_columns,
@@ -48,6 +49,7 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
 from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.options import BucketMode
@@ -146,8 +148,7 @@ def _leased(
     if not plan.tasks:
         yield None
         return
-    # Each call is work of its own, whoever else calls the same.
-    run = f"lakewright run {parsed.verb} ({table.files.env.new_id()[:8]})"
+    run = name_of_run(parsed, table)
     with maintaining(table, kind, plan_scope(table, plan), run=run) as lease:
         yield lease
 
@@ -371,14 +372,16 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
         plan = plan or table.plan_expire_snapshots(**retention)
         return _show_plan(parsed, plan, _expiry_lines(plan))
     before = len(table.files.snapshots.ids())
-    if plan is not None:
-        steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
-    else:
-        max_duration_ms = _duration_ms(parsed.max_time)
-        steps = []
-        for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
-            # What it deletes may be many files; how many is all that is told in the end.
-            steps.append(ExpireStep(replace(step.plan, files=()), step.result))
+    with expiry_leased(parsed, table) as lease:
+        if plan is not None:
+            steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
+        else:
+            max_duration_ms = _duration_ms(parsed.max_time)
+            steps = []
+            for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+                # What it deletes may be many files; how many is all that is told in the end.
+                steps.append(ExpireStep(replace(step.plan, files=()), step.result))
+                check_held(table.files, lease)
     result = reduce(ExpireResult.and_then, (step.result for step in steps))
     after = len(table.files.snapshots.ids())
     if parsed.json:

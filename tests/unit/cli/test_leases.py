@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Catalog, LeaseKind, Table
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, scope_of
+from lakewright.storage.operations.leases import (
+    LeaseRequest,
+    acquire_lease,
+    release_lease,
+    scope_of,
+    whole_table,
+)
 from tests.support.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
@@ -74,3 +80,44 @@ def test_a_run_that_finds_nothing_free_says_who_is_at_work(
     assert "run 17 on host h has day=a to overwrite until" in ended.err
     assert "and 1 more like it" in ended.err
     assert len(table.snapshots()) == 4
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("run", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "0s"),
+        ("tag", "expire", "db.t", "--older-than", "0s"),
+        ("changelog", "expire", "db.t", "--all"),
+    ],
+    ids=lambda verb: verb[0],
+)
+def test_one_expires_at_a_time_and_others_may_look_what_they_would(
+    catalog: Catalog, lakewright: Lakewright, table: Table, verb: tuple[str, ...]
+) -> None:
+    table.create_tag("old", snapshot_id=1)
+    request = LeaseRequest(
+        kind=LeaseKind.EXPIRE, scope=whole_table(table.files), holder="the job on host h"
+    )
+    held = acquire_lease(table.files, request)
+    refused = lakewright(catalog, *verb)
+    assert refused.code == 7
+    assert "the job on host h has all of the table to expire until" in refused.err
+    assert (len(table.snapshots()), len(table.tags())) == (4, 1)
+    assert lakewright(catalog, *verb, "--dry-run").code == 0
+
+    release_lease(table.files, held.id)
+    assert lakewright(catalog, *verb).code == 0
+    assert not table.leases()
+
+
+def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
+    catalog: Catalog, lakewright: Lakewright, table: Table
+) -> None:
+    table.files.fs.put_if_absent(table.files.paths.lease_book(1), b'{"version": 2}')
+    shown = lakewright(catalog, "show", "db.t")
+    assert shown.code == 0
+    assert "at work      not known: " in shown.out
+    assert "upgrade lakewright" in shown.out
+    health = lakewright(catalog, "show", "db.t", "--json").json["health"]
+    assert "upgrade lakewright" in health["leases_refusal"]
+    assert health["at_work"] == []

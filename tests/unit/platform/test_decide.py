@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lakewright.platform.decide import Declined, Intent, decide, intents, summarize
+from lakewright.platform.decide import (
+    Asked,
+    Declined,
+    Intent,
+    asked_now,
+    decide,
+    intents,
+    summarize,
+)
 from lakewright.platform.declarations import CompactionPolicy
 from lakewright.platform.health import PartitionHealth, TableHealth, table_health
 from lakewright.platform.partition_keys import PartitionColumn
@@ -98,7 +106,9 @@ def test_rows_that_wait_were_asked_for_once_in_each_state() -> None:
     found = health(stats("a", bucket(0, small=1, waiting=(1, 10))), keyed=True)
     mark = found.partitions[0].fingerprint
     told = "partition dt=a: 1 file with 10 rows waits for a compaction"
-    assert reasons(found, acted={"a": mark}) == [f"{told}: was asked for already in this state"]
+    assert reasons(found, acted={"a": Asked(fingerprint=mark)}) == [
+        f"{told}: was asked for already in this state"
+    ]
     assert reasons(found, in_flight=["run 7"]) == [f"{told}: waits for run 7"]
 
 
@@ -132,11 +142,41 @@ def test_nothing_is_begun_while_a_run_is_in_flight() -> None:
 def test_what_was_asked_for_is_not_asked_for_again_until_it_changes() -> None:
     found = health(stats("a", bucket(0, small=9)))
     mark = found.partitions[0].fingerprint
-    assert reasons(found, acted={"a": mark}) == [
+    assert reasons(found, acted={"a": Asked(fingerprint=mark)}) == [
         "partition dt=a: 9 small files ≥ 5: was asked for already in this state"
     ]
     changed = health(stats("a", bucket(0, small=10)))
-    assert len(intents(decide(changed, POLICY, acted={"a": mark}, now_ms=NOW_MS))) == 1
+    assert (
+        len(intents(decide(changed, POLICY, acted={"a": Asked(fingerprint=mark)}, now_ms=NOW_MS)))
+        == 1
+    )
+
+
+def test_what_came_to_nothing_is_asked_for_again_later_and_later_and_not_for_ever() -> None:
+    found = health(stats("a", bucket(0, small=9)))
+    partition, now_ms, asked = found.partitions[0], NOW_MS, None
+    waited: list[int] = []
+    while True:
+        asked = asked_now(partition, asked, now_ms)
+        if asked.again_ms is None:
+            break
+        early = decide(found, POLICY, acted={"a": asked}, now_ms=asked.again_ms - 1)
+        assert isinstance(early[0], Declined)
+        assert (early[0].waits, early[0].again_ms) == (False, asked.again_ms)
+        assert intents(decide(found, POLICY, acted={"a": asked}, now_ms=asked.again_ms))
+        waited.append((asked.again_ms - now_ms) // 60_000)
+        now_ms = asked.again_ms
+    assert waited == [10, 20, 40, 80, 160, 320, 640]
+    assert not intents(decide(found, POLICY, acted={"a": asked}, now_ms=2 * now_ms))
+    changed = health(stats("a", bucket(0, small=10))).partitions[0]
+    assert asked_now(changed, asked, now_ms).times == 1
+
+
+def test_when_it_is_asked_again_is_told() -> None:
+    found = health(stats("a", bucket(0, small=9)))
+    asked = Asked(fingerprint=found.partitions[0].fingerprint, again_ms=NOW_MS + 60_000)
+    (told,) = reasons(found, acted={"a": asked})
+    assert told.endswith("was asked for already in this state, and is again from 13:47 UTC on")
 
 
 def test_a_partition_being_written_is_left_until_it_is_quiet() -> None:

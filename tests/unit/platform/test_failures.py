@@ -8,10 +8,23 @@ import pytest
 from lakewright.platform.failures import REACTIONS, failures_for_dagster, reaction_to
 from lakewright.storage import errors
 from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.leases import CLOCKS_DIFFER_MS, LEASE_MS
 
 
 def test_every_category_has_a_reaction() -> None:
-    assert set(REACTIONS) == set(StorageError.__subclasses__())
+    assert set(REACTIONS) >= set(StorageError.__subclasses__())
+
+
+def test_a_lease_of_the_dead_is_outlasted() -> None:
+    reaction = reaction_to(errors.LeaseHeld("the dead has it"))
+    assert reaction.retries * reaction.wait_seconds * 1000 > LEASE_MS + CLOCKS_DIFFER_MS
+
+
+def test_what_waiting_does_not_change_is_not_tried_again() -> None:
+    assert reaction_to(errors.ClockJumped("set the clocks")).retries == 0
+    assert reaction_to(errors.LeaseLost("broken", lease_id="x")).retries == 0
+    given_up = errors.LeaseLost("given up", lease_id="x", wanted_by="an ingest")
+    assert reaction_to(given_up).retries > 0
 
 
 @pytest.mark.parametrize(

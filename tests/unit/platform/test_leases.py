@@ -26,7 +26,7 @@ from lakewright.storage.errors import LeaseHeld
 from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.builders import events, new_table, rows
 from tests.support.environment import FixedEnv
-from tests.support.faults import watched
+from tests.support.faults import interrupted, watched
 from tests.support.fixtures import memory_uri
 
 KEYED: dict[str, Any] = {"keys": ("id", "day"), "partitions": ("day",)}
@@ -193,3 +193,25 @@ def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
     (held,) = table.leases()
     assert held.renewed_ms > lease.expires_ms
     assert held == replace(lease, renewed_ms=held.renewed_ms, expires_ms=held.expires_ms)
+
+
+def test_a_lease_is_renewed_after_a_failure_that_nobody_foresaw() -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    table = keyed(Catalog.open(memory_uri()))
+    broken, fs = interrupted(table, when=lambda call: "/leases" in call.path, meanwhile=fail)
+    request = LeaseRequest(
+        kind=LeaseKind.COMPACT,
+        scope=whole_table(table.files),
+        holder=here("upkeep"),
+        duration_ms=200,
+    )
+    lease = acquire_lease(table.files, request)
+    with renewed(broken.files, lease):
+        for _ in range(200):
+            Event().wait(0.05)
+            if table.leases()[0].renewed_ms > lease.expires_ms:
+                break
+    assert fs.has_happened
+    assert table.leases()[0].renewed_ms > lease.expires_ms

@@ -124,7 +124,6 @@ def test_a_create_that_found_a_file_is_known(error: Exception) -> None:
     assert not is_taken(OSError("other"))
 
 
-@pytest.mark.mission("PT55")
 @pytest.mark.parametrize(
     "text",
     [

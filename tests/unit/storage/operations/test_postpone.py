@@ -233,6 +233,7 @@ class Meddling:
 
     meddle: Callable[[], object]
     name: str = "meddling"
+    may_repeat: bool = True
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         results = [function(task) for task in tasks]

@@ -32,6 +32,7 @@ class Engine:
 
     then: Callable[[], object]
     name: str = "then"
+    may_repeat: bool = True
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         results = [function(task) for task in tasks]
@@ -44,6 +45,7 @@ class Repeating:
     """An engine that loses the results of every task once, and runs it again."""
 
     name: str = "repeating"
+    may_repeat: bool = True
 
     def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         for task in tasks:

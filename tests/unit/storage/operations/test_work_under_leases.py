@@ -154,7 +154,11 @@ def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table
                     pass
 
     slower, _ = interrupted(table, when=first_new_file, meanwhile=lose)
-    said = "given up to the writer" if how == "a writer" else "ran out and was taken over, or"
+    said = (
+        "given up to the writer"
+        if how == "a writer"
+        else "ran out and others came, or somebody broke it"
+    )
 
     def run() -> None:
         with compacting(slower) as lease:
@@ -189,6 +193,42 @@ def test_a_lease_for_less_than_the_plan_does_less(table: Table) -> None:
         result = table.run_compact(plan, lease=lease)
     assert result.dropped_tasks == len(plan.tasks) // len(DAYS)
     assert files_of(table)["c"] > files_of(table)["a"]
+
+
+def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(table: Table) -> None:
+    """The plan is for three days, the lease for one of them, and that one is written over."""
+    scope = scope_of(table.files, [({"day": "a"}, None)])
+    request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
+    plan = table.plan_compact(full=True)
+    new = rows(table, events(50, 53, v="new"))
+    slower, fs = interrupted(
+        table,
+        when=first_new_file,
+        meanwhile=lambda: table.write(new, mode="overwrite", partition={"day": "a"}),
+    )
+    with leased(table.files, request) as lease:
+        result = slower.run_compact(plan, lease=lease)
+    assert fs.has_happened
+    assert result.snapshot is None
+    assert result.dropped_tasks == len(plan.tasks)
+    assert_sound(table)
+
+
+def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
+    """The plan is for three days, the lease for one of them, and a writer wants that one."""
+    scope = scope_of(table.files, [({"day": "a"}, None)])
+    request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
+    slower, _ = interrupted(
+        table, when=first_new_file, meanwhile=lambda: overwrite(table, "a", fails=True)
+    )
+    buckets = len(table.plan_compact([{"day": "a"}], full=True).tasks)
+    said = f"of {buckets} buckets.*given up to the writer;"
+    with (
+        leased(table.files, request) as lease,
+        pytest.raises(LeaseLost, match=said) as lost,
+    ):
+        slower.run_compact(table.plan_compact(full=True), lease=lease)
+    assert lost.value.details["wanted_by"] == "the writer"
 
 
 def test_a_writer_that_compacts_gives_way_too_and_tells(table: Table) -> None:
