@@ -38,7 +38,7 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 	$(RUN) -m pytest -m "not deep and not stores" $(ARGS)
 
 .PHONY: test-stores
-test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP and PostgreSQL
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and PostgreSQL
 	$(RUN) tests/stores/install.py .stores
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)
 

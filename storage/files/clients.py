@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +23,11 @@ _EXTRAS = {
     "abfs": "azure",
     "webhdfs": "webhdfs",
     "sftp": "sftp",
+    "ssh": "sftp",
 }
 # The parts of an address that FTP's client takes.
 _PLACE = ("host", "port", "username")
+_OVER_SSH = ("sftp", "ssh")
 _CLIENTS: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
 
 # What stores said of themselves when they were tried, by their URIs, for as long as their clients.
@@ -95,7 +98,13 @@ def _made_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
         place = infer_storage_options(url)
         options = {each: place[each] for each in _PLACE if each in place}
         return FtpClient(skip_instance_cache=True, **options)
-    return fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+    made = fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+    if protocol in _OVER_SSH:
+        connection = made.client.get_transport().sock
+        if isinstance(connection, socket.socket):
+            # Or each 32 KiB written would wait for the ones before to be acknowledged.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 @contextmanager

@@ -191,7 +191,10 @@ class _StoreInput(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._handle.seek(offset, whence))
+        # Some say where they are now, some do not; some ask the store where the end is.
+        with self._owner.translated(self._path):
+            self._handle.seek(offset, whence)
+        return self.tell()
 
     def tell(self) -> int:
         return int(self._handle.tell())
@@ -210,6 +213,7 @@ class StoreOutput:
         self._path = path
         self._handle = handle
         self._failed = False
+        self._written = 0
         self.closed = False
 
     def __enter__(self) -> Self:
@@ -227,16 +231,20 @@ class StoreOutput:
     def write(self, data: Any) -> int:
         try:
             with self._owner.translated(self._path):
-                return int(self._handle.write(data))
+                self._handle.write(data)
         except BaseException:
             self._failed = True
             raise
+        # Counted here, as some handles say neither what they took nor where they are.
+        size = memoryview(data).nbytes
+        self._written += size
+        return size
 
     def flush(self) -> None:
         """Nothing: what is buffered is sent when there is enough of it, and at the end."""
 
     def tell(self) -> int:
-        return int(self._handle.tell())
+        return self._written
 
     def readable(self) -> bool:
         return False
