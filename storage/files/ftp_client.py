@@ -22,7 +22,8 @@ _T = TypeVar("_T")
 _UNKNOWN = ("500", "502")
 # What it says of a path that is not there, and of one that is, but not for everybody.
 _MISSING_OR_REFUSED = ("501", "550")
-_FOLDERS = ("dir", "cdir", "pdir")
+# What a listing calls the folder itself and the one above it.
+_ITSELF = ("cdir", "pdir")
 
 
 class FtpClient(FTPFileSystem):  # type: ignore[misc]
@@ -141,11 +142,11 @@ class _OpenFile(FTPFile):  # type: ignore[misc]
 
 
 def _is_inside(name: str, facts: dict[str, str]) -> bool:
-    return name not in (".", "..") and facts["type"].lower() not in ("cdir", "pdir")
+    return name not in (".", "..") and facts["type"].lower() not in _ITSELF
 
 
 def _info(folder: str, name: str, facts: dict[str, str]) -> dict[str, Any]:
-    is_folder = facts["type"].lower() in _FOLDERS
+    is_folder = facts["type"].lower() == "dir"
     return {
         **facts,
         "name": f"{folder.rstrip('/')}/{name}",

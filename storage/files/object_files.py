@@ -151,14 +151,14 @@ class ObjectFiles(RemoteFiles):
     def _refused(self, path: str, refused: AccessRefused) -> StorageError:
         """Why access is refused, where the answer had no room to say so, as that to a HEAD."""
         bucket, inside, _ = path.partition("/")
-        if inside:
-            try:
+        try:
+            if inside:
                 self._has_bucket(bucket)
-            except ClockJumped as error:
-                return error
-            except StorageError:
-                # Refused as well; that it concerns the file is the better thing to say.
-                return refused
+        except ClockJumped as error:
+            return error
+        except StorageError:
+            # Refused as well; that it concerns the file is the better thing to say.
+            pass
         return refused
 
     def _has_bucket(self, bucket: str) -> bool:

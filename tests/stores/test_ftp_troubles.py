@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,26 @@ def test_what_the_server_forbids_is_not_taken_for_missing(server: FtpServer) -> 
     assert [each.name for each in fs.list_dir(f"{root}/folder")] == ["x"]
     (server.folder / "w/folder/x").unlink()
     assert fs.list_dir(f"{root}/folder") == []
+
+
+def test_files_that_one_thread_opened_are_read_by_many_at_once(server: FtpServer) -> None:
+    fs, root = open_file_system(f"ftp://bob@127.0.0.1:{server.port}/w")
+    size, piece = 3_000_000, 500_000
+    for number in range(4):
+        fs.write_bytes(f"{root}/{number}", bytes([number]) * size)
+    with ExitStack() as opened:
+        sources = [opened.enter_context(fs.open_input(f"{root}/{each}")) for each in range(4)]
+
+        def read(number: int) -> bytes:
+            pieces = []
+            for start in reversed(range(0, size, piece)):
+                sources[number].seek(start)
+                pieces.append(sources[number].read(piece))
+            return b"".join(pieces)
+
+        with ThreadPoolExecutor(4) as pool:
+            read_by_many = [pool.submit(read, each) for each in range(4)]
+            # The one who opened them goes on meanwhile.
+            assert len(fs.list_dir(root)) == 4
+            for number, each in enumerate(read_by_many):
+                assert each.result() == bytes([number]) * size
