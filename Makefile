@@ -38,7 +38,8 @@ test: java oracles ## Run every test that needs no other server (ARGS="-k name" 
 	$(RUN) -m pytest -m "not deep and not stores" $(ARGS)
 
 .PHONY: test-stores
-test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP and PostgreSQL
+test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and PostgreSQL
+	$(RUN) tests/stores/install.py .stores
 	$(RUN) -m pytest -m stores tests/stores $(ARGS)
 
 .PHONY: test-deep
@@ -105,11 +106,10 @@ $(VENV)/.packages: requirements.lock requirements-build.lock
 	$(RUN) -m pip check
 	@touch $@
 
-# Clients of stores and the servers they are tried on, with the versions of everything else kept.
+# Clients of stores, and servers that come as packages, with the versions of everything else kept.
 $(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
 	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r tests/stores/requirements.lock
 	$(RUN) -m pip check
-	$(RUN) tests/stores/install.py .stores
 	@touch $@
 
 # Then the project itself, editable, with what is installed.

@@ -7,8 +7,11 @@ from typing import Any
 
 import fsspec
 
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.clients import client
-from lakewright.storage.files.object_files import PART_BYTES, ObjectFiles
+from lakewright.storage.files.object_files import ObjectFiles
+
+_PUBLIC_CLOUD = ".blob.core.windows.net"
 
 
 @dataclass(frozen=True)
@@ -25,23 +28,58 @@ class AzureFiles(ObjectFiles):
 
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
-        account = {"account_name": self.host.split(".")[0]} if self.host else {}
-        return client("abfs", use_listings_cache=False, **account)
+        account = _account(self.host) if self.host else {}
+        found = client("abfs", use_listings_cache=False, **account)
+        if self.host:
+            there = found.service_client
+            check_account(self.host, name=there.account_name, address=there.primary_hostname)
+        return found
 
     def uri(self, path: str) -> str:
         container, _, name = path.partition("/")
         at = f"@{self.host}" if self.host else ""
         return f"{self.scheme}://{container}{at}/{name}"
 
-    @property
-    def _output_options(self) -> dict[str, Any]:
-        return {"block_size": PART_BYTES}
-
     def _write_whole(self, path: str, data: bytes) -> None:
         self.fs.pipe_file(path, data, overwrite=True)
 
-    def _stream_new(self, path: str) -> Any:
-        return self.wrap_output(path, self.fs.open(path, "xb", block_size=PART_BYTES))
-
     def _ask_for_bucket(self, bucket: str) -> None:
         self.fs.info(bucket)
+
+
+def check_account(host: str, *, name: str | None, address: str) -> None:
+    """See that a client's account is the one that a URI names.
+
+    The client prefers the environment's connection string to whatever else it is told.
+
+    Raises:
+        InvalidRequestError: it is another one, where another table could be of the same name.
+    """
+    if address == _blob_host(host):
+        return
+    # An address that is no service's own, as an emulator's, leaves its account's name to go by.
+    if ".blob." not in address and name == _name(host):
+        return
+    raise InvalidRequestError(
+        f"the URI names the account at {host}, and the connection string that the environment "
+        f"gives is for {address}; unset AZURE_STORAGE_CONNECTION_STRING, or leave the account out "
+        "of the URI"
+    )
+
+
+def _account(host: str) -> dict[str, Any]:
+    """What the client is told of an account; left to itself, it looks in the public cloud."""
+    address = _blob_host(host)
+    elsewhere = {} if address.endswith(_PUBLIC_CLOUD) else {"account_host": address}
+    return {"account_name": _name(host), **elsewhere}
+
+
+def _name(host: str) -> str:
+    return host.split(".", maxsplit=1)[0]
+
+
+def _blob_host(host: str) -> str:
+    """Where blobs are asked for; URIs are written with where files of a data lake are."""
+    if "." not in host:
+        return host + _PUBLIC_CLOUD
+    return host.replace(".dfs.", ".blob.", 1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import fsspec
 import fsspec.core
+from fsspec.utils import infer_storage_options
 
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.ftp_client import FtpClient
 
 # What the extra of this package is called that brings a store's client.
 _EXTRAS = {
@@ -19,8 +23,25 @@ _EXTRAS = {
     "abfs": "azure",
     "webhdfs": "webhdfs",
     "sftp": "sftp",
+    "ssh": "sftp",
 }
+# The parts of an address that FTP's client takes.
+_PLACE = ("host", "port", "username")
+_OVER_SSH = ("sftp", "ssh")
 _CLIENTS: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
+
+# What stores said of themselves when they were tried, by their URIs, for as long as their clients.
+FOUND_OUT: dict[str, bool] = {}
+
+
+class _OfThread(threading.local):
+    """Clients of one thread, whose connections end with it."""
+
+    def __init__(self) -> None:
+        self.clients: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
+
+
+_OF_THREAD = _OfThread()
 
 
 def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
@@ -31,11 +52,14 @@ def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
     Raises:
         UnsupportedError: a package is missing; the message says how to install it.
     """
-    return _shared(
-        (protocol, *sorted(options.items())),
-        protocol,
-        lambda: fsspec.filesystem(protocol, skip_instance_cache=True, **options),
-    )
+    key = (os.getpid(), protocol, *sorted(options.items()))
+    known = _CLIENTS.get(key)
+    if known is None:
+        with _package_of(protocol):
+            made = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
+        # Two threads may both make one; the first that is put down serves both.
+        known = _CLIENTS.setdefault(key, made)
+    return known
 
 
 def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
@@ -43,17 +67,24 @@ def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
 
     Many of them talk over a single connection, which must not be asked two things at once.
     """
-    url = f"{protocol}://{address}/"
-    return _shared(
-        (url, threading.get_ident()),
-        protocol,
-        lambda: fsspec.core.url_to_fs(url, skip_instance_cache=True)[0],
-    )
+    key = (os.getpid(), protocol, address)
+    known = _OF_THREAD.clients.get(key)
+    if known is None:
+        with _package_of(protocol):
+            known = _OF_THREAD.clients[key] = _made_at(protocol, address)
+    return known
+
+
+def drop_client_at(protocol: str, address: str) -> None:
+    """Let this thread's next use of a store connect anew: its connection may be dead."""
+    _OF_THREAD.clients.pop((os.getpid(), protocol, address), None)
 
 
 def forget_clients() -> None:
-    """Let the next use of a store look for its address and its credentials again."""
+    """Let the next use of a store by this thread look for its settings and credentials again."""
     _CLIENTS.clear()
+    FOUND_OUT.clear()
+    _OF_THREAD.clients.clear()
 
 
 def knows_protocol(protocol: str) -> bool:
@@ -61,19 +92,28 @@ def knows_protocol(protocol: str) -> bool:
     return protocol in {*fsspec.available_protocols(), *fsspec.registry}
 
 
-def _shared(
-    name: tuple[object, ...], protocol: str, make: Callable[[], fsspec.AbstractFileSystem]
-) -> fsspec.AbstractFileSystem:
-    key = (os.getpid(), *name)
-    known = _CLIENTS.get(key)
-    if known is None:
-        try:
-            # Two threads may both make one; the first that is put down serves both.
-            known = _CLIENTS.setdefault(key, make())
-        except ImportError as error:
-            extra = _EXTRAS.get(protocol)
-            how = f"pip install 'lakewright[{extra}]'" if extra else f"install it: {error}"
-            raise UnsupportedError(
-                f"store {protocol}:// needs a package that is not installed; {how}"
-            ) from error
-    return known
+def _made_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
+    url = f"{protocol}://{address}/"
+    if protocol == "ftp":
+        place = infer_storage_options(url)
+        options = {each: place[each] for each in _PLACE if each in place}
+        return FtpClient(skip_instance_cache=True, **options)
+    made = fsspec.core.url_to_fs(url, skip_instance_cache=True)[0]
+    if protocol in _OVER_SSH:
+        connection = made.client.get_transport().sock
+        if isinstance(connection, socket.socket):
+            # Or each 32 KiB written would wait for the ones before to be acknowledged.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
+
+
+@contextmanager
+def _package_of(protocol: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        extra = _EXTRAS.get(protocol)
+        how = f"pip install 'lakewright[{extra}]'" if extra else f"install it: {error}"
+        raise UnsupportedError(
+            f"store {protocol}:// needs a package that is not installed; {how}"
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import unquote, urlsplit
 
 from lakewright.storage.env import Env, FileSystem, SystemEnv
@@ -19,6 +20,8 @@ from lakewright.storage.files.s3_files import S3Files
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
 _AZURE = ("abfs", "abfss", "az")
+# With a port, or in brackets as IPv6 is written. A password with a `/` in it would look otherwise.
+_HOST = re.compile(r"([^:?#]*|\[[0-9a-fA-F:.]+\])(:\d*)?")
 
 
 def open_file_system(
@@ -40,7 +43,7 @@ def open_file_system(
     if scheme == "file":
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
-            raise UnsupportedError(f"{uri} names host {parts.netloc}; write file:///path")
+            raise UnsupportedError(f"a file:// URI names host {parts.hostname}; write file:///path")
         return LocalFiles(env), os.path.abspath(unquote(parts.path))
     # Not decoded and not cut at a `#`: these names are written as they are.
     authority, _, path = rest.removeprefix("//").partition("/")
@@ -48,17 +51,21 @@ def open_file_system(
     if scheme == "memory":
         return MemoryFiles(), "/" + f"{authority}/{path}".strip("/")
     user, at, host = authority.rpartition("@")
-    if ":" in user or (at and scheme in (*_S3, *_GCS)):
+    # Nothing of a URI is repeated here but its scheme: who knows where a secret has come to lie.
+    if not _HOST.fullmatch(host) or ":" in user or (at and scheme in (*_S3, *_GCS)):
         raise InvalidRequestError(
-            f"the URI {scheme}://…@{host}/{path} holds credentials; leave them out, and put them "
-            "where the store's own client looks for them (docs/stores.md)"
+            f"a {scheme}:// URI holds credentials, or a : ? or # in the name of its host; leave "
+            "them out, and put credentials where the store's own client looks for them "
+            "(docs/stores.md)"
         )
     if scheme in (*_S3, *_GCS, *_AZURE) and not authority:
-        raise InvalidRequestError(f"{uri} names no bucket; write {scheme}://bucket/path")
+        raise InvalidRequestError(
+            f"a {scheme}:// URI names no bucket; write {scheme}://bucket/path"
+        )
     if scheme in (*_GCS, *_AZURE) and {"#", "?"} & {*path}:
         raise InvalidRequestError(
-            f"{uri} has a # or a ?, which the client of {scheme}:// takes for something else; "
-            "choose another path"
+            f"the path of a {scheme}:// URI has a # or a ?, which its client takes for something "
+            "else; choose another path"
         )
     locked = _lock(lock)
     root = f"{authority}/{path}".rstrip("/")

@@ -90,8 +90,9 @@ class FsspecFiles(ABC):
         return True
 
     def delete_tree(self, path: str) -> None:
-        with self.translated(path):
-            if self.fs.exists(path):
+        # `fs.exists` of many clients takes a store that does not answer for a path not there.
+        if self.exists(path):
+            with self.translated(path):
                 self.fs.rm(path, recursive=True)
 
     def remove_empty_dir(self, path: str) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import fsspec
 from fsspec.config import conf
 
 from lakewright.storage.files.clients import client
-from lakewright.storage.files.object_files import PART_BYTES, ObjectFiles
+from lakewright.storage.files.object_files import ObjectFiles
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 
@@ -25,13 +24,6 @@ class GcsFiles(ObjectFiles):
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
         return client("gs", use_listings_cache=False, **_token())
-
-    @property
-    def _output_options(self) -> dict[str, Any]:
-        return {"block_size": PART_BYTES}
-
-    def _stream_new(self, path: str) -> Any:
-        return self.wrap_output(path, self.fs.open(path, "xb", block_size=PART_BYTES))
 
     def _ask_for_bucket(self, bucket: str) -> None:
         # Listing is what every user of a table may do.

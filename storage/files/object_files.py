@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import FileMissing, StoreNotFound, UnavailableError
+from lakewright.storage.errors import (
+    AccessRefused,
+    ClockJumped,
+    FileMissing,
+    StorageError,
+    StoreNotFound,
+    UnavailableError,
+)
+from lakewright.storage.files.clients import FOUND_OUT
 from lakewright.storage.files.fsspec_files import parent
-from lakewright.storage.files.remote_files import RemoteFiles
+from lakewright.storage.files.remote_files import RemoteFiles, StoreOutput
 from lakewright.storage.files.store_failures import (
     is_conflict,
     is_taken,
@@ -23,10 +31,6 @@ PART_BYTES = 8 << 20
 _DELETES_AT_ONCE = 16
 _CONFLICT_TRIES = 8
 _CONFLICT_WAIT_MS = 50
-
-# Whether a bucket refuses to replace a file where it is asked to, by scheme and bucket; found
-# out once in each process.
-_REFUSES: dict[tuple[str, str], bool] = {}
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,12 @@ class ObjectFiles(RemoteFiles):
         return [info for info in super()._infos(path) if info["name"].rstrip("/").startswith(below)]
 
     def _refuses_to_replace(self, path: str) -> bool:
-        bucket = (self.scheme, path.split("/", maxsplit=1)[0])
-        if bucket not in _REFUSES:
+        # Found out once in each process; a bucket of that name may be in several accounts.
+        bucket = self.uri(path.split("/", maxsplit=1)[0])
+        if bucket not in FOUND_OUT:
             with self.translated(path):
-                _REFUSES[bucket] = self._probe(f"{parent(path)}/.probe.{self.env.new_id()}.tmp")
-        return _REFUSES[bucket]
+                FOUND_OUT[bucket] = self._probe(f"{parent(path)}/.probe.{self.env.new_id()}.tmp")
+        return FOUND_OUT[bucket]
 
     def _probe(self, path: str) -> bool:
         """Whether a second create of a file is refused, tried with one that nobody needs."""
@@ -101,7 +106,7 @@ class ObjectFiles(RemoteFiles):
             self.env.sleep_ms(_CONFLICT_WAIT_MS * 2**attempt * (0.5 + self.env.jitter()))
         raise UnavailableError(
             f"file {path} cannot be created: others try to all the time, {_CONFLICT_TRIES} of "
-            "{_CONFLICT_TRIES} tries met them; try later",
+            f"{_CONFLICT_TRIES} tries met them; try later",
             path=path,
         )
 
@@ -116,7 +121,7 @@ class ObjectFiles(RemoteFiles):
         if self.exists(target):
             # Said at once, so that nothing large is copied in vain.
             return False
-        output: Any = self._stream_new(target)
+        output = self._stream_new(target)
         try:
             with output:
                 self.copy_into(source, output)
@@ -127,15 +132,34 @@ class ObjectFiles(RemoteFiles):
         self._take_away(source)
         return True
 
-    @abstractmethod
-    def _stream_new(self, path: str) -> Any:
+    def _stream_new(self, path: str) -> StoreOutput:
         """A file being written that appears when it is closed, if there is none of its name."""
+        # A store that knows no conditions refuses the ones it is given; there the lock decides.
+        mode = "xb" if self._refuses_to_replace(path) else "wb"
+        return StoreOutput(self, path, self.fs.open(path, mode, **self._output_options))
+
+    @property
+    def _output_options(self) -> dict[str, Any]:
+        return {"block_size": PART_BYTES}
 
     def _missing(self, path: str, missing: FileMissing) -> FileMissing | StoreNotFound:
         """A vanished bucket must never look like a table without snapshots."""
         bucket, inside, _ = path.partition("/")
         there = not inside or self._has_bucket(bucket)
         return missing if there else store_not_found(path, f"{self.scheme}://")
+
+    def _refused(self, path: str, refused: AccessRefused) -> StorageError:
+        """Why access is refused, where the answer had no room to say so, as that to a HEAD."""
+        bucket, inside, _ = path.partition("/")
+        try:
+            if inside:
+                self._has_bucket(bucket)
+        except ClockJumped as error:
+            return error
+        except StorageError:
+            # Refused as well; that it concerns the file is the better thing to say.
+            pass
+        return refused
 
     def _has_bucket(self, bucket: str) -> bool:
         try:

@@ -14,6 +14,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import (
+    AccessRefused,
     FileMissing,
     StorageError,
     StoreNotFound,
@@ -22,7 +23,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent
 from lakewright.storage.files.locks import Lock
-from lakewright.storage.files.store_failures import harmless, told
+from lakewright.storage.files.store_failures import gives_no_reason, harmless, told
 
 # Read at once where little is asked for: a footer, a header, a block of rows.
 _READ_BYTES = 1 << 20
@@ -64,12 +65,13 @@ class RemoteFiles(FsspecFiles):
                 raise
             if isinstance(known, FileMissing):
                 known = self._missing(path, known)
+            elif isinstance(known, AccessRefused) and gives_no_reason(error):
+                known = self._refused(path, known)
             raise known from harmless(error)
 
     def open_input(self, path: str) -> Any:
         with self.translated(path):
-            size = int(self.fs.info(path)["size"])
-            raw = _StoreInput(self, path, self.fs.open(path, "rb", **self._input_options(size)))
+            raw = _StoreInput(self, path, self.fs.open(path, "rb", **self._input_options))
         return io.BufferedReader(raw, _READ_BYTES)
 
     def open_output(self, path: str) -> IO[bytes]:
@@ -148,15 +150,17 @@ class RemoteFiles(FsspecFiles):
         """What it means that a file is not there: maybe the whole store is not."""
         return missing
 
-    def _input_options(self, size: int) -> dict[str, Any]:
+    def _refused(self, path: str, refused: AccessRefused) -> StorageError:
+        """What it means that access is refused without a reason."""
+        return refused
+
+    @property
+    def _input_options(self) -> dict[str, Any]:
         return {"cache_type": "none"}
 
     @property
     def _output_options(self) -> dict[str, Any]:
         return {}
-
-    def wrap_output(self, path: str, handle: Any) -> StoreOutput:
-        return StoreOutput(self, path, handle)
 
     def copy_into(self, source: str, output: Any) -> None:
         """Write a file's bytes into another that is open, a piece at a time."""
@@ -187,7 +191,10 @@ class _StoreInput(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._handle.seek(offset, whence))
+        # Some say where they are now, some do not; some ask the store where the end is.
+        with self._owner.translated(self._path):
+            self._handle.seek(offset, whence)
+        return self.tell()
 
     def tell(self) -> int:
         return int(self._handle.tell())
@@ -206,6 +213,7 @@ class StoreOutput:
         self._path = path
         self._handle = handle
         self._failed = False
+        self._written = 0
         self.closed = False
 
     def __enter__(self) -> Self:
@@ -223,16 +231,20 @@ class StoreOutput:
     def write(self, data: Any) -> int:
         try:
             with self._owner.translated(self._path):
-                return int(self._handle.write(data))
+                self._handle.write(data)
         except BaseException:
             self._failed = True
             raise
+        # Counted here, as some handles say neither what they took nor where they are.
+        size = memoryview(data).nbytes
+        self._written += size
+        return size
 
     def flush(self) -> None:
         """Nothing: what is buffered is sent when there is enough of it, and at the end."""
 
     def tell(self) -> int:
-        return int(self._handle.tell())
+        return self._written
 
     def readable(self) -> bool:
         return False

@@ -7,7 +7,8 @@ holds as well where the answer to the rename was lost.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import fsspec
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, StorageError, UnavailableError
-from lakewright.storage.files.clients import client_at
+from lakewright.storage.files.clients import client_at, drop_client_at
 from lakewright.storage.files.fsspec_files import parent, status
 from lakewright.storage.files.remote_files import RemoteFiles
 
@@ -52,6 +53,16 @@ class RenamingFiles(RemoteFiles):
             # A listing kept from before would hide what others have written.
             found.invalidate_cache()
             return found
+
+    @contextmanager
+    def translated(self, path: str) -> Iterator[None]:
+        try:
+            with super().translated(path):
+                yield
+        except UnavailableError:
+            # Maybe for ever: its one connection may be dead, or out of step.
+            drop_client_at(self.protocol, self.address)
+            raise
 
     def uri(self, path: str) -> str:
         return f"{self.protocol}://{self.address}{path}"
@@ -121,7 +132,12 @@ class RenamingFiles(RemoteFiles):
         if not self.exists(source):
             raise FileMissing(f"file {source} does not exist", path=source)
         self.make_dirs(parent(target))
-        return self._rename(source, target, leave=True)
+        if not self._rename(source, target, leave=True):
+            return False
+        # Gone it is also if somebody else moved it elsewhere, or deleted it.
+        if not self.exists(target):
+            raise FileMissing(f"file {source} does not exist any more", path=source)
+        return True
 
     def _rename(self, source: str, target: str, *, leave: bool) -> bool:
         """Give a file a name that is free; whether it has it. One that lost is left or deleted."""
@@ -173,7 +189,8 @@ class RenamingFiles(RemoteFiles):
         self.write_bytes(temporary, data)
         return temporary
 
-    def _input_options(self, size: int) -> dict[str, Any]:
+    @property
+    def _input_options(self) -> dict[str, Any]:
         return {"block_size": _READ_BYTES}
 
     @property

@@ -7,12 +7,11 @@ again whose answer was lost, so that its own file can be what it finds there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import fsspec
 
 from lakewright.storage.files.clients import client
-from lakewright.storage.files.object_files import PART_BYTES, ObjectFiles
+from lakewright.storage.files.object_files import ObjectFiles
 
 
 @dataclass(frozen=True)
@@ -27,13 +26,6 @@ class S3Files(ObjectFiles):
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
         return client("s3", use_listings_cache=False, fixed_upload_size=True)
-
-    @property
-    def _output_options(self) -> dict[str, Any]:
-        return {"block_size": PART_BYTES}
-
-    def _stream_new(self, path: str) -> Any:
-        return self.wrap_output(path, self.fs.open(path, "xb", block_size=PART_BYTES))
 
     def _ask_for_bucket(self, bucket: str) -> None:
         # Listing is what every user of a table may do.

@@ -5,6 +5,7 @@ Clients come and go with their extras, so their errors are known by name, code a
 
 from __future__ import annotations
 
+import ftplib
 import os
 import re
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ _CLOCK = {"RequestTimeTooSkewed", "RequestExpired"}
 _REFUSED = {
     "401",
     "403",
+    "FTP 530",
+    "FTP 532",
     "AccessDenied",
     "AccountProblem",
     "AllAccessDisabled",
@@ -57,15 +60,27 @@ _NO_CREDENTIALS = {
     "DefaultCredentialsError",
     "CredentialUnavailableError",
 }
-_REFUSED_ERRORS = {"PermissionError", "RefreshError", "ClientAuthenticationError"}
-# What azure's chain of credentials says when none of its links has any.
-_NO_TOKEN = ("failed to retrieve a token", "Must provide either a connection_string")
+_REFUSED_ERRORS = {
+    "PermissionError",
+    "RefreshError",
+    "ClientAuthenticationError",
+    "AuthenticationException",
+}
+# What azure's chain of credentials says when none of its links has any, and paramiko.
+_NO_TOKEN = (
+    "failed to retrieve a token",
+    "Must provide either a connection_string",
+    "No authentication methods available",
+)
 _ANONYMOUS = "Anonymous caller"
 _FORBIDDEN = "Forbidden:"
-# No store raises these; whatever else comes out of a client is its way to say that it failed.
-_MISTAKES = (AssertionError, AttributeError, LookupError, NameError, SyntaxError, TypeError)
-# FTP's client takes every failure to read for a file that is not there, this one too.
-_FOR_NOW = "error_temp"
+# Ours. Whatever else comes out of a client is its way to say that it failed: gcsfs asserts on
+# answers, and others look for what a broken connection no longer has.
+_MISTAKES = (NameError, SyntaxError, TypeError)
+# An upload in parts that the store knows no more was finished, and the answer lost, or given up.
+_UPLOAD_GONE = "NoSuchUpload"
+# FTP has no code for it.
+_DENIED = re.compile(r"(?i)permission|privilege|denied")
 
 _SECRET_NAMES = re.compile(
     r"SECRET|TOKEN|PASSW|CREDENTIAL|CONNECTION_STRING|SAS|(ACCESS|ACCOUNT)_KEY"
@@ -94,6 +109,11 @@ def knows_no_conditions(error: BaseException) -> bool:
     return any(code_of(each) in _IGNORES_CONDITIONS for each in _chain(error))
 
 
+def gives_no_reason(error: BaseException) -> bool:
+    """Whether a refusal is a mere status, as that of an answer without a body."""
+    return any(code_of(each) == "403" for each in _chain(error))
+
+
 def told(error: Exception, path: str, *, store: str, credentials: str) -> StorageError | None:
     """The error that says what happened, None for one that is no answer of a store.
 
@@ -116,13 +136,20 @@ def told(error: Exception, path: str, *, store: str, credentials: str) -> Storag
             f"no credentials for {store} were found to reach {path}: {text}; {credentials}",
             path=path,
         )
-    if codes & _REFUSED or names & _REFUSED_ERRORS or text.startswith(_FORBIDDEN):
+    denied = "error_perm" in names and _DENIED.search(text)
+    if codes & _REFUSED or names & _REFUSED_ERRORS or denied or text.startswith(_FORBIDDEN):
         return AccessRefused(
             f"{store} refuses access to {path}: {text}; check that the credentials are right and "
             f"may read, write, list and delete there; {credentials}",
             path=path,
         )
-    if _FOR_NOW not in names and ("FileNotFoundError" in names or "404" in codes):
+    if _UPLOAD_GONE in codes:
+        return UnavailableError(
+            f"the upload of {path} was finished or given up before the store said so: {text}; see "
+            "whether the file is there, and try again",
+            path=path,
+        )
+    if "FileNotFoundError" in names or "404" in codes:
         return FileMissing(f"file {path} does not exist", path=path)
     if isinstance(error, _MISTAKES):
         return None
@@ -147,13 +174,15 @@ def without_secrets(text: str) -> str:
 
 
 def harmless(error: BaseException) -> BaseException | None:
-    """The error, for a traceback to show, unless a text of it or its causes holds a secret."""
-    texts = [text for each in _chain(error) for text in (str(each), repr(each))]
+    """The error, for a traceback to show, unless it would show a secret with it."""
+    texts = [text for each in _all_behind(error) for text in _texts(each)]
     return error if all(without_secrets(text) == text for text in texts) else None
 
 
 def code_of(error: BaseException) -> str:
     """What a store called the failure, or its HTTP status, empty if it said neither."""
+    if isinstance(error, ftplib.Error):
+        return f"FTP {str(error)[:3]}"
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         return str(response.get("Error", {}).get("Code", ""))
@@ -174,3 +203,20 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         # What merely happened before says nothing of this one.
         hidden = current.__context__ if current.__suppress_context__ else None
         current = current.__cause__ or hidden
+
+
+def _all_behind(error: BaseException) -> Iterator[BaseException]:
+    """What a traceback can show: every cause, and what each happened in the handling of."""
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        current = waiting.pop()
+        if current is None or any(current is each for each in seen):
+            continue
+        seen.append(current)
+        yield current
+        waiting += [current.__cause__, current.__context__]
+
+
+def _texts(error: BaseException) -> list[str]:
+    return [str(error), repr(error), *getattr(error, "__notes__", [])]

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+from fsspec.config import conf
 
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
@@ -22,6 +23,7 @@ from tests.support.store_servers import (
     gcs_server,
     hdfs_server,
     s3_server,
+    sftp_server,
 )
 
 NUMBERS = itertools.count()
@@ -120,7 +122,18 @@ def ftp(tmp_path: Path) -> Iterator[str]:
         yield f"ftp://{address}/w"
 
 
-STORES = ("s3", "gcs", "azure", "webhdfs", "ftp")
+@pytest.fixture
+def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder behind SFTP, to which writers exclude each other by a file."""
+    folder = tmp_path / "sftp"
+    folder.mkdir()
+    # Read from FSSPEC_SFTP_PASSWORD, which is looked at when fsspec is imported.
+    monkeypatch.setitem(conf, "sftp", {"password": SECRET})
+    with sftp_server(folder) as address, settings(LAKEWRIGHT_LOCK=f"sqlite://{tmp_path}/lock"):
+        yield f"sftp://{address}/w"
+
+
+STORES = ("s3", "gcs", "azure", "webhdfs", "ftp", "sftp")
 
 
 @pytest.fixture(params=STORES)

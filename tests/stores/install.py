@@ -1,7 +1,8 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
 Azurite comes from npm, fake-gcs-server by the Go toolchain, Hadoop's small cluster by Maven. What
-has no tool here is left out, and the tests that want it say so and are skipped.
+has no tool here is left out, and the tests that want it say so and are skipped; what could not be
+brought here is an error, to be tried again.
 """
 
 from __future__ import annotations
@@ -31,18 +32,26 @@ def install(folder: Path) -> None:
             f"-DoutputDirectory={folder / 'hadoop'}",
         ],
     }
+    failed = []
     for name, command in wanted.items():
-        if (folder / name).exists():
+        # What was installed as it is wanted now; another version takes its place.
+        mark = folder / f"{name}.installed"
+        wish = "\n".join([*command, POM.read_text() if str(POM) in " ".join(command) else ""])
+        if mark.exists() and mark.read_text() == wish:
             continue
         if shutil.which(command[0]) is None:
             sys.stdout.write(f"{command[0]} is not here: tests that want {name} will be skipped\n")
             continue
+        shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir()
         environment = {**os.environ, "GOBIN": str(folder / "bin")}
         if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
-            # Half of it would count as all of it the next time.
             shutil.rmtree(folder / name, ignore_errors=True)
-            sys.stdout.write(f"{name} was not installed: tests that want it will be skipped\n")
+            failed.append(name)
+        else:
+            mark.write_text(wish)
+    if failed:
+        sys.exit(f"not installed, try again: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

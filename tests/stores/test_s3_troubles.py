@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import multiprocessing as mp
 import pickle
-import re
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
@@ -24,7 +24,6 @@ from lakewright.storage.errors import (
     UnavailableError,
     UnsafeStore,
 )
-from lakewright.storage.files import object_files
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from tests.stores.conftest import settings
@@ -153,11 +152,35 @@ def test_a_large_file_whose_last_part_fails_is_never_visible(
     assert not uploads.get("Uploads")
 
 
+def test_an_upload_whose_last_answer_is_lost_is_no_missing_file(
+    store: Store, proxy: FaultyProxy
+) -> None:
+    fs, root = store
+    output = fs.open_output(f"{root}/large")
+    output.write(b"x" * 20_000_000)
+    # Sent again, it is refused by stores that forget an upload when it is finished.
+    proxy.make(Trouble.ANSWER_LOST, method="POST", within="uploadId")
+    proxy.make(Trouble.UPLOAD_GONE, method="POST", within="uploadId")
+    with pytest.raises(UnavailableError, match="see whether the file is there"):
+        output.close()
+    assert [trouble for trouble, *_ in proxy.made] == [Trouble.ANSWER_LOST, Trouble.UPLOAD_GONE]
+    assert [each.size for each in fs.list_dir(root)] == [20_000_000]
+
+
+def test_a_file_that_is_opened_is_looked_up_once(store: Store, proxy: FaultyProxy) -> None:
+    fs, root = store
+    fs.write_bytes(f"{root}/x", b"abc")
+    proxy.seen.clear()
+    with fs.open_input(f"{root}/x") as source:
+        assert source.read(2) == b"ab"
+    assert [method for method, _ in proxy.seen] == ["HEAD", "GET"]
+
+
 def test_a_store_that_ignores_conditions_is_for_reading_until_it_is_given_a_lock(
     s3: str, table: Table, proxy: FaultyProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     proxy.make(Trouble.STRIPPED, method="PUT", times=10_000)
-    object_files._REFUSES.clear()
+    forget_clients()
     unsafe = fresh(s3)
     assert ids(unsafe) == list(range(10))
     with pytest.raises(UnsafeStore, match="LAKEWRIGHT_LOCK"):
@@ -169,7 +192,14 @@ def test_a_store_that_ignores_conditions_is_for_reading_until_it_is_given_a_lock
     assert locked.files.fs.put_if_absent(locked.files.paths.snapshot(2), b"another") is False
     assert ids(locked) == list(range(20))
     assert_sound(locked)
-    object_files._REFUSES.clear()
+    # A move streams: its last request would carry the condition.
+    fs, away = locked.files.fs, f"{locked.files.paths.root}/away"
+    fs.write_bytes(f"{away}/x", b"mine")
+    fs.write_bytes(f"{away}/taken", b"theirs")
+    assert fs.move_if_absent(f"{away}/x", f"{away}/taken") is False
+    assert fs.move_if_absent(f"{away}/x", f"{away}/y") is True
+    assert (fs.read_bytes(f"{away}/y"), fs.exists(f"{away}/x")) == (b"mine", False)
+    forget_clients()
 
 
 def every_call(store: Store) -> list[tuple[str, StorageError | object]]:
@@ -225,7 +255,7 @@ def test_a_table_in_a_bucket_that_vanishes_is_no_empty_table(table: Table) -> No
 
 @pytest.mark.parametrize(
     ("trouble", "kind"),
-    [(Trouble.UNKNOWN_KEY, AccessRefused), (Trouble.CLOCK, (ClockJumped, AccessRefused))],
+    [(Trouble.UNKNOWN_KEY, AccessRefused), (Trouble.CLOCK, ClockJumped)],
 )
 def test_a_refusal_is_an_error_of_its_own_and_tells_no_secret(
     store: Store,
@@ -266,7 +296,7 @@ def test_a_secret_that_a_store_repeats_is_not_repeated(
 
 def assert_tells_nothing(said: object) -> None:
     assert isinstance(said, StorageError)
-    shown = (str(said), repr(said), repr(said.details), repr(said.__cause__), str(said.__cause__))
+    shown = [repr(said), repr(said.details), *traceback.format_exception(said)]
     assert not any(SECRET in each for each in shown)
     assert SECRET.encode() not in pickle.dumps(said)
 
@@ -313,4 +343,3 @@ def test_racing_processes_lose_no_commit(s3: str, table: Table, proxy: FaultyPro
     assert_only_reachable_files(again)
     tally("commits raced on S3", writers * commits)
     tally("races lost and tried again on S3", lost)
-    assert re.match(r"s3://bucket-\d+/", s3)

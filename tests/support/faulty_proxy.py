@@ -35,12 +35,14 @@ class Trouble(Enum):
     STRIPPED = "If-None-Match stripped"
     UNKNOWN_KEY = "403 InvalidAccessKeyId"
     CLOCK = "403 RequestTimeTooSkewed"
+    UPLOAD_GONE = "404 NoSuchUpload"
 
 
 _REFUSALS = {
     Trouble.BUSY: (503, "SlowDown", "Please reduce your request rate."),
     Trouble.UNKNOWN_KEY: (403, "InvalidAccessKeyId", "The key is not in our records."),
     Trouble.CLOCK: (403, "RequestTimeTooSkewed", "The difference is too large."),
+    Trouble.UPLOAD_GONE: (404, "NoSuchUpload", "The upload was finished or aborted."),
 }
 
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Another place than the tree's own may hold what was installed.
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
+SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
 START_SECONDS = 90
 
 SECRET = "a-very-secret-value/with+signs"
@@ -110,6 +111,16 @@ def ftp_server(folder: Path) -> Iterator[str]:
     command += ["-w", "-d", str(folder)]
     with _running(command, port):
         yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
+    """A folder over SFTP, for a user whose password is `SECRET`; its address."""
+    _needs("paramiko")
+    port = port or free_port()
+    command = [sys.executable, str(SFTP_PROGRAM), str(folder), str(port), "ann", SECRET]
+    with _running(command, port):
+        yield f"ann@127.0.0.1:{port}"
 
 
 @contextmanager

@@ -100,12 +100,45 @@ def test_a_remote_store_is_named_by_its_uri_and_not_yet_asked() -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["s3://AKIA:hidden-secret@bucket/x", "webhdfs://ann:hidden-secret@node/x", "gs://k@bucket/x"],
+    [
+        "s3://AKIA:hidden-secret@bucket/x",
+        "webhdfs://ann:hidden-secret@node/x",
+        "gs://k@bucket/x",
+        # A password with a / or an @ in it ends the name of the host too early.
+        "ftp://ann:hidden-secret/w@node/x",
+        "ftp://ann:pass@hidden-secret:w/w@node/x",
+        "webhdfs://ann:1@hidden-secret/w@node/x",
+        "abfss://box@acme.dfs.core.windows.net?sv=1&sig=hidden-secret",
+        "s3://bucket:hidden-secret/x",
+    ],
 )
 def test_a_uri_with_credentials_is_refused_without_repeating_them(uri: str) -> None:
     with pytest.raises(InvalidRequestError, match="holds credentials") as caught:
         open_file_system(uri)
     assert "hidden-secret" not in repr(caught.value)
+
+
+@pytest.mark.mission("PT55")
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "abfss://box@acme.dfs.core.windows.net/w?sv=1&sig=hidden-secret",
+        "gs://bucket/w?token=hidden-secret",
+        "s3:///x?X-Amz-Signature=hidden-secret",
+        "file://ann:hidden-secret@host/x",
+        "nosuchstore://ann:hidden-secret@host/x",
+    ],
+)
+def test_a_uri_that_is_refused_is_not_repeated(uri: str) -> None:
+    with pytest.raises((InvalidRequestError, UnsupportedError)) as caught:
+        open_file_system(uri)
+    assert "hidden-secret" not in repr(caught.value)
+
+
+def test_a_host_may_have_a_port_and_be_written_as_ipv6() -> None:
+    for host in ("node:9870", "[::1]:9870", "[fe80::1]", "ann@node:21", "ann@[::1]:9870"):
+        fs, root = open_file_system(f"webhdfs://{host}/w")
+        assert fs.uri(root) == f"webhdfs://{host}/w"
 
 
 def test_a_path_that_the_stores_client_would_cut_is_refused() -> None:

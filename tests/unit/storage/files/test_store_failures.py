@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ftplib
+import traceback
 
 import pytest
 
@@ -50,6 +51,14 @@ class ClientAuthenticationError(Exception):
     """As azure raises."""
 
 
+class SSHException(Exception):
+    """As paramiko raises."""
+
+
+class AuthenticationException(SSHException):
+    """As paramiko raises."""
+
+
 ClientError.__module__ = "botocore.exceptions"
 HttpError.__module__ = "gcsfs.retry"
 HttpResponseError.__module__ = "azure.core.exceptions"
@@ -83,7 +92,19 @@ TOLD = [
     (TimeoutError(), UnavailableError),
     (ConnectionResetError("x"), UnavailableError),
     (ftplib.error_perm("550 File exists."), UnavailableError),
-    (caused(FileNotFoundError("x"), ftplib.error_temp("421 busy")), UnavailableError),
+    (ftplib.error_temp("421 busy"), UnavailableError),
+    (ftplib.error_reply("226 out of step"), UnavailableError),
+    (ftplib.error_perm("530 Login incorrect."), AccessRefused),
+    (ftplib.error_perm("550 Permission denied."), AccessRefused),
+    (ftplib.error_perm("550 Not enough privileges."), AccessRefused),
+    (AuthenticationException("Authentication failed."), AccessRefused),
+    (SSHException("No authentication methods available"), CredentialsMissing),
+    # The answer to the last request of an upload in parts was lost, and it was sent again.
+    (caused(FileNotFoundError("x"), ClientError("NoSuchUpload")), UnavailableError),
+    # As gcsfs says that an answer was not as it should be, and others that they lost a connection.
+    (AssertionError(), UnavailableError),
+    (KeyError("Range"), UnavailableError),
+    (AttributeError("'NoneType' object has no attribute 'sendall'"), UnavailableError),
     (caused(RuntimeError("x"), HttpResponseError("ServerBusy")), UnavailableError),
 ]
 
@@ -99,7 +120,7 @@ def test_a_clients_error_is_told_as_what_it_means(
 
 
 def test_a_mistake_of_ours_is_no_failure_of_a_store() -> None:
-    assert told(KeyError("x"), "bucket/x", store="s3://", credentials="") is None
+    assert told(TypeError("x"), "bucket/x", store="s3://", credentials="") is None
 
 
 def test_what_merely_went_before_says_nothing_of_a_failure() -> None:
@@ -142,6 +163,41 @@ def test_secrets_are_taken_out_of_what_is_told(text: str, monkeypatch: pytest.Mo
     assert harmless(OSError(text)) is None
     said = told(OSError(text), "bucket/x", store="s3://", credentials="")
     assert "hidden-secret-value" not in repr(said)
+
+
+def failed_while(handled: Exception) -> Exception:
+    """An error raised while another was handled, which names no cause."""
+    try:
+        try:
+            raise handled
+        except type(handled):
+            raise OSError("no answer")  # noqa: B904 - as clients do
+    except OSError as error:
+        return error
+
+
+@pytest.mark.mission("PT55")
+@pytest.mark.parametrize(
+    "error",
+    [
+        failed_while(ValueError("password=hidden-secret-value")),
+        caused(OSError("x"), failed_while(ValueError("password=hidden-secret-value"))),
+        failed_while(caused(ValueError("x"), KeyError("?sig=hidden-secret-value"))),
+    ],
+    ids=range(3),
+)
+def test_a_secret_in_what_went_before_is_in_no_traceback(error: Exception) -> None:
+    said = told(error, "bucket/x", store="s3://", credentials="")
+    assert said is not None
+    assert "hidden-secret-value" in "".join(traceback.format_exception(error))
+    said.__cause__ = harmless(error)
+    assert "hidden-secret-value" not in "".join(traceback.format_exception(said))
+
+
+def test_a_note_with_a_secret_is_not_shown() -> None:
+    error = OSError("no answer")
+    error.add_note("sent with token=hidden-secret-value")
+    assert harmless(error) is None
 
 
 def test_what_holds_no_secret_is_told_as_it_is() -> None:
