@@ -114,6 +114,8 @@ def faulty_proxy(server: str) -> Iterator[FaultyProxy]:
 class _Handler(BaseHTTPRequestHandler):
     owner: FaultyProxy
     protocol_version = "HTTP/1.1"
+    # Or a body would wait for the client to have acknowledged the headers.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self._forward()
