@@ -23,6 +23,7 @@ from tests.support.store_servers import (
     azure_server,
     ftp_server,
     gcs_server,
+    has_minio,
     hdfs_server,
     minio_server,
     s3_server,
@@ -94,6 +95,15 @@ def minio(minio_address: str) -> Iterator[str]:
     """A place in a bucket of MinIO."""
     with settings(**S3_SETTINGS, AWS_ENDPOINT_URL=minio_address):
         yield new_bucket()
+
+
+@pytest.fixture
+def careful_s3(request: pytest.FixtureRequest) -> str:
+    """S3 that checks and writes in one step: MinIO, or moto behind the proxy where there is none."""
+    if has_minio():
+        return str(request.getfixturevalue("minio"))
+    request.getfixturevalue("proxy")
+    return str(request.getfixturevalue("s3"))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,8 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
-Azurite comes from npm, fake-gcs-server and MinIO by the Go toolchain, which compiles them for some
-minutes, Hadoop's small cluster by Maven. What
-has no tool here is left out, and the tests that want it say so and are skipped; what could not be
-brought here is an error, to be tried again.
+Azurite comes from npm, Hadoop's small cluster by Maven, fake-gcs-server and MinIO by the Go
+toolchain, which takes minutes to compile them. What has no tool here is left out, and the tests
+that want it say so and are skipped; what could not be brought here is an error, to be tried again.
 """
 
 from __future__ import annotations

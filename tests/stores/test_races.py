@@ -32,12 +32,11 @@ def race_in(warehouse: str, kind: str, *, writers: int, commits: int) -> Race:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.usefixtures("proxy")
 @pytest.mark.mission("FS10")
 def test_of_writers_beside_upkeep_on_s3_none_fails_and_no_commit_is_lost(
-    s3: str, kind: str
+    careful_s3: str, kind: str
 ) -> None:
-    race_in(s3, kind, writers=8, commits=5)
+    race_in(careful_s3, kind, writers=8, commits=5)
 
 
 @pytest.mark.mission("FS10")
@@ -56,11 +55,10 @@ def test_writers_behind_ftp_lose_no_commit_under_a_lock(ftp: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])
-@pytest.mark.usefixtures("proxy")
 @pytest.mark.mission("FS9", "FS10")
 def test_processes_killed_at_random_on_s3_lose_no_commit_and_make_none_twice(
-    s3: str, tmp_path: Path, kind: str
+    careful_s3: str, tmp_path: Path, kind: str
 ) -> None:
     notes = tmp_path / "notes"
-    made = besiege(s3, kind, notes, kills=12, least_seconds=0.5, most_seconds=4)
+    made = besiege(careful_s3, kind, notes, kills=12, least_seconds=0.5, most_seconds=4)
     sys.stdout.write(f"{made}\n")

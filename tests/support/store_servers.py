@@ -51,6 +51,10 @@ def s3_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+def has_minio() -> bool:
+    return bool(shutil.which("minio")) or (INSTALLED / "minio/minio").exists()
+
+
 @contextmanager
 def minio_server() -> Iterator[str]:
     """MinIO, which checks and writes in one step; where it listens."""
