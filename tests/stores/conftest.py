@@ -99,7 +99,7 @@ def minio(minio_address: str) -> Iterator[str]:
 
 @pytest.fixture
 def careful_s3(request: pytest.FixtureRequest) -> str:
-    """S3 that checks and writes in one step: MinIO, or moto behind the proxy where there is none."""
+    """S3 that checks and writes in one step: MinIO, or else moto behind the proxy."""
     if has_minio():
         return str(request.getfixturevalue("minio"))
     request.getfixturevalue("proxy")

@@ -237,9 +237,7 @@ def deadly(fs: FileSystem, call: int) -> DeadlyFiles:
 
 def survives(place: Place, verb: str, call: int) -> bool:
     """Whether a process got through a verb before it made that many changing calls."""
-    process = quick_starts().Process(
-        target=run_in, args=(dict(os.environ), die, place, verb, call)
-    )
+    process = quick_starts().Process(target=run_in, args=(dict(os.environ), die, place, verb, call))
     process.start()
     process.join(_PATIENCE_SECONDS)
     assert process.exitcode in (0, -signal.SIGKILL), "\n".join(place.told(verb)[-30:])
