@@ -186,6 +186,9 @@ def write_many(
     BARRIERS[-1].wait()
     began = time.time()
     for number in range(commits):
+        if STOPS[-1].is_set():
+            # Another writer failed, or somebody has had enough.
+            break
         started = time.time()
         result = table.write(
             rows(table, rows_of(table, writer, number)),
