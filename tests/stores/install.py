@@ -24,7 +24,7 @@ def install(folder: Path) -> None:
     wanted = {
         "azurite": ["npm", "install", "--no-audit", "--no-fund", "--prefix", "azurite", AZURITE],
         "bin": ["go", "install", FAKE_GCS],
-        "minio": ["go", "install", MINIO],
+        "minio": ["go", "install", "-trimpath", "-ldflags=-s -w", MINIO],
         "hadoop": [
             "mvn",
             "--batch-mode",

