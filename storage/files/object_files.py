@@ -21,6 +21,7 @@ from lakewright.storage.files.fsspec_files import parent
 from lakewright.storage.files.remote_files import RemoteFiles, StoreOutput
 from lakewright.storage.files.store_failures import (
     is_conflict,
+    is_file_missing,
     is_taken,
     knows_no_conditions,
     store_not_found,
@@ -142,10 +143,12 @@ class ObjectFiles(RemoteFiles):
     def _output_options(self) -> dict[str, Any]:
         return {"block_size": PART_BYTES}
 
-    def _missing(self, path: str, missing: FileMissing) -> FileMissing | StoreNotFound:
+    def _missing(
+        self, path: str, missing: FileMissing, error: Exception
+    ) -> FileMissing | StoreNotFound:
         """A vanished bucket must never look like a table without snapshots."""
         bucket, inside, _ = path.partition("/")
-        there = not inside or self._has_bucket(bucket)
+        there = not inside or is_file_missing(error) or self._has_bucket(bucket)
         return missing if there else store_not_found(path, f"{self.scheme}://")
 
     def _refused(self, path: str, refused: AccessRefused) -> StorageError:

@@ -64,7 +64,7 @@ class RemoteFiles(FsspecFiles):
             if known is None:
                 raise
             if isinstance(known, FileMissing):
-                known = self._missing(path, known)
+                known = self._missing(path, known, error)
             elif isinstance(known, AccessRefused) and gives_no_reason(error):
                 known = self._refused(path, known)
             raise known from harmless(error)
@@ -146,7 +146,9 @@ class RemoteFiles(FsspecFiles):
     @abstractmethod
     def _move(self, source: str, target: str) -> bool: ...
 
-    def _missing(self, path: str, missing: FileMissing) -> FileMissing | StoreNotFound:
+    def _missing(
+        self, path: str, missing: FileMissing, error: Exception
+    ) -> FileMissing | StoreNotFound:
         """What it means that a file is not there: maybe the whole store is not."""
         return missing
 

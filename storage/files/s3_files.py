@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 import fsspec
 
+from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.clients import client
 from lakewright.storage.files.object_files import ObjectFiles
+from lakewright.storage.files.store_failures import is_empty
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,30 @@ class S3Files(ObjectFiles):
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
         return client("s3", use_listings_cache=False, fixed_upload_size=True)
+
+    def read_bytes(self, path: str) -> bytes:
+        with self.translated(path):
+            # Unless told so, the client asks for the size first, to read large files in parts.
+            data = self.fs.cat_file(path, max_concurrency=1)
+            assert isinstance(data, bytes)
+            return data
+
+    def exists(self, path: str) -> bool:
+        # The answer to a GET says what is missing, the file or its bucket; a HEAD has none, so
+        # that each time a file is not there the bucket had to be asked for.
+        try:
+            with self.translated(path):
+                self._read_first_byte(path)
+        except FileMissing:
+            return False
+        return True
+
+    def _read_first_byte(self, path: str) -> None:
+        try:
+            self.fs.cat_file(path, start=0, end=1)
+        except Exception as error:
+            if not is_empty(error):
+                raise
 
     def _ask_for_bucket(self, bucket: str) -> None:
         # Listing is what every user of a table may do.

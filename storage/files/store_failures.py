@@ -23,6 +23,9 @@ from lakewright.storage.errors import (
 
 # Codes of S3, of Azure, and what a status says where a store gives no code.
 _NO_STORE = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "AccountNotFound"}
+# It is the file that is not there, so its bucket is; a HEAD and some stores cannot say so.
+_NO_FILE = {"NoSuchKey", "BlobNotFound"}
+_NO_SUCH_BYTES = {"InvalidRange", "416"}
 _EXISTS = {"PreconditionFailed", "412", "BlobAlreadyExists", "ConditionNotMet"}
 _IGNORES_CONDITIONS = {"NotImplemented", "501"}
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
@@ -97,6 +100,16 @@ def is_taken(error: BaseException) -> bool:
     return any(
         isinstance(each, FileExistsError) or code_of(each) in _EXISTS for each in _chain(error)
     )
+
+
+def is_file_missing(error: BaseException) -> bool:
+    """Whether the store says that it has the bucket, and no such file in it."""
+    return any(code_of(each) in _NO_FILE for each in _chain(error))
+
+
+def is_empty(error: BaseException) -> bool:
+    """Whether a part of a file was asked for that is there and has no bytes."""
+    return any(code_of(each) in _NO_SUCH_BYTES for each in _chain(error))
 
 
 def is_conflict(error: BaseException) -> bool:

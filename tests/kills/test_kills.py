@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakewright.storage import Catalog, Table
-from tests.kills.kinds import COLUMNS, KINDS, counted, expected_of
-from tests.support.builders import expire, new_table, remove_orphans
+from lakewright.storage import Catalog
+from tests.support.builders import new_table
 from tests.support.invariants import assert_nothing_missing, assert_sound
-from tests.support.killing import MORTAL, WRITERS, Place, Siege, survives, write_numbered
+from tests.support.killing import MORTAL, Place, survives, write_numbered
+from tests.support.ordeals import COLUMNS, KINDS, besiege, counted, expected_of, sweep
 from tests.support.tally import tally
 
 
@@ -23,33 +23,10 @@ from tests.support.tally import tally
 def test_processes_killed_at_random_lose_no_commit_and_make_none_twice(
     warehouse: str, tmp_path: Path, kind: str, kills: int
 ) -> None:
-    table = new_table(Catalog.open(warehouse), COLUMNS, **KINDS[kind])
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    place = Place(warehouse, table.name, str(notes))
-    for writer in WRITERS:
-        # From the first snapshot on, so that a first commit is recognised too.
-        table.set_consumer(writer, 1)
-    siege = Siege(place, seed=list(KINDS).index(kind))
-
-    siege.run(kills, least_seconds=0.02, most_seconds=0.8)
-
-    made = {number: place.noted(writer) for number, writer in enumerate(WRITERS)}
-    recognised = sum(len(place.told(writer)) for writer in WRITERS)
-    tally("kills survived", siege.kills)
-    tally("commits made between kills", sum(made.values()))
-    tally("commits recognised by who was killed over them", recognised)
-    sys.stdout.write(
-        f"{kind}: {siege.kills} kills, {sum(made.values())} commits, {recognised} recognised, "
-        f"{len(place.told('reader'))} reads, {len(place.told('compact'))} compactions, "
-        f"{len(place.told('expire'))} expiries\n"
+    made = besiege(
+        warehouse, kind, tmp_path / "notes", kills=kills, least_seconds=0.02, most_seconds=0.8
     )
-    assert counted(table) == expected_of(table, made)
-    for writer in WRITERS:
-        table.delete_consumer(writer)
-    swept(table)
-    assert counted(table) == expected_of(table, made)
-    assert_sound(table)
+    sys.stdout.write(made + "\n")
 
 
 @pytest.mark.parametrize(
@@ -87,13 +64,6 @@ def test_a_process_killed_at_any_of_its_calls_is_made_up_for_by_the_next(
         assert recognised > 0
         write_numbered(table, 0)
     assert counted(table) == expected_of(table, made)
-    swept(table)
+    sweep(table)
     assert counted(table) == expected_of(table, made)
     assert_sound(table)
-
-
-def swept(table: Table) -> None:
-    """Let go what the dead left behind, as upkeep does once it is old enough."""
-    remove_orphans(table)
-    expire(table)
-    remove_orphans(table)

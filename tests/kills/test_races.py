@@ -11,11 +11,7 @@ import sys
 
 import pytest
 
-from lakewright.storage import Catalog
-from tests.kills.kinds import COLUMNS, KINDS, counted, expected_of
-from tests.support.builders import compact, expire, new_table
-from tests.support.invariants import assert_sound
-from tests.support.racing import race
+from tests.support.ordeals import KINDS, race_through
 from tests.support.tally import tally
 
 
@@ -30,19 +26,7 @@ def test_of_writers_beside_upkeep_none_fails_and_no_commit_is_lost(
 ) -> None:
     writers = int(os.environ.get("LAKEWRIGHT_TEST_WRITERS", writers))
     commits = int(os.environ.get("LAKEWRIGHT_TEST_COMMITS", commits))
-    table = new_table(Catalog.open(warehouse), COLUMNS, **KINDS[kind])
-
-    found = race(table.files.fs.uri(warehouse), table.name, writers=writers, commits=commits)
+    found = race_through(warehouse, kind, writers=writers, commits=commits)
 
     sys.stdout.write(f"{kind}: {found}\n")
     tally("commits raced", found.commits)
-    assert found.commits == writers * commits
-    assert counted(table) == expected_of(table, dict.fromkeys(range(writers), commits))
-    assert found.upkeep["compact"].runs > 0
-    assert found.upkeep["expire"].done > 0
-    assert found.upkeep["remove orphans"].done == 0
-    # Nor has what upkeep did meanwhile left anything that stands in the way of more of it.
-    compact(table, full=True)
-    expire(table)
-    assert counted(table) == expected_of(table, dict.fromkeys(range(writers), commits))
-    assert_sound(table)

@@ -91,9 +91,12 @@ class TableMachine(RuleBasedStateMachine):
     def make(self, kind: str) -> None:
         self.kind = kind
         self.env = FixedEnv()
-        self.catalog = Catalog.open(memory_uri(), env=self.env)
+        self.catalog = Catalog.open(self.new_warehouse(), env=self.env)
         new_table(self.catalog, **KINDS[kind])
         self.models: dict[str, BranchModel] = {MAIN: BranchModel()}
+
+    def new_warehouse(self) -> str:
+        return memory_uri()
 
     @property
     def keyed(self) -> bool:

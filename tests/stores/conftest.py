@@ -15,20 +15,24 @@ from fsspec.config import conf
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from tests.support.environment import FixedEnv
+from tests.support.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.support.store_contract import Store
 from tests.support.store_servers import (
+    KEY,
     SECRET,
     azure_server,
     ftp_server,
     gcs_server,
+    has_minio,
     hdfs_server,
+    minio_server,
     s3_server,
     sftp_server,
 )
 
 NUMBERS = itertools.count()
 S3_SETTINGS = {
-    "AWS_ACCESS_KEY_ID": "the-key-of-tests",
+    "AWS_ACCESS_KEY_ID": KEY,
     "AWS_SECRET_ACCESS_KEY": SECRET,
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -63,9 +67,43 @@ def s3_address() -> Iterator[str]:
 def s3(s3_address: str) -> Iterator[str]:
     """A place in a bucket of S3."""
     with settings(**S3_SETTINGS, AWS_ENDPOINT_URL=s3_address):
-        bucket = f"bucket-{next(NUMBERS)}"
-        client("s3", use_listings_cache=False).call_s3("create_bucket", Bucket=bucket)
-        yield f"s3://{bucket}/a b%20#"
+        yield new_bucket()
+
+
+def new_bucket() -> str:
+    """A place in a new bucket of S3, wherever that is now."""
+    bucket = f"bucket-{next(NUMBERS)}"
+    client("s3", use_listings_cache=False).call_s3("create_bucket", Bucket=bucket)
+    return f"s3://{bucket}/a b%20#"
+
+
+@pytest.fixture
+def proxy(s3: str, s3_address: str) -> Iterator[FaultyProxy]:
+    """The way to S3, which a test may disturb, and on which creates go one at a time."""
+    with faulty_proxy(s3_address) as proxy, settings(AWS_ENDPOINT_URL=proxy.address):
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def minio_address() -> Iterator[str]:
+    with minio_server() as address:
+        yield address
+
+
+@pytest.fixture
+def minio(minio_address: str) -> Iterator[str]:
+    """A place in a bucket of MinIO."""
+    with settings(**S3_SETTINGS, AWS_ENDPOINT_URL=minio_address):
+        yield new_bucket()
+
+
+@pytest.fixture
+def careful_s3(request: pytest.FixtureRequest) -> str:
+    """S3 that checks and writes in one step: MinIO, or else moto behind the proxy."""
+    if has_minio():
+        return str(request.getfixturevalue("minio"))
+    request.getfixturevalue("proxy")
+    return str(request.getfixturevalue("s3"))
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +171,7 @@ def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"sftp://{address}/w"
 
 
-STORES = ("s3", "gcs", "azure", "webhdfs", "ftp", "sftp")
+STORES = ("s3", "minio", "gcs", "azure", "webhdfs", "ftp", "sftp")
 
 
 @pytest.fixture(params=STORES)

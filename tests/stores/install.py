@@ -1,8 +1,8 @@
 """Install the stores' servers that are no Python packages: `python tests/stores/install.py FOLDER`.
 
-Azurite comes from npm, fake-gcs-server by the Go toolchain, Hadoop's small cluster by Maven. What
-has no tool here is left out, and the tests that want it say so and are skipped; what could not be
-brought here is an error, to be tried again.
+Azurite comes from npm, Hadoop's small cluster by Maven, fake-gcs-server and MinIO by the Go
+toolchain, which takes minutes to compile them. What has no tool here is left out, and the tests
+that want it say so and are skipped; what could not be brought here is an error, to be tried again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 AZURITE = "azurite@3.35.0"
+MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
 POM = Path(__file__).parent / "hdfs" / "pom.xml"
 
@@ -23,6 +24,7 @@ def install(folder: Path) -> None:
     wanted = {
         "azurite": ["npm", "install", "--no-audit", "--no-fund", "--prefix", "azurite", AZURITE],
         "bin": ["go", "install", FAKE_GCS],
+        "minio": ["go", "install", "-trimpath", "-ldflags=-s -w", MINIO],
         "hadoop": [
             "mvn",
             "--batch-mode",
@@ -44,7 +46,7 @@ def install(folder: Path) -> None:
             continue
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir()
-        environment = {**os.environ, "GOBIN": str(folder / "bin")}
+        environment = {**os.environ, "GOBIN": str(folder / name), "CGO_ENABLED": "0"}
         if subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
             shutil.rmtree(folder / name, ignore_errors=True)
             failed.append(name)

@@ -20,8 +20,8 @@ from tests.support.store_servers import SECRET, ftp_server, postgres_server
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
+def url() -> Iterator[str]:
+    with postgres_server() as url:
         yield url
 
 

@@ -6,7 +6,6 @@ import logging
 import multiprocessing as mp
 import pickle
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
@@ -26,22 +25,14 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
-from tests.stores.conftest import settings
 from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.faulty_proxy import FaultyProxy, Trouble, faulty_proxy
+from tests.support.faulty_proxy import FaultyProxy, Trouble
 from tests.support.invariants import assert_only_reachable_files, assert_sound
 from tests.support.racing import append_many, share
 from tests.support.store_servers import SECRET
 from tests.support.tally import tally
 
 Store = tuple[FileSystem, str]
-
-
-@pytest.fixture
-def proxy(s3: str, s3_address: str) -> Iterator[FaultyProxy]:
-    """The way to S3, which a test may disturb."""
-    with faulty_proxy(s3_address) as proxy, settings(AWS_ENDPOINT_URL=proxy.address):
-        yield proxy
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 _HOPS = {"connection", "transfer-encoding", "content-length", "expect", "keep-alive"}
+_CHANGES = {"PUT", "POST", "DELETE"}
 _SLOW_SECONDS = 1.0
 
 
@@ -62,6 +64,8 @@ class FaultyProxy:
     server: str
     address: str = ""
     plans: list[Plan] = field(default_factory=list)
+    # Requests whose first answer is lost, where all of those that change something are.
+    losing: set[tuple[str, str]] | None = None
     seen: list[tuple[str, str]] = field(default_factory=list)
     made: list[tuple[Trouble, str, str]] = field(default_factory=list)
     creating: threading.Lock = field(default_factory=threading.Lock)
@@ -80,6 +84,15 @@ class FaultyProxy:
             Plan(trouble, lambda verb, path: method in (None, verb) and within in path, times)
         )
 
+    @contextmanager
+    def losing_every_answer_once(self) -> Iterator[None]:
+        """Whatever changes something takes effect and is not heard of, until it is sent again."""
+        self.losing = set()
+        try:
+            yield
+        finally:
+            self.losing = None
+
     def trouble_for(self, method: str, path: str) -> Trouble | None:
         with self._choosing:
             self.seen.append((method, path))
@@ -88,6 +101,10 @@ class FaultyProxy:
                     plan.times -= 1
                     self.made.append((plan.trouble, method, path))
                     return plan.trouble
+            if self.losing is not None and method in _CHANGES and (method, path) not in self.losing:
+                self.losing.add((method, path))
+                self.made.append((Trouble.ANSWER_LOST, method, path))
+                return Trouble.ANSWER_LOST
         return None
 
 
@@ -98,8 +115,7 @@ def faulty_proxy(server: str) -> Iterator[FaultyProxy]:
     class Handler(_Handler):
         owner = proxy
 
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    listener.daemon_threads = True
+    listener = _Listener(("127.0.0.1", 0), Handler)
     proxy.address = f"http://127.0.0.1:{listener.server_address[1]}"
     thread = threading.Thread(target=listener.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -111,9 +127,22 @@ def faulty_proxy(server: str) -> Iterator[FaultyProxy]:
         thread.join()
 
 
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    # As many as all processes of a race may want at once.
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say what went wrong, unless the client is gone: tests kill some."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 class _Handler(BaseHTTPRequestHandler):
     owner: FaultyProxy
     protocol_version = "HTTP/1.1"
+    # Or a body would wait for the client to have acknowledged the headers.
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self._forward()
@@ -130,6 +159,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
             return
         body = self._body()
+        if body is None:
+            self.close_connection = True
+            return
         if trouble in _REFUSALS:
             self._refuse(*_REFUSALS[trouble])
             return
@@ -168,13 +200,19 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _body(self) -> bytes:
+    def _body(self) -> bytes | None:
+        """What came with the request; None of it if its sender died on the way."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            return body if len(body) == length else None
         pieces = []
-        while size := int(self.rfile.readline().split(b";")[0], 16):
+        while (line := self.rfile.readline()) and (size := int(line.split(b";")[0], 16)):
             pieces.append(self.rfile.read(size))
-            self.rfile.readline()
+            if self.rfile.readline() != b"\r\n":
+                return None
+        if not line:
+            return None
         self.rfile.readline()
         return b"".join(pieces)
 

@@ -24,7 +24,7 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing, SnapshotNotFound, StalePlan
 from tests.support.builders import compact, expire, remove_orphans, rows
 from tests.support.faults import Call, WatchedFiles
-from tests.support.racing import quick_starts, rows_of
+from tests.support.racing import quick_starts, rows_of, run_in
 
 WRITERS = ("writer-0", "writer-1", "writer-2", "writer-3")
 UPKEEP = ("compact", "expire", "remove orphans", "reader")
@@ -104,7 +104,9 @@ class Siege:
                 process.kill()
 
     def _start(self, role: str) -> None:
-        process = quick_starts().Process(target=play, args=(self.place, role))
+        process = quick_starts().Process(
+            target=run_in, args=(dict(os.environ), play, self.place, role)
+        )
         process.start()
         self.processes[role] = process
 
@@ -235,7 +237,7 @@ def deadly(fs: FileSystem, call: int) -> DeadlyFiles:
 
 def survives(place: Place, verb: str, call: int) -> bool:
     """Whether a process got through a verb before it made that many changing calls."""
-    process = quick_starts().Process(target=die, args=(place, verb, call))
+    process = quick_starts().Process(target=run_in, args=(dict(os.environ), die, place, verb, call))
     process.start()
     process.join(_PATIENCE_SECONDS)
     assert process.exitcode in (0, -signal.SIGKILL), "\n".join(place.told(verb)[-30:])

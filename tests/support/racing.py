@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,10 +35,20 @@ def share(barrier: Barrier, stop: Event | None = None) -> None:
 
 
 def quick_starts() -> ForkServerContext:
-    """Processes that begin with the imports done: they differ in no other way from spawned ones."""
+    """Processes that begin with the imports done, those of S3's client too where it is installed.
+
+    They are forked off a server that keeps the environment it was started with: see `run_in`.
+    """
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["lakewright.storage", "tests.support.racing"])
+    context.set_forkserver_preload(["lakewright.storage", "tests.support.racing", "s3fs"])
     return context
+
+
+def run_in(environment: Mapping[str, str], target: Callable[..., object], *args: Any) -> None:
+    """Run something with the variables of whoever asks for it, which say how to reach a store."""
+    os.environ.clear()
+    os.environ.update(environment)
+    target(*args)
 
 
 def put_each(folder: str, writer: int, targets: int) -> list[int]:
@@ -142,7 +152,10 @@ def race(warehouse: str, name: str, *, writers: int, commits: int) -> Race:
     context = quick_starts()
     barrier, stop = context.Barrier(writers + len(VERBS)), context.Event()
     with ProcessPoolExecutor(
-        writers + len(VERBS), mp_context=context, initializer=share, initargs=(barrier, stop)
+        writers + len(VERBS),
+        mp_context=context,
+        initializer=run_in,
+        initargs=(dict(os.environ), share, barrier, stop),
     ) as pool:
         upkeep = {verb: pool.submit(keep_up, warehouse, name, verb) for verb in VERBS}
         writing = [
@@ -173,6 +186,9 @@ def write_many(
     BARRIERS[-1].wait()
     began = time.time()
     for number in range(commits):
+        if STOPS[-1].is_set():
+            # Another writer failed, or somebody has had enough.
+            break
         started = time.time()
         result = table.write(
             rows(table, rows_of(table, writer, number)),

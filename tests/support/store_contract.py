@@ -38,6 +38,9 @@ def test_what_is_written_is_read(store: Store) -> None:
     assert fs.exists(f"{root}/deep/down/file")
     with fs.open_input(f"{root}/deep/down/file") as source:
         assert pa.PythonFile(source).read() == b"abc"
+    fs.write_bytes(f"{root}/empty", b"")
+    assert fs.exists(f"{root}/empty")
+    assert fs.read_bytes(f"{root}/empty") == b""
     with fs.open_output(f"{root}/other") as output:
         output.write(b"x" * 10)
         assert output.tell() == 10

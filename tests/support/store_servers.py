@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
 SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
 START_SECONDS = 90
 
+KEY = "the-key-of-tests"
 SECRET = "a-very-secret-value/with+signs"
 AZURE_ACCOUNT = "devstoreaccount1"
 # What the emulator has for everybody, as its documentation says.
@@ -47,6 +49,22 @@ def s3_server() -> Iterator[str]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _running(command, port):
         yield f"http://127.0.0.1:{port}"
+
+
+def has_minio() -> bool:
+    return bool(shutil.which("minio")) or (INSTALLED / "minio/minio").exists()
+
+
+@contextmanager
+def minio_server() -> Iterator[str]:
+    """MinIO, which checks and writes in one step; where it listens."""
+    _needs("s3fs")
+    program = _program("minio", "minio/minio")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="minio-") as folder:
+        command = [program, "server", "--quiet", "--address", f"127.0.0.1:{port}", folder]
+        with _running(command, port, MINIO_ROOT_USER=KEY, MINIO_ROOT_PASSWORD=SECRET):
+            yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
@@ -124,29 +142,36 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """A PostgreSQL that wants a password of everybody; its URL without one."""
     _needs("psycopg")
     initdb, server = _program("initdb"), _program("postgres")
-    # It does not run as root.
-    as_nobody: list[str] = []
-    if os.geteuid() == 0:
-        as_nobody = [_program("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        shutil.chown(folder, "nobody", "nogroup")
-        folder.chmod(0o700)
-        for parent in folder.parents:
-            if parent.owner() == "root" and not parent.stat().st_mode & 0o001:
-                parent.chmod(parent.stat().st_mode | 0o011)
-    (folder / "password").write_text(SECRET)
-    data = str(folder / "data")
-    port = free_port()
-    making = [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256", "--no-sync"]
-    making.append(f"--pwfile={folder / 'password'}")
-    subprocess.run(making, check=True, capture_output=True)
-    command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
-    command += ["-k", "", "-c", "fsync=off"]
-    with _running(command, port):
-        yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
+    # Not among pytest's folders, which nobody else may enter.
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        password, data = Path(folder) / "password", f"{folder}/data"
+        password.write_text(SECRET)
+        as_nobody: list[str] = []
+        if os.geteuid() == 0:
+            # It does not run as root.
+            as_nobody = [_program("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+            # To change users undoes it, so it has to be said again.
+            as_nobody += ["--pdeathsig", "TERM"]
+            shutil.chown(folder, "nobody", "nogroup")
+            shutil.chown(password, "nobody", "nogroup")
+        making = [*as_nobody, initdb, "-D", data, "-U", "keeper", "-A", "scram-sha-256"]
+        made = subprocess.run(
+            [*making, "--no-sync", f"--pwfile={password}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert made.returncode == 0, made.stdout
+        port = free_port()
+        command = [*as_nobody, server, "-D", data, "-h", "127.0.0.1", "-p", str(port)]
+        command += ["-k", "", "-c", "fsync=off"]
+        with _running(command, port):
+            yield f"postgresql://keeper@127.0.0.1:{port}/postgres"
 
 
 def _needs(*packages: str) -> None:
@@ -164,10 +189,20 @@ def _program(name: str, installed: str | None = None) -> str:
     return found
 
 
+def _with_us(command: Sequence[str]) -> list[str]:
+    """A command that ends when these tests do, even if they are killed; where that can be had."""
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
+
+
 @contextmanager
-def _running(command: Sequence[str], port: int) -> Iterator[None]:
+def _running(command: Sequence[str], port: int, **settings: str) -> Iterator[None]:
     server = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        _with_us(command),
+        env={**os.environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         _wait_for(server, port)
