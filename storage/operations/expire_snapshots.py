@@ -10,10 +10,11 @@
    that is not is asked as `end` is. Where one of these cannot be read, what it might name is not
    known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
    Where changelogs live longer than snapshots, those of the range stay.
-4. Run: point EARLIEST at `end`, so that nobody begins anything at what goes, and only then ask
-   what refers to it; keep the changelogs that stay, delete data files, then manifests, then
-   the lists that name them, then snapshot files, oldest first. Stopped halfway, the next run
-   goes at least as far, and takes a manifest that is gone for one whose files are.
+4. Run: point EARLIEST at `end`, under a mark beside the table, so that nobody begins anything at
+   what goes, and only then ask what refers to it; keep the changelogs that stay, delete data
+   files, then manifests, then the lists that name them, then snapshot files, oldest first.
+   Stopped halfway, the next run goes at least as far, and takes a manifest that is gone for one
+   whose files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -38,6 +39,11 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.expiry_mark import (
+    end_expiry_marks,
+    marked_as_expiring,
+    put_expiry_mark,
+)
 from lakewright.storage.operations.lineage import Lineage
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
@@ -416,10 +422,11 @@ def _run(
     _check_range(files, plan, list(listed))
     known = _others(files)
     _check_unused(files, plan, listed, lineage)
+    put_expiry_mark(files, files.snapshots.read(end))
     hint = files.snapshots.hinted_earliest()
     if hint is None or hint < end or hint not in listed:
         # What an expiry has begun to take is never shown again.
-        files.snapshots.hint_earliest(end)
+        _set_earliest(files, plan, end)
     # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
     check_no_rollback(files)
     if not _others(files) <= known:
@@ -433,9 +440,29 @@ def _run(
     _check_undisturbed(files, plan)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
     _check_not_rolled_back(files, plan)
+    end_expiry_marks(files, end)
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)
     return deleted
+
+
+def _set_earliest(files: TableFiles, plan: ExpirePlan, end: int) -> None:
+    """Point EARLIEST at the first snapshot that stays.
+
+    Raises:
+        StalePlan: an expiry that goes further is at work; EARLIEST says where to.
+    """
+    files.snapshots.hint_earliest(end)
+    further = end
+    while (marked := marked_as_expiring(files, after_id=further)) is not None:
+        files.snapshots.hint_earliest(marked)
+        further = marked
+    if further > end:
+        raise StalePlan(
+            f"the plan expires the snapshots of {files.name} before {end}, and those before "
+            f"{further} are being expired already; plan again",
+            table=files.name,
+        )
 
 
 def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:

@@ -32,6 +32,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.lineage import Chain
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.spec.index import IndexEntry
@@ -588,7 +589,8 @@ def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = 
     `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
     is there: a deletion that did not see the root has by then made this false.
     """
-    if snapshot.id in files.snapshots.kept_ids():
+    in_sight = snapshot.id in files.snapshots.kept_ids()
+    if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
         with suppress(SnapshotNotFound):
             if is_same(files.snapshots.read(snapshot.id), snapshot):
                 return True

@@ -111,12 +111,6 @@ def plan_rollback(
     roots = [*all_roots(files), *_half_expired(files, target)]
     going = [root for root in roots if _goes(files, root, target)]
     staying = [root for root in roots if not _goes(files, root, target)]
-    consumers = consumers_beyond(files, target.id)
-    if not going and not consumers:
-        raise InvalidRequestError(
-            f"nothing of {files.name} is later than snapshot {target.id}, which is its latest; "
-            "name an earlier snapshot, tag or time"
-        )
     is_there = any(_is_snapshot(files, root, target.id) for root in staying)
     restored_tag = None if is_there else _tag_of(staying, files, target)
     if not is_there and restored_tag is None:
@@ -124,6 +118,18 @@ def plan_rollback(
             f"snapshot {target.id} of {files.name} expired while the rollback to it was planned; "
             "plan again",
             table=files.name,
+        )
+    if latest_id > target.id and not going:
+        raise StalePlan(
+            f"the snapshots of {files.name} after {target.id} went while the rollback to it was "
+            "planned; plan again",
+            table=files.name,
+        )
+    consumers = consumers_beyond(files, target.id)
+    if not going and not consumers:
+        raise InvalidRequestError(
+            f"nothing of {files.name} is later than snapshot {target.id}, which is its latest; "
+            "name an earlier snapshot, tag or time"
         )
     if not is_there:
         staying.append(snapshot_root(files, target))

@@ -279,8 +279,8 @@ def _readable(state: State, actors: Sequence[Actor], root: str) -> Iterator[str]
 # --- what lies there --------------------------------------------------------------------------
 
 
-def _numbers(content: Content, folder: str) -> list[int]:
-    prefix = f"{folder}/snapshot-"
+def _numbers(content: Content, folder: str, name: str = "snapshot-") -> list[int]:
+    prefix = f"{folder}/{name}"
     return sorted(int(path.removeprefix(prefix)) for path in content if path.startswith(prefix))
 
 
@@ -289,7 +289,10 @@ def _kept(content: Content, root: str) -> list[int]:
     ids = _numbers(content, f"{root}/snapshot")
     hint = content.get(f"{root}/snapshot/EARLIEST")
     earliest = int(hint.data) if hint is not None and hint.data else 0
-    return [each for each in ids if each >= earliest] if earliest in ids else ids
+    # The nearer of two expiries may point EARLIEST back for a moment; the further one's mark tells.
+    marks = _numbers(content, f"{root}/.lakewright/expiring", "before-")
+    first = max((each for each in (earliest, *marks) if each in ids), default=0)
+    return [each for each in ids if each >= first]
 
 
 def _roots(content: Content, root: str) -> list[str]:

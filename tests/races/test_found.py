@@ -22,9 +22,9 @@ def ring() -> Arena:
 def played(
     ring: Arena, actors: list[Actor], script: list[tuple[Actor, str]]
 ) -> tuple[Content, list[Outcome]]:
-    """What a schedule leaves; calls are named by paths below the table."""
+    """What a schedule leaves; calls are named by paths below the table, the end by nothing."""
     root = ring.table.files.paths.root
-    full = [(actor, f" {root}/".join(stop.rsplit(" ", 1))) for actor, stop in script]
+    full = [(actor, stop and f" {root}/".join(stop.rsplit(" ", 1))) for actor, stop in script]
     return follow(actors, ring.content, full, now_ms=NOW_MS)
 
 
@@ -98,6 +98,35 @@ def test_a_commit_does_not_take_the_id_of_a_snapshot_that_expired(ring: Arena) -
     table = whole(ring, content)
     assert [each.id for each in table.snapshots()] == [6, 7]
     assert "append1-6" in table.read().column("v").to_pylist()
+
+
+def test_a_rollback_whose_plan_sees_every_later_snapshot_go_is_stale(ring: Arena) -> None:
+    append, rollback = actor("append"), actor("rollback")
+    # It has read its target, and of the snapshots after that it knows no more than the ids.
+    script = [(rollback, "read snapshot/snapshot-3"), (append, ""), (actor("expire"), "")]
+    _, outcomes = played(ring, [rollback, append, actor("expire")], script)
+    assert isinstance(outcomes[0].error, StalePlan)
+
+
+@pytest.mark.parametrize("verb", ["tag", "rollback"])
+def test_nothing_is_made_of_a_snapshot_that_goes_though_another_expiry_points_back_to_it(
+    ring: Arena, verb: str
+) -> None:
+    further, nearer, maker = actor("expire", 1), actor("expire", 2), actor(verb, 2)
+    script = [
+        # It has read EARLIEST, and is about to set it.
+        (nearer, "replace snapshot/EARLIEST"),
+        # It has asked what refers to the files, and is about to delete them.
+        (further, "delete day=a/bucket-0/data-00000002"),
+        (nearer, "list .lakewright/expiring"),
+        (maker, ""),
+    ]
+    content, outcomes = played(ring, [nearer, further, maker], script)
+    assert [told(each) for each in outcomes] == ["StalePlan", "done", "SnapshotNotFound"]
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [4]
+    assert not table.tags()
+    assert not any("expiring" in path for path in content)
 
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
