@@ -426,7 +426,7 @@ def _run(
     hint = files.snapshots.hinted_earliest()
     if hint is None or hint < end or hint not in listed:
         # What an expiry has begun to take is never shown again.
-        _set_earliest(files, plan, end)
+        _set_earliest(files, end)
     # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
     check_no_rollback(files)
     if not _others(files) <= known:
@@ -446,7 +446,7 @@ def _run(
     return deleted
 
 
-def _set_earliest(files: TableFiles, plan: ExpirePlan, end: int) -> None:
+def _set_earliest(files: TableFiles, end: int) -> None:
     """Point EARLIEST at the first snapshot that stays.
 
     Raises:
