@@ -197,6 +197,19 @@ class SnapshotStore:
             except SnapshotNotFound:
                 continue
 
+    def back_from(self, latest: Snapshot) -> Iterator[Snapshot]:
+        """A snapshot and those before it, the last first; ids that are missing are left out."""
+        yield latest
+        snapshot_id = latest.id - 1
+        while snapshot_id >= FIRST_SNAPSHOT_ID:
+            try:
+                snapshot = self.read(snapshot_id)
+            except SnapshotNotFound:
+                snapshot_id = max((each for each in self.ids() if each < snapshot_id), default=0)
+                continue
+            yield snapshot
+            snapshot_id -= 1
+
     def hinted_earliest(self) -> int | None:
         """What EARLIEST says, be it true or not."""
         return self._hint(self.paths.earliest_hint)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 
 from lakewright.storage.env import Env
@@ -53,7 +54,6 @@ from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
-    FIRST_SNAPSHOT_ID,
     CommitKind,
     Snapshot,
 )
@@ -109,7 +109,8 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
         user=staged.commit_user,
         identifier=staged.commit_identifier,
         kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
-        checked_from=staged.base_snapshot_id,
+        base_id=staged.base_snapshot_id,
+        base_commit=staged.base_commit,
         added_files=frozenset(
             stem_of(file.file_name) for message in staged.messages for file in message.new_files
         ),
@@ -201,7 +202,7 @@ def commit_compaction(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
             kind=kind,
-            checked_from=base_snapshot_id,
+            base_id=base_snapshot_id,
         ),
     )
     return result, tuple(lost)
@@ -231,7 +232,7 @@ def commit_statistics(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.ANALYZE,
-            checked_from=base_snapshot_id,
+            base_id=base_snapshot_id,
         ),
     )
 
@@ -283,14 +284,13 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
-    checked_from = committable.checked_from
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
-        earlier = _committed_before(files, committable, checked_from)
+        latest = files.snapshots.latest()
+        earlier = _committed_before(files, committable, latest)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
-        latest = files.snapshots.latest()
         try:
             change = build(latest)
             if change is None or change.is_empty:
@@ -306,7 +306,8 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         if _is_hopeless(files, attempt, waited_ms):
             break
-        checked_from = None if latest is None else latest.id
+        if latest is not None:
+            committable = replace(committable, base_commit=latest.delta_manifest_list)
         wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
         files.env.sleep_ms(wait_ms)
         waited_ms += wait_ms
@@ -334,18 +335,19 @@ def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
 
 
 def _committed_before(
-    files: TableFiles, committable: Committable, checked_from: int | None
+    files: TableFiles, committable: Committable, latest: Snapshot | None
 ) -> Snapshot | None:
-    """A snapshot that an earlier try of the same commit made."""
+    """A snapshot that an earlier try of the same commit made.
+
+    It may have a smaller id than the base of the commit, since the table may have been rolled back
+    before; and ids may be missing where a rollback is under way.
+    """
     if committable.in_series:
         return find_committed(files, committable.user, committable.identifier, committable.kind)
-    latest_id = files.snapshots.latest_id()
-    if latest_id is None:
+    if latest is None:
         return None
-    for snapshot_id in range(latest_id, (checked_from or FIRST_SNAPSHOT_ID - 1), -1):
-        try:
-            snapshot = files.snapshots.read(snapshot_id)
-        except SnapshotNotFound:
+    for snapshot in files.snapshots.back_from(latest):
+        if _is_base(committable, snapshot):
             return None
         same = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
             committable.user,
@@ -355,6 +357,12 @@ def _committed_before(
         if same and _adds(files, snapshot, committable.added_files):
             return snapshot
     return None
+
+
+def _is_base(committable: Committable, snapshot: Snapshot) -> bool:
+    if committable.base_commit is None:
+        return snapshot.id <= (committable.base_id or 0)
+    return snapshot.delta_manifest_list == committable.base_commit
 
 
 def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:

@@ -91,7 +91,7 @@ def _renumbered(
     So many numbers `ahead` of what is needed are left free.
     When this fails, none of the new files is left.
     """
-    if latest is None or latest.id == staged.base_snapshot_id:
+    if latest is None or latest.delta_manifest_list == staged.base_commit:
         return None
     # Postponed rows have no numbers yet, and a dynamic bucket that moved is a conflict anyway.
     fixed = files.options.bucket_mode is BucketMode.FIXED
