@@ -1,13 +1,15 @@
 """The one door through which a table gets a new snapshot.
 
-1. Look whether an earlier try has committed the same (user, identifier) already.
-2. Read the latest snapshot and work out what changes it.
+1. Read the latest snapshot, and look whether it, or one before it, is of an earlier try.
+2. Work out what changes it.
 3. Check that against what is live: everything removed must be there.
 4. Write the base list (merged manifests), the delta manifest and its list, those of
    the changelog and the index manifest where they are new.
 5. Create snapshot-N only if it is absent. Lost: clean up, wait a little, from 1.
    Unknown: look whether it is ours, and never delete what it may name.
-6. Update the hints.
+6. Look whether it stands beside a rollback, and withdraw it where it does not
+   (`commit_standing.py`): clean up, from 1.
+7. Update the hints.
 
 Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 """
@@ -23,10 +25,10 @@ from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
-    FilesGone,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
+    StalePlan,
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
@@ -37,8 +39,14 @@ from lakewright.storage.operations.commit_conflicts import (
     still_applies,
 )
 from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.operations.commit_standing import (
+    check_unseen,
+    is_followed,
+    is_on_top,
+    remove_stray,
+)
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.latest import is_being_rolled_back, is_latest
+from lakewright.storage.operations.latest import is_latest
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
 from lakewright.storage.operations.scan import index_entries, live_entries
 from lakewright.storage.spec.commit import (
@@ -296,7 +304,8 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
             if change is None or change.is_empty:
                 return CommitResult(snapshot=None, attempts=attempt)
             check_conflicts(files, latest, change, committable)
-            snapshot = _try_commit(files, latest, change, committable)
+            is_free = latest is None or remove_stray(files, latest)
+            snapshot = _try_commit(files, latest, change, committable) if is_free else None
         except CorruptionError:
             # It may have been rolled back meanwhile, or replaced and expired.
             if is_latest(files, latest):
@@ -401,10 +410,10 @@ def _try_commit(
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     if ours and not _still_stands(files, latest, snapshot):
-        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+        if not _withdraw(files, latest, snapshot):
             return snapshot
         _clean_up(files, written)
-        _check_unseen(files, snapshot)
+        check_unseen(files, snapshot)
         return None
     if not ours:
         _clean_up(files, written)
@@ -419,54 +428,30 @@ def _try_commit(
 
 def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
     try:
-        return base is None or _is_on_top(files, base, snapshot)
+        return base is None or is_on_top(files, base, snapshot)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
 
-def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether the history leads from the base of a commit to its snapshot, and on from there.
-
-    A rollback may have taken the base away, and what it names, while the commit was written. An
-    expiry may have too, but then nothing is left before it; and where that expiry took another
-    snapshot of the same id, those that follow know nothing of this one.
-    """
-    try:
-        return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
-    except SnapshotNotFound:
-        ids = files.snapshots.ids()
-    if any(each < base.id for each in ids):
-        return False
-    if not any(each > snapshot.id for each in ids):
-        return True
-    # If that one is gone as well nobody can tell any more.
-    following = files.snapshots.read(snapshot.id + 1)
-    known = files.manifests.read_list(following.base_manifest_list)
-    delta = files.manifests.read_list(snapshot.delta_manifest_list)
-    if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
-        return True
-    # Manifests may have been merged. Others may have removed the same files, not added them.
-    entries = list(files.manifests.entries(delta))
-    own = {each.identity for each in entries if each.kind is FileKind.ADD}
-    return any(
-        each.identity in own for each in files.manifests.entries(known) if each.kind is FileKind.ADD
-    )
-
-
-def _check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
-    """Whether no rollback under way may have seen a snapshot that was withdrawn.
-
-    It would delete the files that it saw, and they would be published by the next try.
+def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+    """Take a snapshot away that does not stand; False if it was published after all.
 
     Raises:
-        FilesGone: one may have.
+        CommitOutcomeUnknownError: somebody has committed on top of it, or the store failed.
     """
-    if is_being_rolled_back(files):
-        raise FilesGone(
-            f"{files.name} is being rolled back, and snapshot {snapshot.id} was committed to it by "
-            f"{snapshot.commit_user} meanwhile; nothing of that is left: plan or stage it again",
-            table=files.name,
-        )
+    try:
+        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            return False
+        if not is_followed(files, snapshot):
+            return True
+        # What follows names our manifests. Where a rollback gave up, the base is there again.
+        is_back = files.snapshots.put_snapshot(snapshot)
+        if is_back and (base is None or is_on_top(files, base, snapshot)):
+            return False
+        raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:

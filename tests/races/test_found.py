@@ -65,6 +65,25 @@ def test_a_rollback_that_a_commit_overtakes_leaves_the_table_as_it_was(ring: Are
     assert not table.tags()
 
 
+def test_what_others_have_committed_on_top_of_is_not_taken_away_under_them(ring: Arena) -> None:
+    """Beside a rollback that gives up, since it sees the commit that finds its base gone."""
+    append, other, rollback = actor("append", 1), actor("append", 2), actor("rollback")
+    script = [
+        (append, "put if absent snapshot/snapshot-5"),
+        # It has taken the latest, and is about to look for newer ones.
+        (rollback, "delete snapshot/snapshot-4"),
+        (rollback, "list snapshot"),
+        (append, "delete snapshot/snapshot-5"),
+        (other, ""),
+        (rollback, ""),
+    ]
+    content, outcomes = played(ring, [append, other, rollback], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "StalePlan"]
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5, 6]
+    assert {"append1-7", "append2-8"} <= {*table.read().column("v").to_pylist()}
+
+
 def test_a_rollback_brings_nothing_back_that_another_one_has_deleted(ring: Arena) -> None:
     further, nearer = actor("rollback", 1), actor("rollback", 2)
     # The nearer one has rolled back, and is about to look whether its target is still there.
