@@ -392,7 +392,7 @@ def _try_commit(
             return snapshot
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
-    if ours and not _still_stands(files, latest, snapshot):
+    if ours and not _still_stands(files, latest, snapshot, change, written):
         if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
             return snapshot
         _clean_up(files, written)
@@ -409,19 +409,32 @@ def _try_commit(
     return snapshot
 
 
-def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+def _still_stands(
+    files: TableFiles,
+    base: Snapshot | None,
+    snapshot: Snapshot,
+    change: Change,
+    written: Collection[str],
+) -> bool:
     try:
-        return base is None or _is_on_top(files, base, snapshot)
+        return base is None or _is_on_top(files, base, snapshot, change, written)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
 
-def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
+def _is_on_top(
+    files: TableFiles,
+    base: Snapshot,
+    snapshot: Snapshot,
+    change: Change,
+    written: Collection[str],
+) -> bool:
     """Whether the history leads from the base of a commit to its snapshot, and on from there.
 
     A rollback may have taken the base away, and what it names, while the commit was written. An
     expiry may have too, but then nothing is left before it; and where that expiry took another
-    snapshot of the same id, those that follow know nothing of this one.
+    snapshot of the same id, those that follow know nothing of this one. What the commit has
+    written may have gone with it by then, so nothing of that is read.
     """
     try:
         return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
@@ -434,12 +447,10 @@ def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
     # If that one is gone as well nobody can tell any more.
     following = files.snapshots.read(snapshot.id + 1)
     known = files.manifests.read_list(following.base_manifest_list)
-    delta = files.manifests.read_list(snapshot.delta_manifest_list)
-    if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
+    if any(meta.file_name in written for meta in known):
         return True
     # Manifests may have been merged. Others may have removed the same files, not added them.
-    entries = list(files.manifests.entries(delta))
-    own = {each.identity for each in entries if each.kind is FileKind.ADD}
+    own = {each.identity for each in change.entries if each.kind is FileKind.ADD}
     return any(
         each.identity in own for each in files.manifests.entries(known) if each.kind is FileKind.ADD
     )
