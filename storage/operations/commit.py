@@ -39,7 +39,7 @@ from lakewright.storage.operations.commit_manifests import write_manifests
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import is_being_rolled_back, is_latest
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
-from lakewright.storage.operations.scan import index_entries, live_entries
+from lakewright.storage.operations.scan import LiveFiles, index_entries
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -68,7 +68,7 @@ _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
-BuildChange = Callable[[Snapshot | None], Change | None]
+BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
 # From buckets to those of them that their worker must leave to others.
 GivenUp = Callable[[Collection[tuple[bytes, int]]], Collection[tuple[bytes, int]]]
 
@@ -101,9 +101,9 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         check_staged_files(files, staged)
-        return _change_of_write(files, write.on_top_of(latest), latest)
+        return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
 
     committable = Committable(
         user=staged.commit_user,
@@ -126,7 +126,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
 
 
 def _change_of_write(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None
+    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, live_files: LiveFiles
 ) -> Change | None:
     messages = staged.messages
     added = [entry for each in messages for entry in each.entries(each.new_files)]
@@ -136,7 +136,7 @@ def _change_of_write(
     if scope is not None:
         if scope.dynamic and not added:
             return None
-        removed = _entries_in_scope(files, latest, scope, added)
+        removed = _entries_in_scope(files, live_files, latest, scope, added)
         removed_indexes = _indexes_in_scope(files, latest, scope, added)
     return Change(
         entries=[*removed, *added],
@@ -167,9 +167,9 @@ def commit_compaction(
     """
     lost: list[CommitMessage] = []
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         partitions = {message.partition for message in messages}
-        live = {entry.identity for entry in live_entries(files, latest, partitions=partitions)}
+        live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
         indexes = set(index_entries(files, latest))
         beaten = {
             (message.partition, message.bucket)
@@ -216,7 +216,7 @@ def commit_statistics(
         SchemaMoved: the schema changed since, so that the statistics speak of other columns.
     """
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
         if files.schemas.latest(table=files.name).id != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
@@ -238,6 +238,7 @@ def commit_statistics(
 
 def _entries_in_scope(
     files: TableFiles,
+    live_files: LiveFiles,
     latest: Snapshot | None,
     scope: OverwriteScope,
     added: Sequence[ManifestEntry],
@@ -246,7 +247,7 @@ def _entries_in_scope(
     partitions = _partitions_in_scope(scope, added)
     return [
         entry.removed()
-        for entry in live_entries(files, latest, partitions=partitions)
+        for entry in live_files.entries(latest, partitions=partitions)
         if _in_scope(files, scope, entry.partition)
     ]
 
@@ -284,6 +285,7 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     checked_from = committable.checked_from
+    live_files = LiveFiles(files)
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
@@ -292,10 +294,10 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         latest = files.snapshots.latest()
         try:
-            change = build(latest)
+            change = build(latest, live_files)
             if change is None or change.is_empty:
                 return CommitResult(snapshot=None, attempts=attempt)
-            check_conflicts(files, latest, change, committable)
+            check_conflicts(files, latest, change, committable, live_files)
             snapshot = _try_commit(files, latest, change, committable)
         except CorruptionError:
             # It may have been rolled back meanwhile, or replaced and expired.
