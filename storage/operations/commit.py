@@ -40,6 +40,7 @@ from lakewright.storage.operations.commit_conflicts import (
 )
 from lakewright.storage.operations.commit_manifests import write_manifests
 from lakewright.storage.operations.commit_standing import (
+    Trace,
     check_unseen,
     is_followed,
     is_on_top,
@@ -48,7 +49,7 @@ from lakewright.storage.operations.commit_standing import (
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import is_latest
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
-from lakewright.storage.operations.scan import index_entries, live_entries
+from lakewright.storage.operations.scan import LiveFiles, index_entries
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -76,7 +77,7 @@ _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
-BuildChange = Callable[[Snapshot | None], Change | None]
+BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
 # From buckets to those of them that their worker must leave to others.
 GivenUp = Callable[[Collection[tuple[bytes, int]]], Collection[tuple[bytes, int]]]
 
@@ -109,9 +110,9 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         check_staged_files(files, staged)
-        return _change_of_write(files, write.on_top_of(latest), latest)
+        return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
 
     committable = Committable(
         user=staged.commit_user,
@@ -135,7 +136,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
 
 
 def _change_of_write(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None
+    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, live_files: LiveFiles
 ) -> Change | None:
     messages = staged.messages
     added = [entry for each in messages for entry in each.entries(each.new_files)]
@@ -145,7 +146,7 @@ def _change_of_write(
     if scope is not None:
         if scope.dynamic and not added:
             return None
-        removed = _entries_in_scope(files, latest, scope, added)
+        removed = _entries_in_scope(files, live_files, latest, scope, added)
         removed_indexes = _indexes_in_scope(files, latest, scope, added)
     return Change(
         entries=[*removed, *added],
@@ -176,9 +177,9 @@ def commit_compaction(
     """
     lost: list[CommitMessage] = []
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         partitions = {message.partition for message in messages}
-        live = {entry.identity for entry in live_entries(files, latest, partitions=partitions)}
+        live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
         indexes = set(index_entries(files, latest))
         beaten = {
             (message.partition, message.bucket)
@@ -225,7 +226,7 @@ def commit_statistics(
         SchemaMoved: the schema changed since, so that the statistics speak of other columns.
     """
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
         if files.schemas.latest(table=files.name).id != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
@@ -247,6 +248,7 @@ def commit_statistics(
 
 def _entries_in_scope(
     files: TableFiles,
+    live_files: LiveFiles,
     latest: Snapshot | None,
     scope: OverwriteScope,
     added: Sequence[ManifestEntry],
@@ -255,7 +257,7 @@ def _entries_in_scope(
     partitions = _partitions_in_scope(scope, added)
     return [
         entry.removed()
-        for entry in live_entries(files, latest, partitions=partitions)
+        for entry in live_files.entries(latest, partitions=partitions)
         if _in_scope(files, scope, entry.partition)
     ]
 
@@ -292,6 +294,7 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
+    live_files = LiveFiles(files)
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
@@ -300,10 +303,10 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
         try:
-            change = build(latest)
+            change = build(latest, live_files)
             if change is None or change.is_empty:
                 return CommitResult(snapshot=None, attempts=attempt)
-            check_conflicts(files, latest, change, committable)
+            check_conflicts(files, latest, change, committable, live_files)
             is_free = latest is None or remove_stray(files, latest)
             snapshot = _try_commit(files, latest, change, committable) if is_free else None
         except CorruptionError:
@@ -409,8 +412,9 @@ def _try_commit(
             return snapshot
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
-    if ours and not _still_stands(files, latest, snapshot):
-        if not _withdraw(files, latest, snapshot):
+    trace = Trace.of(written, change.entries)
+    if ours and not _still_stands(files, latest, snapshot, trace):
+        if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
         check_unseen(files, snapshot)
@@ -426,14 +430,16 @@ def _try_commit(
     return snapshot
 
 
-def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+def _still_stands(
+    files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace
+) -> bool:
     try:
-        return base is None or is_on_top(files, base, snapshot)
+        return base is None or is_on_top(files, base, snapshot, trace)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
 
-def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace) -> bool:
     """Take a snapshot away that does not stand; False if it was published after all.
 
     Raises:
@@ -443,11 +449,11 @@ def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> b
         if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
             # Whoever rolled the table back has seen it, and taken it away with the rest.
             return False
-        if not is_followed(files, snapshot):
+        if not is_followed(files, snapshot, trace):
             return True
         # What follows names our manifests. Where a rollback gave up, the base is there again.
         is_back = files.snapshots.put_snapshot(snapshot)
-        if is_back and (base is None or is_on_top(files, base, snapshot)):
+        if is_back and (base is None or is_on_top(files, base, snapshot, trace)):
             return False
         raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
     except StorageError as error:

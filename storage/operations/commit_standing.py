@@ -15,15 +15,35 @@ An expiry may take the base, too; then nothing is left before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from lakewright.storage.errors import FilesGone, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import is_being_rolled_back
-from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.manifest import EntryIdentity, FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import Snapshot
 
 
-def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a commit leaves in the snapshots after it: its manifests, and the files that it added.
+
+    Whoever made the commit knows it; what it has written may be gone with it by the time of asking.
+    """
+
+    manifests: frozenset[str]
+    added: frozenset[EntryIdentity]
+
+    @classmethod
+    def of(cls, manifests: Iterable[str], entries: Iterable[ManifestEntry]) -> Trace:
+        """That of a commit that wrote such manifests and entries."""
+        added = (each.identity for each in entries if each.kind is FileKind.ADD)
+        return cls(frozenset(manifests), frozenset(added))
+
+
+def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trace) -> bool:
     """Whether the history leads from the base of a commit to its snapshot, and on from there.
 
     Where an expiry took the base it may have taken another snapshot of the same id, too; those
@@ -38,36 +58,41 @@ def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
             return False
         # If the one that follows is gone as well nobody can tell any more.
         is_last = not any(each > snapshot.id for each in ids)
-        return is_last or follows(files, files.snapshots.read(snapshot.id + 1), snapshot)
+        return is_last or follows(files, files.snapshots.read(snapshot.id + 1), trace)
     if not files.snapshots.exists(snapshot.id + 1):
         return True
     try:
         following = files.snapshots.read(snapshot.id + 1)
     except SnapshotNotFound:
         return True
-    return follows(files, following, snapshot)
+    return follows(files, following, trace)
 
 
-def is_followed(files: TableFiles, snapshot: Snapshot) -> bool:
+def is_followed(files: TableFiles, snapshot: Snapshot, trace: Trace) -> bool:
     """Whether somebody has committed on top of a snapshot, be it gone itself by now."""
     later = [each for each in files.snapshots.ids() if each > snapshot.id]
     if not later or later[0] > snapshot.id + 1:
         return bool(later)
-    return follows(files, files.snapshots.read(later[0]), snapshot)
+    return follows(files, files.snapshots.read(later[0]), trace)
 
 
-def follows(files: TableFiles, following: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether a snapshot knows what the commit of the one before it has done."""
+def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
+    """Whether a snapshot knows what the commit of the one before it has done.
+
+    Of a commit that added nothing nobody can tell.
+    """
     known = files.manifests.read_list(following.base_manifest_list)
-    delta = files.manifests.read_list(snapshot.delta_manifest_list)
-    if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
+    if not trace.added or any(meta.file_name in trace.manifests for meta in known):
         return True
     # Manifests may have been merged. Others may have removed the same files, not added them.
-    entries = list(files.manifests.entries(delta))
-    own = {each.identity for each in entries if each.kind is FileKind.ADD}
-    return any(
-        each.identity in own for each in files.manifests.entries(known) if each.kind is FileKind.ADD
-    )
+    entries = files.manifests.entries(known)
+    return any(each.identity in trace.added for each in entries if each.kind is FileKind.ADD)
+
+
+def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:
+    """What the commit of a snapshot leaves, read from its lists."""
+    delta = files.manifests.read_delta_list(snapshot)
+    return Trace.of((meta.file_name for meta in delta), files.manifests.entries(delta))
 
 
 def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:

@@ -414,33 +414,34 @@ def run_expire_snapshots(
 def _run(
     files: TableFiles,
     plan: ExpirePlan,
-    end: int,
+    end_id: int,
     listed: Mapping[int, FileStatus],
     lineage: Lineage,
 ) -> int:
     check_no_rollback(files)
     _check_range(files, plan, list(listed))
+    end = files.snapshots.read(end_id)
     known = _others(files)
     _check_unused(files, plan, listed, lineage)
-    put_expiry_mark(files, files.snapshots.read(end))
+    put_expiry_mark(files, end)
     hint = files.snapshots.hinted_earliest()
-    if hint is None or hint < end or hint not in listed:
+    if hint is None or hint < end_id or hint not in listed:
         # What an expiry has begun to take is never shown again.
-        _set_earliest(files, end)
+        _set_earliest(files, end_id)
     # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
     check_no_rollback(files)
     if not _others(files) <= known:
         # Made before EARLIEST was there to be seen.
         _check_unused(files, plan, files.snapshots.listed(), lineage)
-    _check_undisturbed(files, plan)
+    _check_undisturbed(files, plan, end)
     _keep_changelogs(files, plan.changelog_ids)
     root = files.paths.root
     paths = [f"{root}/{file.path}" for file in plan.files]
     deleted = delete_files(files.fs, paths)
-    _check_undisturbed(files, plan)
+    _check_undisturbed(files, plan, end)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
     _check_not_rolled_back(files, plan)
-    end_expiry_marks(files, end)
+    end_expiry_marks(files, end_id)
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)
     return deleted
@@ -478,14 +479,26 @@ def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
     )
 
 
-def _check_undisturbed(files: TableFiles, plan: ExpirePlan) -> None:
+def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> None:
     """The same as `_check_range`, which is asked only where others may have been at work.
 
     Whoever rolls back sets EARLIEST or takes away `end`; another expiry sets EARLIEST, too.
+
+    Raises:
+        StalePlan: the range is another one, be its ids the same.
     """
-    end = plan.end_id
-    if end is None or files.snapshots.hinted_earliest() != end or not files.snapshots.exists(end):
+    try:
+        is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
+    except SnapshotNotFound:
+        is_same = False
+    if not is_same or files.snapshots.hinted_earliest() != end.id:
         _check_range(files, plan, files.snapshots.ids())
+    if not is_same:
+        raise StalePlan(
+            f"{files.name} was rolled back beyond snapshot {end.id} and written to again while "
+            "those before it expired; plan again",
+            table=files.name,
+        )
 
 
 def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
@@ -512,7 +525,11 @@ def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
 def _check_unused(
     files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
 ) -> None:
-    """What is to go must still be unreachable."""
+    """What is to go must still be unreachable, and be all that the range leaves behind.
+
+    Ids alone do not tell that the range is the one that was planned for: after a rollback they
+    come again.
+    """
     present = []
     for snapshot_id in plan.snapshot_ids:
         with suppress(SnapshotNotFound):
@@ -528,6 +545,13 @@ def _check_unused(
         raise StalePlan(
             f"the plan deletes {still_used[0]} (and {len(still_used) - 1} more) of {files.name}, "
             "which something refers to by now; plan again",
+            table=files.name,
+        )
+    more = sorted(fresh.difference(file.path for file in plan.files))
+    if more:
+        raise StalePlan(
+            f"the plan leaves {more[0]} (and {len(more) - 1} more) of {files.name} behind, which "
+            "nothing refers to once its snapshots are gone; plan again",
             table=files.name,
         )
 

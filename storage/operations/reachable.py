@@ -549,11 +549,16 @@ def stale_if_roots_go(
     `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
     """
     before = _names_of_others(files)
+    last_id = max(kept_ids, default=None)
+    last = _file_of(files, last_id)
     try:
         yield
     except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
         there = files.snapshots.ids()
         left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
+        if _file_of(files, last_id) != last:
+            # The table was rolled back, and written to again: the ids are the same.
+            left.discard(last_id or 0)
         own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
         below = f"{files.paths.root}/"
         gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
@@ -563,6 +568,13 @@ def stale_if_roots_go(
             f"{gone[0]} of {files.name} went while it was being read; plan again",
             table=files.name,
         ) from error
+
+
+def _file_of(files: TableFiles, snapshot_id: int | None) -> bytes:
+    """What tells a snapshot from another one of the same id, empty where there is none."""
+    with suppress(SnapshotNotFound):
+        return b"" if snapshot_id is None else files.snapshots.read_file(snapshot_id)
+    return b""
 
 
 def _names_of_others(files: TableFiles) -> set[str]:

@@ -35,7 +35,7 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.commit_standing import follows
+from lakewright.storage.operations.commit_standing import follows, trace_of
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import ROLLBACK_PIN
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
@@ -398,7 +398,7 @@ def _strays(files: TableFiles, target: Snapshot) -> tuple[int, list[Snapshot]]:
             continue
         with suppress(SnapshotNotFound):
             snapshot = files.snapshots.read(snapshot_id)
-            if snapshot_id == last.id + 1 and follows(files, snapshot, last):
+            if snapshot_id == last.id + 1 and follows(files, snapshot, trace_of(files, last)):
                 last = snapshot
             else:
                 strays.append(snapshot)

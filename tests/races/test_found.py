@@ -148,6 +148,51 @@ def test_nothing_is_made_of_a_snapshot_that_goes_though_another_expiry_points_ba
     assert not any("expiring" in path for path in content)
 
 
+def test_an_expiry_takes_nothing_of_a_table_that_was_rolled_back_and_written_to_meanwhile(
+    ring: Arena,
+) -> None:
+    """The ids are those of its plan, and what it would delete is live again."""
+    expire, rollback = actor("expire"), actor("rollback")
+    append, upsert = actor("append"), actor("upsert")
+    script = [
+        (expire, "replace .lakewright/expiring/before-4"),
+        *((each, "") for each in (rollback, append, upsert)),
+    ]
+    content, outcomes = played(ring, [rollback, append, upsert, expire], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "done", "StalePlan"]
+    assert {"append1-6", "upsert1-1"} <= {*whole(ring, content).read().column("v").to_pylist()}
+
+
+def test_what_went_while_ids_stayed_the_same_makes_a_plan_stale_and_is_no_damage(
+    ring: Arena,
+) -> None:
+    latest = ring.table_in(ring.content).latest_snapshot()
+    assert latest is not None
+    expire, rollback, rescale = actor("expire"), actor("rollback"), actor("rescale")
+    script = [
+        (expire, f"read manifest/{latest.base_manifest_list}"),
+        (rollback, ""),
+        # It makes as many snapshots as there were.
+        (rescale, ""),
+    ]
+    _, outcomes = played(ring, [rollback, rescale, expire], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "StalePlan"]
+
+
+def test_a_commit_that_expired_before_it_looked_is_found_in_the_one_that_follows(
+    ring: Arena,
+) -> None:
+    append, overwrite, expire = actor("append"), actor("overwrite"), actor("expire")
+    # Its snapshot is there; it looks next whether its base still is.
+    script = [(append, "read snapshot/snapshot-4"), (append, "put if absent snapshot/snapshot-5")]
+    script += [(append, "read snapshot/snapshot-4"), (overwrite, ""), (expire, "")]
+    content, outcomes = played(ring, [overwrite, expire, append], script)
+    assert [told(each) for each in outcomes] == ["done"] * 3
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [6]
+    assert "append1-6" in table.read().column("v").to_pylist()
+
+
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
         table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
