@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from lakewright.storage import Table
@@ -20,12 +22,16 @@ def ring() -> Arena:
 
 
 def played(
-    ring: Arena, actors: list[Actor], script: list[tuple[Actor, str]]
+    ring: Arena,
+    actors: list[Actor],
+    script: list[tuple[Actor, str]],
+    *,
+    dying: Collection[Actor] = (),
 ) -> tuple[Content, list[Outcome]]:
     """What a schedule leaves; calls are named by paths below the table, the end by nothing."""
     root = ring.table.files.paths.root
     full = [(actor, stop and f" {root}/".join(stop.rsplit(" ", 1))) for actor, stop in script]
-    return follow(actors, ring.content, full, now_ms=NOW_MS)
+    return follow(actors, ring.content, full, now_ms=NOW_MS, dying=dying)
 
 
 def whole(ring: Arena, content: Content) -> Table:
@@ -82,6 +88,52 @@ def test_what_others_have_committed_on_top_of_is_not_taken_away_under_them(ring:
     table = whole(ring, content)
     assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5, 6]
     assert {"append1-7", "append2-8"} <= {*table.read().column("v").to_pylist()}
+
+
+def test_a_commit_that_died_on_top_of_what_was_rolled_back_never_becomes_the_latest(
+    ring: Arena,
+) -> None:
+    """It died between its snapshot and its look at the base, when the rollback was over."""
+    dying, rollback = actor("append", 1), actor("rollback")
+    script = [
+        (dying, "put if absent snapshot/snapshot-5"),
+        (rollback, ""),
+        # Its snapshot is there.
+        (dying, "read snapshot/snapshot-5"),
+    ]
+    later = [actor("append", 2), actor("upsert", 1), actor("upsert", 2)]
+    content, outcomes = played(ring, [dying, rollback, *later], script, dying=[dying])
+    assert [told(each) for each in outcomes] == ["done"] * 4
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5]
+    seen = {*table.read().column("v").to_pylist()}
+    assert {"append2-8", "upsert1-7", "upsert2-8"} <= seen
+    assert "append1-7" not in seen
+
+
+def test_a_rollback_takes_what_a_commit_made_on_top_of_what_it_was_taking(ring: Arena) -> None:
+    dying, rollback = actor("append", 1), actor("rollback")
+    script = [
+        (dying, "put if absent snapshot/snapshot-5"),
+        # It has seen nobody on top of the latest.
+        (rollback, "replace snapshot/LATEST"),
+        (dying, "read snapshot/snapshot-5"),
+    ]
+    content, outcomes = played(ring, [dying, rollback], script, dying=[dying])
+    assert [told(each) for each in outcomes] == ["done"]
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [1, 2]
+    assert not table.tags()
+
+
+def test_a_rollback_leaves_what_was_committed_on_top_of_its_target(ring: Arena) -> None:
+    append, rollback = actor("append", 1), actor("rollback")
+    script = [(rollback, "exists snapshot/snapshot-2"), (append, "")]
+    content, outcomes = played(ring, [append, rollback], script)
+    assert [told(each) for each in outcomes] == ["done", "done"]
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [1, 2, 3]
+    assert "append1-7" in table.read().column("v").to_pylist()
 
 
 def test_a_rollback_brings_nothing_back_that_another_one_has_deleted(ring: Arena) -> None:
