@@ -39,6 +39,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import remove_bucket_folders
 from lakewright.storage.operations.expiry_mark import (
     end_expiry_marks,
     marked_as_expiring,
@@ -52,7 +53,6 @@ from lakewright.storage.operations.reachable import (
     RootKind,
     changelog_root,
     other_roots,
-    remove_bucket_folders,
     snapshot_root,
     stale_if_roots_go,
     unreachable,

@@ -31,7 +31,6 @@ from lakewright.storage.errors import (
     UnreadableManifest,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.lineage import Chain
 from lakewright.storage.operations.plan import UnreachableFile
@@ -73,14 +72,6 @@ class Root:
     @property
     def branch(self) -> str:
         return self.files.paths.branch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """What a deletion took away."""
-
-    files: int
-    bytes: int
 
 
 # --- roots ------------------------------------------------------------------------------------
@@ -488,34 +479,6 @@ def metadata_sizes(files: TableFiles) -> dict[str, int]:
 
 def _is_list(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
-
-
-def delete_unreachable(
-    files: TableFiles, planned: Sequence[UnreachableFile], roots: Sequence[Root] | None = None
-) -> Deleted:
-    """Delete planned files, except those that a root keeps by now; `roots` None means all of them.
-
-    To be called when the roots they were planned for are gone, so that a root made meanwhile is
-    seen here, and whoever makes one later finds nothing to make it of.
-    """
-    if not planned:
-        return Deleted(files=0, bytes=0)
-    root_folder = files.paths.root
-    reach = Reach(wanted={file.path for file in planned})
-    roots = all_roots(files) if roots is None else roots
-    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-    going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
-    paths = [f"{root_folder}/{file.path}" for file in going]
-    count = delete_files(files.fs, paths)
-    if files.options.snapshot_clean_empty_directories:
-        remove_bucket_folders(files, paths)
-    return Deleted(files=count, bytes=sum(file.size_bytes for file in going))
-
-
-def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
-    """Remove the folders of buckets and partitions that deleted files have left empty."""
-    folders = {path.rsplit("/", 1)[0] for path in deleted if "/bucket-" in path}
-    remove_empty_folders(files.fs, folders, below=files.paths.root)
 
 
 # --- beside others ----------------------------------------------------------------------------

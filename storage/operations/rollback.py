@@ -37,22 +37,21 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit_standing import follows, trace_of
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import Deleted, delete_unreachable
 from lakewright.storage.operations.latest import ROLLBACK_PIN
+from lakewright.storage.operations.local_clock import local_time
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
-    Deleted,
     Root,
     RootKind,
     all_roots,
     check_whole,
-    delete_unreachable,
     is_kept,
     is_same,
     only_kept_by,
     snapshot_root,
     stale_when_roots_go,
 )
-from lakewright.storage.operations.tags import local_time
 from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -342,7 +341,8 @@ def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> D
     while True:
         before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
         try:
-            return delete_unreachable(files, planned)
+            # The pin that is there is our own.
+            return delete_unreachable(files, planned, all_roots(files))
         except CorruptionError:
             if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
                 raise
