@@ -138,6 +138,7 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
+        missing: int | None = None
         while True:
             latest_id = self.latest_id()
             if latest_id is None:
@@ -145,9 +146,11 @@ class SnapshotStore:
             try:
                 return self.read(latest_id)
             except SnapshotNotFound:
-                # It was expired between the listing and the read, so there is a later one.
-                if self.latest_id() == latest_id:
+                # An expiry took it, so there is a later one; or a rollback, so there is an earlier
+                # one, or it is back by now.
+                if latest_id == missing and not self.exists(latest_id):
                     raise
+                missing = latest_id
 
     def read(self, snapshot_id: int) -> Snapshot:
         """One snapshot.

@@ -11,10 +11,11 @@
    known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
    Where changelogs live longer than snapshots, those of the range stay.
 4. Run: point EARLIEST at `end`, under a mark beside the table, so that nobody begins anything at
-   what goes, and only then ask what refers to it; keep the changelogs that stay, delete data
-   files, then manifests, then the lists that name them, then snapshot files, oldest first.
-   Stopped halfway, the next run goes at least as far, and takes a manifest that is gone for one
-   whose files are.
+   what goes. What refers to it is asked before that, and once more after it where a tag, a branch
+   or a changelog came or snapshots came back. Keep the changelogs that stay, delete data files,
+   then manifests, then the lists that name them, then snapshot files, oldest first. Stopped
+   halfway, the next run goes at least as far, and takes a manifest that is gone for one whose
+   files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -402,7 +403,7 @@ def run_expire_snapshots(
     listed = files.snapshots.listed()
     kept = files.snapshots.kept_of(list(listed))
     with stale_if_roots_go(files, kept, sorted(listed.keys() - {*kept})):
-        deleted = _run(files, plan, plan.end_id, listed, lineage or Lineage())
+        deleted = _run(files, plan, plan.end_id, lineage or Lineage())
     return ExpireResult(
         expired=plan.snapshot_ids,
         files_deleted=deleted,
@@ -415,10 +416,11 @@ def _run(
     files: TableFiles,
     plan: ExpirePlan,
     end_id: int,
-    listed: Mapping[int, FileStatus],
     lineage: Lineage,
 ) -> int:
     check_no_rollback(files)
+    # Not before: what a rollback had taken may be back.
+    listed = files.snapshots.listed()
     _check_range(files, plan, list(listed))
     end = files.snapshots.read(end_id)
     known = _others(files)
@@ -430,9 +432,12 @@ def _run(
         _set_earliest(files, end_id)
     # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
     check_no_rollback(files)
-    if not _others(files) <= known:
+    there = files.snapshots.listed()
+    are_back = any(each < max(listed) and each not in listed for each in there)
+    if are_back or not _others(files) <= known:
         # Made before EARLIEST was there to be seen.
-        _check_unused(files, plan, files.snapshots.listed(), lineage)
+        _check_range(files, plan, list(there))
+        _check_unused(files, plan, there, lineage)
     _check_undisturbed(files, plan, end)
     _keep_changelogs(files, plan.changelog_ids)
     root = files.paths.root
@@ -491,7 +496,8 @@ def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> No
         is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
     except SnapshotNotFound:
         is_same = False
-    if not is_same or files.snapshots.hinted_earliest() != end.id:
+    hint = files.snapshots.hinted_earliest()
+    if not is_same or hint != end.id:
         _check_range(files, plan, files.snapshots.ids())
     if not is_same:
         raise StalePlan(
@@ -499,6 +505,9 @@ def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> No
             "those before it expired; plan again",
             table=files.name,
         )
+    if hint is None or hint < end.id:
+        # Of two expiries that looked at EARLIEST at once the nearer one may have set it last.
+        files.snapshots.hint_earliest(end.id)
 
 
 def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:

@@ -245,6 +245,69 @@ def test_a_commit_that_expired_before_it_looked_is_found_in_the_one_that_follows
     assert "append1-6" in table.read().column("v").to_pylist()
 
 
+def test_what_an_expiry_takes_stays_out_of_sight_though_another_died_pointing_back(
+    ring: Arena,
+) -> None:
+    further, nearer = actor("expire", 1), actor("expire", 2)
+    script = [
+        (nearer, "replace snapshot/EARLIEST"),
+        (further, "delete day=a/bucket-0/data-00000002"),
+        (nearer, "list .lakewright/expiring"),
+        (further, "delete snapshot/snapshot-1"),
+    ]
+    content, _ = played(ring, [nearer, further], script, dying=[nearer, further])
+    assert whole(ring, content).files.snapshots.kept_ids() == [4]
+
+
+def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> None:
+    """It has numbered its rows again, and the snapshot that says so is out for a moment."""
+    first, later = actor("upsert", 1), actor("upsert", 2)
+    append, rollback = actor("append"), actor("rollback")
+    script = [
+        (later, "put if absent snapshot/snapshot-5"),
+        (first, ""),
+        (later, "put if absent snapshot/snapshot-6"),
+        (later, "replace snapshot/LATEST"),
+        (append, "put if absent snapshot/snapshot-7"),
+        # It has taken the latest, and is about to look for newer ones.
+        (rollback, "delete snapshot/snapshot-6"),
+        (rollback, "list snapshot"),
+        (later, ""),
+        (append, "read snapshot/snapshot-7"),
+        (rollback, ""),
+    ]
+    content, outcomes = played(ring, [first, later, append, rollback], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "done", "StalePlan"]
+    table = whole(ring, content)
+    assert "upsert2-8" in table.read(snapshot_id=6).column("v").to_pylist()
+
+
+def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: Arena) -> None:
+    def expire_later(table: Table, _: int) -> str:
+        plan = table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        table.files.fs.exists(f"{table.files.paths.root}/planned")
+        table.run_expire_snapshots(plan)
+        return ""
+
+    tag, append, rollback = actor("tag"), actor("append"), actor("rollback")
+    expire = actor_of(ring, "expire", 1, seed=98, verb=expire_later)
+    script = [
+        # It keeps what the rollback keeps for its time.
+        (tag, ""),
+        (rollback, "delete snapshot/snapshot-3"),
+        (append, ""),
+        # It has taken two snapshots, and is about to see that there is a newer one.
+        (rollback, "list snapshot"),
+        (expire, "exists planned"),
+        (expire, "list snapshot"),
+        (expire, "read snapshot/EARLIEST"),
+        (rollback, ""),
+    ]
+    content, outcomes = played(ring, [tag, append, rollback, expire], script)
+    assert [told(each) for each in outcomes] == ["done", "done", "StalePlan", "StalePlan"]
+    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2, 3, 4, 5]
+
+
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
         table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
