@@ -75,6 +75,12 @@ from lakewright.storage.operations.incremental import (
 )
 from lakewright.storage.operations.leases import break_lease, list_leases
 from lakewright.storage.operations.lookup import lookup
+from lakewright.storage.operations.pending import (
+    abort_pending,
+    commit_pending,
+    keep_pending,
+    pending_batches,
+)
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.postpone import (
     PostponePlan,
@@ -126,7 +132,6 @@ from lakewright.storage.operations.sort_compact import (
     run_sort_compact,
     sort_order,
 )
-from lakewright.storage.operations.sweep import abort_staged
 from lakewright.storage.operations.system_tables import (
     check_system_table,
     read_system_table,
@@ -309,7 +314,36 @@ class Table:
 
     def abort(self, staged: StagedWrite) -> int:
         """Delete the files of a staged write, unless it was committed; how many there were."""
-        return abort_staged(self.files, staged)
+        return abort_pending(self.files, staged)
+
+    def keep_pending(self, staged: StagedWrite) -> StagedWrite:
+        """Keep a staged batch beside the table until it is committed; the batch that counts.
+
+        It outlives this process: `pending_batches` finds it. Of two batches of one user and
+        identifier the first counts, and the files of the other are deleted.
+
+        Raises:
+            InvalidRequestError: it was staged without a `commit_identifier`.
+        """
+        return keep_pending(self.files, staged)
+
+    def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
+        """All batches that are kept and not committed, by their user and identifier."""
+        return pending_batches(self.files, commit_user)
+
+    def commit_pending(
+        self, commit_user: str, *, up_to: int | None = None
+    ) -> tuple[CommitResult, ...]:
+        """Publish a user's kept batches in order, each once: up to an identifier, or all.
+
+        Raises:
+            CommitConflictError: rows of a batch do not fit the table any more. Batches before it
+                are published; it and those after it are kept, for `abort`.
+            CommitOutcomeUnknownError: the store failed at a decisive moment; call it again.
+        """
+        results = commit_pending(self.files, commit_user, up_to=up_to)
+        self._tag_what_is_due()
+        return results
 
     def write(
         self,

@@ -6,12 +6,100 @@ import base64
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from decimal import Decimal
 from typing import Any
 
 from lakewright.storage.codec.manifest_avro import decode_manifest, encode_manifest
-from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.spec.commit import CommitMessage, OverwriteScope, StagedWrite, WriteMode
 from lakewright.storage.spec.index import DeletionVectorRange, IndexFileMeta
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.values import Value
+
+_VERSION = 1
+
+
+def encode_staged(staged: StagedWrite) -> bytes:
+    """A staged write as a file; what it puts into each partition is left out."""
+    scope = staged.overwrite
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "table": staged.table,
+            "write_id": staged.write_id,
+            "mode": staged.mode.value,
+            "schema_id": staged.schema_id,
+            "base_snapshot_id": staged.base_snapshot_id,
+            "base_commit": staged.base_commit,
+            "commit_user": staged.commit_user,
+            "commit_identifier": staged.commit_identifier,
+            "overwrite": None if scope is None else _encode_scope(scope),
+            "watermark": staged.watermark,
+            "messages": [json.loads(encode_message(message)) for message in staged.messages],
+        }
+    ).encode()
+
+
+def decode_staged(data: bytes, *, name: str) -> StagedWrite:
+    """The inverse of `encode_staged`, without what it puts into each partition.
+
+    Raises:
+        UnsupportedError: it is of a version after ours.
+        CorruptionError: it is no staged write.
+    """
+    try:
+        read = json.loads(data)
+        if read.pop("version") > _VERSION:
+            raise UnsupportedError(
+                f"{name} was written by a later version of lakewright; upgrade, and try again",
+                path=name,
+            )
+        scope = read.pop("overwrite")
+        return StagedWrite(
+            **{
+                **read,
+                "mode": WriteMode(read["mode"]),
+                "messages": tuple(decode_message(json.dumps(each)) for each in read["messages"]),
+            },
+            overwrite=None if scope is None else _decode_scope(scope),
+            partitions=(),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptionError(
+            f"{name} is no staged write: {error!r}; delete it if its batch is written once more",
+            path=name,
+        ) from error
+
+
+def _encode_scope(scope: OverwriteScope) -> dict[str, Any]:
+    spec = [[name, _encode_value(value)] for name, value in scope.spec]
+    return {"spec": spec, "dynamic": scope.dynamic}
+
+
+def _decode_scope(data: dict[str, Any]) -> OverwriteScope:
+    spec = tuple((name, _decode_value(value)) for name, value in data["spec"])
+    return OverwriteScope(spec, data["dynamic"])
+
+
+def _encode_value(value: Value) -> object:
+    match value:
+        case bytes():
+            return {"bytes": value.hex()}
+        case Decimal():
+            return {"decimal": str(value)}
+        case _:
+            return value
+
+
+def _decode_value(data: Any) -> Value:
+    match data:
+        case {"bytes": text}:
+            return bytes.fromhex(text)
+        case {"decimal": text}:
+            return Decimal(text)
+        case _:
+            value: Value = data
+            return value
 
 
 def encode_message(message: CommitMessage) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import CorruptionError, FileMissing, UnsupportedError
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.avro_files import AvroFileReader, AvroFileWriter
 from lakewright.storage.files.data_file import DataFileReader, DataFileWriter
 from lakewright.storage.files.orc_files import OrcFileReader, OrcFileWriter
@@ -29,6 +35,8 @@ from lakewright.storage.spec.file_format import (
     FileEncoding,
 )
 from lakewright.storage.spec.options import TableOptions
+
+_SYSTEM_ERROR = re.compile(r"\[errno \d+\]", re.IGNORECASE)
 
 
 def open_data_file_writer(
@@ -89,6 +97,7 @@ def read_rows(
         CorruptionError: it is no file of the format its name says, is cut short, lacks a column,
             or holds another number of rows than its metadata says.
         UnsupportedError: it is of another format, or holds something that is not read.
+        UnavailableError: the store failed, and may not the next time.
     """
     with _opened(fs, path, streams=batch_rows is not None) as file:
         _check_rows_and_columns(file, path, columns, expected_rows)
@@ -184,6 +193,11 @@ def _translated(path: str) -> Iterator[None]:
             path=path,
         ) from error
     except (pa.ArrowException, OSError) as error:
+        # Damage is an OSError too; only the system gives a number, which ORC keeps in its text.
+        if _SYSTEM_ERROR.search(str(error)) or getattr(error, "errno", None) is not None:
+            raise UnavailableError(
+                f"data file {path} cannot be read now: {error}; try again", path=path
+            ) from error
         raise CorruptionError(f"data file {path} cannot be read: {error}", path=path) from error
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.options import POSTPONE_BUCKET, TableOptions
-from lakewright.storage.spec.partition import partition_path
+from lakewright.storage.spec.partition import escape_path, partition_path
 from lakewright.storage.spec.values import Value
 
 DATABASE_SUFFIX = ".db"
@@ -135,6 +135,14 @@ class TablePaths:
 
     def expiry_mark(self, end_id: int) -> str:
         return f"{self.expiry_mark_dir}/before-{end_id}"
+
+    @property
+    def pending_dir(self) -> str:
+        """Batches that are staged and not committed yet; each branch has its own."""
+        return f"{self.metadata_root}/.lakewright/pending"
+
+    def pending(self, user: str, identifier: int) -> str:
+        return f"{self.pending_dir}/user-{escape_path(user)}/batch-{identifier}"
 
     @property
     def lease_dir(self) -> str:

@@ -73,10 +73,6 @@ class QuarantineStore:
             found += [f"{folder}/{name}" for name in self.fs.list_subdirs(folder)]
         return found
 
-    def ids(self) -> list[str]:
-        """Every quarantine that has a folder, also one without a file."""
-        return self.fs.list_subdirs(self.paths.quarantine_dir)
-
     def put_manifest(self, quarantine_id: str, manifest: QuarantineManifest) -> bool:
         """Begin a quarantine; False if there is one of that id."""
         path = self.paths.quarantine_manifest(quarantine_id)

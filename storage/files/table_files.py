@@ -14,6 +14,7 @@ from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
+from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
@@ -64,6 +65,10 @@ class TableFiles:
     @property
     def quarantine(self) -> QuarantineStore:
         return QuarantineStore(self.fs, self.paths)
+
+    @property
+    def pending(self) -> PendingStore:
+        return PendingStore(self.fs, self.paths)
 
     @property
     def leases(self) -> LeaseStore:

@@ -99,7 +99,8 @@ class ChangeReader:
         Raises:
             SnapshotNotFound: a snapshot expired while its changes were read.
         """
-        with told_if_expired(self.files, *self._snapshot_ids):
+        is_change = split.source is ChangeSource.WRITTEN
+        with told_if_expired(self.files, *self._snapshot_ids, changes=is_change):
             for rows in self._changes(split):
                 kept = keep_matching(rows, self.predicate, self.files.schema)
                 yield kept.select([ROW_KIND_COLUMN, *self.columns])

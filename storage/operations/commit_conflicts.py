@@ -32,6 +32,9 @@ from lakewright.storage.spec.manifest import (
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
+# Of a folder more files than so many are looked for in a listing of it.
+_ASKED_ONE_BY_ONE = 4
+
 
 def check_schema(files: TableFiles, staged: StagedWrite) -> None:
     """Whether rows that were staged with another schema still lie where they belong.
@@ -54,18 +57,33 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
 
 
 def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
-    """Whether the files are still there; what deletes staged files deletes all, so one tells."""
+    """Whether all files are still there; a removal of orphans may have taken only the old ones.
+
+    Raises:
+        FilesGone: one is not.
+    """
+    by_folder: dict[str, set[str]] = defaultdict(set)
     for message in staged.messages:
-        for file in message.new_files:
-            path = files.data_file_path(message.partition, message.bucket, file)
-            if not files.fs.exists(path):
-                raise FilesGone(
-                    f"data file {path} of a staged write to {files.name} is there no more: the "
-                    "write was aborted, or committed and rolled back or expired since; look "
-                    "whether its rows are there, and stage them again if not",
-                    table=files.name,
-                )
-            return
+        folder = files.bucket_dir(*message.place)
+        for file in message.written_files:
+            by_folder[folder] |= {file.file_name, *file.extra_files}
+        by_folder[files.paths.index_dir] |= {each.file_name for each in message.new_indexes}
+    for folder, names in by_folder.items():
+        missing = sorted(_missing(files, folder, names))
+        if missing:
+            raise FilesGone(
+                f"file {folder}/{missing[0]} of a staged write to {files.name} is there no more: "
+                "the write was aborted, committed and rolled back or expired, or took longer than "
+                "removals of orphans wait; look whether its rows are there, and stage them again "
+                "if not",
+                table=files.name,
+            )
+
+
+def _missing(files: TableFiles, folder: str, names: Collection[str]) -> set[str]:
+    if len(names) <= _ASKED_ONE_BY_ONE:
+        return {name for name in names if not files.fs.exists(f"{folder}/{name}")}
+    return set(names) - {status.name for status in files.fs.list_dir(folder)}
 
 
 def still_applies(

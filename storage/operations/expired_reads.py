@@ -15,10 +15,13 @@ from lakewright.storage.files.table_files import TableFiles
 
 
 @contextmanager
-def told_if_expired(files: TableFiles, *snapshot_ids: int | None) -> Iterator[None]:
+def told_if_expired(
+    files: TableFiles, *snapshot_ids: int | None, changes: bool = False
+) -> Iterator[None]:
     """Turn what fails since a snapshot went while it was read into that news.
 
-    What is missing though its snapshot is there stays the error that it is.
+    What is missing though its snapshot is there stays the error that it is. With `changes` it is
+    what the commit changed that is read, which outlives the snapshot in other ways than its state.
 
     Raises:
         SnapshotNotFound: one of the snapshots expired, or was rolled back.
@@ -26,23 +29,25 @@ def told_if_expired(files: TableFiles, *snapshot_ids: int | None) -> Iterator[No
     try:
         yield
     except (CorruptionError, FileMissing) as error:
-        gone = [each for each in snapshot_ids if each is not None and not _is_there(files, each)]
+        there = _ids_there(files, changes=changes)
+        gone = [each for each in snapshot_ids if each is not None and each not in there]
         if not gone:
             raise
         ids = files.snapshots.kept_ids()
-        there = f"from {ids[0]} to {ids[-1]}" if ids else "none"
+        range_text = f"from {ids[0]} to {ids[-1]}" if ids else "none"
         raise SnapshotNotFound(
             f"snapshot {gone[0]} of {files.name} expired while it was read; read again, of the "
-            f"snapshots there are now, which are {there}, or protect what is read for longer with "
-            "a tag or a consumer",
+            f"snapshots there are now, which are {range_text}, or protect what is read for longer "
+            "with a tag or a consumer",
             table=files.name,
             snapshot_id=gone[0],
         ) from error
 
 
-def _is_there(files: TableFiles, snapshot_id: int) -> bool:
-    """Whether a snapshot is whole, or what a tag or a changelog keeps of it."""
-    if snapshot_id in files.snapshots.kept_ids():
-        return True
-    tagged = {tag.snapshot.id for tag in files.references.tags().values()}
-    return snapshot_id in tagged or snapshot_id in files.references.changelog_ids()
+def _ids_there(files: TableFiles, *, changes: bool) -> set[int]:
+    """Snapshots that are whole, with those of which a tag or a changelog keeps what is read."""
+    if changes:
+        others = set(files.references.changelog_ids())
+    else:
+        others = {tag.snapshot.id for tag in files.references.tags().values()}
+    return others.union(files.snapshots.kept_ids())

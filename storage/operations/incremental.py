@@ -357,7 +357,7 @@ def _written(
         lists = [(each.id, each.delta_manifest_list) for each in snapshots]
     for snapshot_id, name in lists:
         if name is not None:
-            with told_if_expired(files, snapshot_id):
+            with told_if_expired(files, snapshot_id, changes=True):
                 found = list(files.manifests.entries(files.manifests.read_list(name)))
             _check_only_added(files, snapshot_id, found)
             entries += found

@@ -41,13 +41,13 @@ from lakewright.storage.operations.bucket_writer import (
     WrittenFiles,
 )
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.engine import Engine, may_repeat
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
-from lakewright.storage.operations.sweep import sweep, sweep_after_failure
+from lakewright.storage.operations.sweep import sweep, sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.task_memory import free_memory
 from lakewright.storage.operations.verify import (
     Proof,
@@ -313,7 +313,10 @@ def _rewrite(
         written = engine.map(partial(_give_buckets, files, verify, lease), moves)
         for move, messages in zip(moves, written, strict=True):
             try:
-                outcomes.append((move, _commit(files, move, messages, snapshot, lease)))
+                outcome = _commit(files, move, messages, snapshot, lease)
+                if outcome is not None and may_repeat(engine):
+                    sweep_repeated(files, move.run_id, messages, since_snapshot_id=snapshot.id)
+                outcomes.append((move, outcome))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.
                 unfinished.discard(move.run_id)

@@ -30,8 +30,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.quarantine_store import Listed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.pending import staged_paths
 from lakewright.storage.operations.plan import UnreachableFile
-from lakewright.storage.operations.reachable import Reach, Root, RootKind, all_roots
+from lakewright.storage.operations.reachable import Reach, Root, RootKind, all_roots, on_branch
 from lakewright.storage.operations.rollback_pin import are_back, check_no_rollback
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
@@ -142,12 +143,16 @@ class References:
     files: TableFiles
     paths: frozenset[str]
     _read: set[_Label] = field(default_factory=set)
+    _read_batches: set[str] = field(default_factory=set)
 
     def newly_kept(self, bring_back: Callable[[str], bool] | None = None) -> set[str]:
         """Paths that a root made since the last time keeps; the first time, that any root keeps.
 
-        `bring_back` is tried with a path that cannot be read because it is not there.
+        So do batches that wait for their commit. `bring_back` is tried with a path that cannot be
+        read because it is not there.
         """
+        # Asked first: what is committed from then on is a root.
+        pending = self._newly_pending()
         while True:
             roots = all_roots(self.files)
             # What one takes away while roots are read, it may put back.
@@ -166,7 +171,18 @@ class References:
                     raise
                 continue
             self._read |= _labels(new)
-            return kept
+            return kept | pending
+
+    def _newly_pending(self) -> set[str]:
+        kept = set()
+        for branch in ("", *self.files.references.branches()):
+            seen = on_branch(self.files, branch)
+            new = [path for path in seen.pending.files() if path not in self._read_batches]
+            for path in new:
+                with suppress(FileMissing):
+                    kept |= staged_paths(seen, [seen.pending.read(path)])
+            self._read_batches.update(new)
+        return {below for path in kept if (below := self._below(path)) in self.paths}
 
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not self.paths:

@@ -5,8 +5,9 @@
    as used. Candidates: data, changelog, manifest, index and statistics files, and unfinished files
    beside snapshots and tags, that were written a day ago or earlier (or as told). A write that
    takes longer than that looks like one that died.
-3. Then ask what snapshots, tags, branches and changelogs refer to, and keep that; files in other
-   places are not ours. Where something that refers to files cannot be read, nothing is touched.
+3. Then ask what snapshots, tags, branches and changelogs refer to, and batches that wait for their
+   commit, and keep that; files in other places are not ours. Where something that refers to files
+   cannot be read, nothing is touched.
 4. Run: ask again, and move the rest into quarantine, from where it can be restored until it is
    purged; or delete it at once, where that is wanted. What an earlier run set aside and something
    refers to by now comes back.
@@ -42,7 +43,8 @@ from lakewright.storage.operations.quarantine import (
 from lakewright.storage.operations.reachable import (
     stale_when_roots_go,
 )
-from lakewright.storage.operations.store_clock import check_clock, moment_text, read_store_clock
+from lakewright.storage.operations.store_clock import check_clock, read_store_clock
+from lakewright.storage.operations.time_travel import moment_text
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -51,7 +53,8 @@ _DAY_MS = 86_400_000
 _LEAST_AGE_MS = 3_600_000
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 _UNFINISHED = (
-    rf"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog)/{UNFINISHED.pattern}"
+    r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+)"
+    rf"/{UNFINISHED.pattern}"
 )
 
 
@@ -200,7 +203,8 @@ def run_remove_orphans(
         if files.options.snapshot_clean_empty_directories:
             remove_bucket_folders(files, [f"{files.paths.root}/{path}" for path in mover.moved])
     elif plan.files:
-        gone = delete_unreachable(files, plan.files)
+        going = [file for file in plan.files if file.path not in mover.kept]
+        gone = delete_unreachable(files, going)
         deleted = gone.files, gone.bytes
     delete_files(files.fs, [f"{files.paths.root}/{file.path}" for file in plan.leftovers])
     return OrphansResult(

@@ -42,7 +42,7 @@ from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.engine import Engine
+from lakewright.storage.operations.engine import Engine, may_repeat
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
@@ -55,7 +55,7 @@ from lakewright.storage.operations.scan import (
     index_entries,
     live_entries,
 )
-from lakewright.storage.operations.sweep import sweep, sweep_after_failure
+from lakewright.storage.operations.sweep import sweep, sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
 from lakewright.storage.operations.write import partition_spec_values
@@ -392,7 +392,8 @@ def _rewrite(
             run_id = run_ids[move.partition]
             own = [done for (each, _), done in zip(jobs, moved, strict=True) if each == run_id]
             try:
-                outcomes.append((move, _commit(files, move, own, run_id, snapshot, lease)))
+                outcome = _commit(files, move, own, run_id, snapshot, lease, may_repeat(engine))
+                outcomes.append((move, outcome))
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the partitions that follow never are.
                 del unfinished[move.partition]
@@ -450,6 +451,7 @@ def _commit(
     run_id: str,
     base: Snapshot,
     lease: Lease | None,
+    repeated: bool,
 ) -> tuple[Snapshot, list[DataFileMeta]] | None:
     messages = [*_removals(move)]
     written: list[DataFileMeta] = []
@@ -483,6 +485,8 @@ def _commit(
     if lost or result.snapshot is None:
         sweep(files, run_id, since_snapshot_id=base.id)
         return None
+    if repeated:
+        sweep_repeated(files, run_id, messages, since_snapshot_id=base.id)
     return result.snapshot, written
 
 

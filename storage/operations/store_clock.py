@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable
+from contextlib import suppress
 
-from lakewright.storage.errors import ClockJumped, UnavailableError, UnsupportedError
+from lakewright.storage.errors import (
+    ClockJumped,
+    FileMissing,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.time_travel import moment_text
 
 # By how much a file may be from the future before no age can be believed.
 _MOST_AHEAD_MS = 600_000
@@ -23,7 +29,9 @@ def read_store_clock(files: TableFiles) -> int:
     """
     path = files.paths.store_clock
     for _ in range(_ATTEMPTS):
-        files.fs.write_bytes(path, b"what time is it\n")
+        # Others may take the folder away before the file is in it.
+        with suppress(FileMissing):
+            files.fs.write_bytes(path, b"what time is it\n")
         # Everybody uses one name: what a process that died leaves, the next one takes along.
         found = [each for each in files.fs.list_dir(files.paths.upkeep_dir) if each.path == path]
         delete_files(files.fs, [path])
@@ -59,9 +67,3 @@ def check_clock(
             now_ms=now_ms,
             latest_ms=latest_ms,
         )
-
-
-def moment_text(time_ms: int) -> str:
-    """A moment as messages say it."""
-    moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=time_ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -329,7 +329,7 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
         mode=request.mode,
         schema_id=files.schema.id,
         messages=tuple(messages),
-        partitions=_partition_writes(files, messages),
+        partitions=partition_writes(files, messages),
         base_snapshot_id=job.base_snapshot_id,
         base_commit=job.base_commit,
         commit_user=request.commit_user,
@@ -338,9 +338,10 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
     )
 
 
-def _partition_writes(
+def partition_writes(
     files: TableFiles, messages: Sequence[CommitMessage]
 ) -> tuple[PartitionWrite, ...]:
+    """What messages of a write put into each partition."""
     written: dict[bytes, list[CommitMessage]] = {}
     for message in messages:
         written.setdefault(message.partition, []).append(message)

@@ -274,6 +274,24 @@ def _write_to_branch(at: Place) -> object:
     return seen.write(_new(seen), **AS_JOB)
 
 
+def _keep_and_commit(at: Place) -> object:
+    """What a writer of numbered batches does when it starts again: a second try too."""
+    table = at.table
+    for number in (7, 8):
+        staged = table.stage(
+            rows(table, events(number, number + 2, day="a", v="kept")),
+            commit_user="job",
+            commit_identifier=number,
+        )
+        table.keep_pending(staged)
+    return table.commit_pending("job")
+
+
+def _kept(table: Table) -> StagedWrite:
+    staged = table.stage(_new(table), **AS_JOB)
+    return table.keep_pending(staged)
+
+
 def _create_table(at: Place) -> object:
     return at.catalog.create_table("db.made", spec(EVENTS))
 
@@ -322,6 +340,19 @@ CASES = (
         cleans_up=False,
     ),
     Case("abort", lambda at: at.table.abort(at.ready), EVERY_KIND, _stage, cleans_up=False),
+    Case(
+        "keep and commit batches",
+        _keep_and_commit,
+        ("keyed", "append", "dynamic", "telling"),
+        steps=True,
+        cleans_up=False,
+    ),
+    Case(
+        "abort what is kept",
+        lambda at: at.table.abort(at.ready),
+        ready=_kept,
+        cleans_up=False,
+    ),
     Case("write and compact", _write_and_compact, READY_KINDS, _many_files),
     Case(
         "write, place and compact",
@@ -487,6 +518,7 @@ READERS: dict[str, Callable[[Place], object]] = {
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
     "snapshots": lambda at: (at.table.latest_snapshot(), at.table.snapshots()),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
+    "pending_batches": lambda at: at.table.pending_batches("job"),
     "data_files": lambda at: (at.table.data_files(), at.table.partitions()),
     "file_count_on_disk": lambda at: at.table.file_count_on_disk(),
     "prepare_write": lambda at: at.table.prepare_write(mode="append"),

@@ -6,6 +6,7 @@ read as JSON, manifests as plain Avro records.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import zlib
@@ -27,7 +28,9 @@ _METADATA = re.compile(
     r"(schema/schema-\d+|snapshot/(snapshot-\d+|LATEST|EARLIEST)|tag/tag-[^/]+"
     r"|consumer/consumer-[^/]+|changelog/(changelog-\d+|LATEST|EARLIEST))"
     r"|\.lakewright/leases/[^/]+"
+    r"|(branch/branch-[^/]+/)?\.lakewright/pending/user-[^/]+/batch-\d+"
 )
+_PENDING = re.compile(r".*\.lakewright/pending/.*")
 _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(
     r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
@@ -176,6 +179,23 @@ class RawTable:
                 found.data |= _data_files(entry)
         return found
 
+    def awaited(self) -> Reachable:
+        """What batches have written that wait for their commit, or for what follows it."""
+        found = Reachable()
+        for path in self.paths():
+            if _PENDING.fullmatch(path) and _METADATA.fullmatch(path):
+                for message in self.json(path)["messages"]:
+                    self._add_staged(found, message)
+        return found
+
+    def _add_staged(self, found: Reachable, message: Json) -> None:
+        for kind in ("new_files", "changelog_files"):
+            if message[kind]:
+                for entry in fastavro.reader(BytesIO(base64.b64decode(message[kind]))):
+                    assert isinstance(entry, dict)
+                    found.data |= _data_files({**entry, "_BUCKET": message["bucket"]})
+        found.metadata |= {f"index/{index['file_name']}" for index in message["new_indexes"]}
+
 
 def _data_files(entry: Json) -> set[DataFile]:
     names = [entry["_FILE"]["_FILE_NAME"], *(entry["_FILE"]["_EXTRA_FILES"] or ())]
@@ -195,7 +215,7 @@ def missing_files(table: Table) -> list[str]:
 
 def _differences(table: Table) -> tuple[list[str], list[str]]:
     raw = RawTable(table)
-    reachable = raw.reachable()
+    reachable, awaited = raw.reachable(), raw.awaited()
     metadata: set[str] = set()
     data: dict[DataFile, str] = {}
     for path in raw.paths():
@@ -207,8 +227,8 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
         else:
             metadata.add(path)
     extra = (
-        (metadata - reachable.metadata)
-        | {path for file, path in data.items() if file not in reachable.data}
+        (metadata - reachable.metadata - awaited.metadata)
+        | {path for file, path in data.items() if file not in reachable.data | awaited.data}
         | unaccounted_files(raw)
     )
     missing = (reachable.metadata - metadata) | {

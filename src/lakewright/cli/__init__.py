@@ -74,6 +74,10 @@ def _run(parsed: argparse.Namespace) -> int:
                 from lakewright.cli.references import run_references
 
                 return run_references(parsed)
+            case "pending":
+                from lakewright.cli.pending import run_pending
+
+                return run_pending(parsed)
             case "lease":
                 from lakewright.cli.leases import run_lease
 

@@ -95,6 +95,7 @@ def build_parser() -> Parser:
     _add_rollback(commands)
     _add_consumer(commands)
     _add_changelog(commands)
+    _add_pending(commands)
     _add_lease(commands)
     _add_remove_orphans(commands)
     _add_quarantine(commands)
@@ -557,6 +558,40 @@ def _add_consumer(commands: Commands) -> None:
     for each in (set_to, deletion):
         each.add_argument("name", metavar="CONSUMER")
     set_to.add_argument("next", metavar="N", type=_number(1), help="the next snapshot to read")
+    _add_json(listed)
+
+
+def _add_pending(commands: Commands) -> None:
+    parent = _subcommand(
+        commands,
+        "pending",
+        "see, commit and abort batches that writers staged and keep",
+        "lakewright pending list nyc.flights",
+    )
+    verbs = parent.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listed = _subcommand(
+        verbs, "list", "list batches that wait", "lakewright pending list nyc.flights"
+    )
+    commit = _subcommand(
+        verbs,
+        "commit",
+        "publish a writer's batches in order, each once",
+        "lakewright pending commit nyc.flights loader --up-to 17",
+    )
+    abort = _subcommand(
+        verbs,
+        "abort",
+        "delete a batch with its files",
+        "lakewright pending abort nyc.flights loader 18",
+    )
+    for each in (listed, commit, abort):
+        _add_table(each)
+    for each in (commit, abort):
+        each.add_argument("user", metavar="USER", help="the commit user, as listed")
+    commit.add_argument(
+        "--up-to", metavar="BATCH", type=_number(0), help="the last one to publish (default: all)"
+    )
+    abort.add_argument("batch", metavar="BATCH", type=_number(0), help="its identifier, as listed")
     _add_json(listed)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import itertools
 import json
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -25,6 +27,7 @@ from lakewright.storage.errors import (
     FileMissing,
     InvalidOption,
     InvalidRows,
+    UnavailableError,
     UnsupportedError,
 )
 from lakewright.storage.files.data_files import open_data_file_writer, read_footer, read_rows
@@ -43,6 +46,7 @@ from tests.support.builders import (
     spec,
     with_options,
 )
+from tests.support.faults import WatchedFiles
 from tests.support.fixtures import memory_uri
 from tests.support.strategies import data_types, values
 
@@ -115,6 +119,29 @@ def test_columns_come_back_in_the_order_asked_for(folder: Folder, format_name: s
     assert read.to_pylist() == rows_written.select(["d", "k"]).to_pylist()
     (read,) = folder.read(path, rows_written.column_names, expected_rows=1000)
     assert as_written(read, rows_written.schema).to_pylist() == rows_written.to_pylist()
+
+
+@dataclass
+class FailingDisk(WatchedFiles):
+    """A disk that opens files, and fails while they are read."""
+
+    def open_input(self, path: str) -> Any:
+        return _FailingInput(self.inner.open_input(path).read())
+
+
+class _FailingInput(BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_a_disk_that_fails_while_a_file_is_read_is_not_taken_for_damage(
+    folder: Folder, format_name: str
+) -> None:
+    path = folder.write([days(1000)], format_name)
+    with pytest.raises(UnavailableError, match="cannot be read now"):
+        list(read_rows(FailingDisk(folder.fs), path, ["k"]))
+    assert folder.read(path, ["k"])[0].num_rows == 1000
 
 
 @pytest.mark.parametrize("format_name", FORMATS)

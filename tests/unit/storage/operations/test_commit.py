@@ -407,6 +407,34 @@ def test_a_write_that_was_rolled_back_is_not_published_without_its_files(catalog
     assert_sound(table)
 
 
+PLACES = {
+    "few files": {"bucket": "2", "bucket-key": "id"},
+    "many files": {"bucket": "1", "bucket-key": "id", "target-file-size": "1 b"},
+}
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("files", list(PLACES))
+def test_a_write_of_whose_files_some_were_taken_as_orphans_is_not_published(
+    catalog: Catalog, files: str
+) -> None:
+    """A removal goes by the age of each file, and a long write has old and young ones."""
+    table = new_table(catalog, options=PLACES[files])
+    batches = rows(table, events(0, 20)).to_batches(max_chunksize=1)
+    staged = table.stage(iter(batches))
+    assert staged.file_count == (2 if files == "few files" else 20)
+    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    names = [file.file_name for message in staged.messages for file in message.new_files]
+    last = [file for file in plan.files if file.path.endswith(names[-1])]
+    assert table.run_remove_orphans(replace(plan, files=tuple(last))).files_moved == 1
+    with pytest.raises(FilesGone, match=f"{names[-1]} .* is there no more"):
+        table.commit(staged)
+    assert table.read().num_rows == 0
+    table.abort(staged)
+    table.run_purge(table.plan_purge(ttl_ms=0))
+    assert_only_reachable_files(table)
+
+
 def test_an_unknown_outcome_says_what_to_look_for_and_deletes_nothing(
     unchecked_catalog: Catalog,
 ) -> None:

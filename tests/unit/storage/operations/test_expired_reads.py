@@ -26,6 +26,8 @@ def history(kind: str = "changelog") -> Table:
     options = {"bucket": "1", "changelog-producer": "input"}
     if kind == "dynamic":
         options = {"bucket": "-1"}
+    if kind == "lasting":
+        options |= {"changelog.num-retained.min": "20", "changelog.time-retained": "10 h"}
     table = new_table(Catalog.open(memory_uri(), env=FixedEnv()), keys=["id"], options=options)
     for number in range(3):
         table.write(rows(table, events(number, number + 3, v=f"v{number}-")))
@@ -110,6 +112,19 @@ def test_a_reader_that_an_expiry_overtakes_finishes_or_gets_one_clear_error(
             tally("moments at which an expiry overtook a reader", moment - 1)
             return
     raise AssertionError("the reader made too many calls")
+
+
+@pytest.mark.parametrize("name", ["read", "look up", "difference"])
+def test_a_changelog_that_outlives_its_snapshot_does_not_hide_that_the_state_is_gone(
+    name: str,
+) -> None:
+    table = history("lasting")
+    slow, fs = interrupted(
+        table, when=lambda call: call.name == "open_input", meanwhile=lambda: expire_all(table)
+    )
+    with pytest.raises(SnapshotNotFound, match=SAID):
+        READS[name](slow)
+    assert fs.has_happened
 
 
 @pytest.mark.parametrize("name", ["read", "read in pieces", "look up", "difference"])

@@ -264,6 +264,27 @@ def test_a_compaction_leaves_nothing_of_tasks_that_an_engine_ran_twice(
 
 
 @pytest.mark.mission("PT55")
+def test_a_rescale_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Catalog) -> None:
+    table = new_table(catalog, **KINDS["keyed"])
+    table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
+    before = content(table)
+    done = table.run_rescale(table.plan_rescale(3), Repeating())
+    assert done.files_after > 1
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("PT55")
+def test_giving_buckets_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Catalog) -> None:
+    table = new_table(catalog, **{**KINDS["keyed"], "options": {"bucket": "-2"}})
+    table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
+    done = table.run_postpone_compact(table.plan_postpone_compact(), Repeating())
+    assert done.files_after > 1
+    assert len(content(table)) == 14
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.mission("PT55")
 def test_of_a_write_whose_tasks_ran_twice_only_what_counts_stays(catalog: Catalog) -> None:
     table = new_table(catalog, **{**KINDS["keyed"], "options": {"bucket": "-1"}})
     job = table.prepare_write(mode="append")
