@@ -63,8 +63,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in ("expire", "rollback"):
             found[one, other] = ("StalePlan", "SnapshotNotFound")
         found[one, "tag"] = ("StalePlan",)
+    # Whose turn it was to ask the store for the time, every time.
+    found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.
-    found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound", "InvalidRequestError")
+    found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound")
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
     return found
 

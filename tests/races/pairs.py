@@ -56,6 +56,6 @@ def deep_bound(pair: tuple[str, str], kind: str = "keyed") -> int | None:
     The other arena differs in what is committed, and not in what is deleted.
     """
     both = {*pair}
-    if both == {"rollback"} or (kind != "keyed" and both & {"rollback", "orphans"}):
-        return 2
-    return 3 if "rollback" in both or both == {"expire"} else None
+    if not both & {"rollback", "orphans"} and both != {"expire"}:
+        return None
+    return 3 if kind == "keyed" and both != {"rollback"} else 2

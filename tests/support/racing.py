@@ -123,7 +123,8 @@ class Race:
         most = max(number for each in self.writers for number in each.attempts)
         longest = max(wait for each in self.writers for wait in each.waits_ms)
         upkeep = ", ".join(
-            f"{verb} {each.runs} runs ({each.overtaken} overtaken) took {each.done} in {each.useful}"
+            f"{verb} {each.runs} runs ({each.overtaken} overtaken, {each.useful} of use) took "
+            f"{each.done}"
             for verb, each in self.upkeep.items()
         )
         return (
