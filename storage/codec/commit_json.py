@@ -30,6 +30,7 @@ def encode_staged(staged: StagedWrite) -> bytes:
             "mode": staged.mode.value,
             "schema_id": staged.schema_id,
             "base_snapshot_id": staged.base_snapshot_id,
+            "base_commit": staged.base_commit,
             "commit_user": staged.commit_user,
             "commit_identifier": staged.commit_identifier,
             "overwrite": None if scope is None else _encode_scope(scope),

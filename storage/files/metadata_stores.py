@@ -138,6 +138,7 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
+        missing: int | None = None
         while True:
             latest_id = self.latest_id()
             if latest_id is None:
@@ -145,9 +146,11 @@ class SnapshotStore:
             try:
                 return self.read(latest_id)
             except SnapshotNotFound:
-                # It was expired between the listing and the read, so there is a later one.
-                if self.latest_id() == latest_id:
+                # An expiry took it, so there is a later one; or a rollback, so there is an earlier
+                # one, or it is back by now.
+                if latest_id == missing and not self.exists(latest_id):
                     raise
+                missing = latest_id
 
     def read(self, snapshot_id: int) -> Snapshot:
         """One snapshot.
@@ -196,6 +199,19 @@ class SnapshotStore:
                 yield self.read(snapshot_id)
             except SnapshotNotFound:
                 continue
+
+    def back_from(self, latest: Snapshot) -> Iterator[Snapshot]:
+        """A snapshot and those before it, the last first; ids that are missing are left out."""
+        yield latest
+        snapshot_id = latest.id - 1
+        while snapshot_id >= FIRST_SNAPSHOT_ID:
+            try:
+                snapshot = self.read(snapshot_id)
+            except SnapshotNotFound:
+                snapshot_id = max((each for each in self.ids() if each < snapshot_id), default=0)
+                continue
+            yield snapshot
+            snapshot_id -= 1
 
     def hinted_earliest(self) -> int | None:
         """What EARLIEST says, be it true or not."""

@@ -129,6 +129,14 @@ class TablePaths:
         return f"{self.quarantine(quarantine_id)}/files/{path}"
 
     @property
+    def expiry_mark_dir(self) -> str:
+        """Where expiries that are under way say so, each branch's by themselves."""
+        return f"{self.upkeep_dir}/expiring" + (f"/branch-{self.branch}" if self.branch else "")
+
+    def expiry_mark(self, end_id: int) -> str:
+        return f"{self.expiry_mark_dir}/before-{end_id}"
+
+    @property
     def pending_dir(self) -> str:
         """Batches that are staged and not committed yet; each branch has its own."""
         return f"{self.metadata_root}/.lakewright/pending"

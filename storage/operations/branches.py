@@ -29,6 +29,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, drop_branch_files
+from lakewright.storage.operations.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.plan import DeletionPlan
 from lakewright.storage.operations.reachable import (
     FIRST_SCHEMA_ID,
@@ -37,7 +38,6 @@ from lakewright.storage.operations.reachable import (
     all_roots,
     branch_roots,
     check_lists,
-    delete_unreachable,
     is_kept,
     is_same,
     is_whole_branch,

@@ -1,13 +1,15 @@
 """The one door through which a table gets a new snapshot.
 
-1. Look whether an earlier try has committed the same (user, identifier) already.
-2. Read the latest snapshot and work out what changes it.
+1. Read the latest snapshot, and look whether it, or one before it, is of an earlier try.
+2. Work out what changes it.
 3. Check that against what is live: everything removed must be there.
 4. Write the base list (merged manifests), the delta manifest and its list, those of
    the changelog and the index manifest where they are new.
 5. Create snapshot-N only if it is absent. Lost: clean up, wait a little, from 1.
    Unknown: look whether it is ours, and never delete what it may name.
-6. Update the hints.
+6. Look whether it stands beside a rollback, and withdraw it where it does not
+   (`commit_standing.py`): clean up, from 1.
+7. Update the hints.
 
 Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
 """
@@ -16,16 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 
 from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
-    FilesGone,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
+    StalePlan,
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
@@ -36,10 +39,17 @@ from lakewright.storage.operations.commit_conflicts import (
     still_applies,
 )
 from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.operations.commit_standing import (
+    Trace,
+    check_unseen,
+    is_followed,
+    is_on_top,
+    remove_stray,
+)
 from lakewright.storage.operations.delete_files import delete_files
-from lakewright.storage.operations.latest import is_being_rolled_back, is_latest
+from lakewright.storage.operations.latest import is_latest
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
-from lakewright.storage.operations.scan import index_entries, live_entries
+from lakewright.storage.operations.scan import LiveFiles, index_entries
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -53,7 +63,6 @@ from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
-    FIRST_SNAPSHOT_ID,
     CommitKind,
     Snapshot,
 )
@@ -68,7 +77,7 @@ _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 # From the latest snapshot to what changes it; None when there is nothing to change.
-BuildChange = Callable[[Snapshot | None], Change | None]
+BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
 # From buckets to those of them that their worker must leave to others.
 GivenUp = Callable[[Collection[tuple[bytes, int]]], Collection[tuple[bytes, int]]]
 
@@ -101,15 +110,16 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         check_staged_files(files, staged)
-        return _change_of_write(files, write.on_top_of(latest), latest)
+        return _change_of_write(files, write.on_top_of(latest, live_files), latest, live_files)
 
     committable = Committable(
         user=staged.commit_user,
         identifier=staged.commit_identifier,
         kind=CommitKind.APPEND if staged.mode is WriteMode.APPEND else CommitKind.OVERWRITE,
-        checked_from=staged.base_snapshot_id,
+        base_id=staged.base_snapshot_id,
+        base_commit=staged.base_commit,
         added_files=frozenset(
             stem_of(file.file_name) for message in staged.messages for file in message.new_files
         ),
@@ -126,7 +136,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
 
 
 def _change_of_write(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None
+    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, live_files: LiveFiles
 ) -> Change | None:
     messages = staged.messages
     added = [entry for each in messages for entry in each.entries(each.new_files)]
@@ -136,7 +146,7 @@ def _change_of_write(
     if scope is not None:
         if scope.dynamic and not added:
             return None
-        removed = _entries_in_scope(files, latest, scope, added)
+        removed = _entries_in_scope(files, live_files, latest, scope, added)
         removed_indexes = _indexes_in_scope(files, latest, scope, added)
     return Change(
         entries=[*removed, *added],
@@ -167,9 +177,9 @@ def commit_compaction(
     """
     lost: list[CommitMessage] = []
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
         partitions = {message.partition for message in messages}
-        live = {entry.identity for entry in live_entries(files, latest, partitions=partitions)}
+        live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
         indexes = set(index_entries(files, latest))
         beaten = {
             (message.partition, message.bucket)
@@ -201,7 +211,7 @@ def commit_compaction(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
             kind=kind,
-            checked_from=base_snapshot_id,
+            base_id=base_snapshot_id,
         ),
     )
     return result, tuple(lost)
@@ -216,7 +226,7 @@ def commit_statistics(
         SchemaMoved: the schema changed since, so that the statistics speak of other columns.
     """
 
-    def build(latest: Snapshot | None) -> Change | None:
+    def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
         if files.schemas.latest(table=files.name).id != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
@@ -231,13 +241,14 @@ def commit_statistics(
             user=user,
             identifier=BATCH_COMMIT_IDENTIFIER,
             kind=CommitKind.ANALYZE,
-            checked_from=base_snapshot_id,
+            base_id=base_snapshot_id,
         ),
     )
 
 
 def _entries_in_scope(
     files: TableFiles,
+    live_files: LiveFiles,
     latest: Snapshot | None,
     scope: OverwriteScope,
     added: Sequence[ManifestEntry],
@@ -246,7 +257,7 @@ def _entries_in_scope(
     partitions = _partitions_in_scope(scope, added)
     return [
         entry.removed()
-        for entry in live_entries(files, latest, partitions=partitions)
+        for entry in live_files.entries(latest, partitions=partitions)
         if _in_scope(files, scope, entry.partition)
     ]
 
@@ -283,20 +294,21 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
-    checked_from = committable.checked_from
+    live_files = LiveFiles(files)
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
-        earlier = _committed_before(files, committable, checked_from)
+        latest = files.snapshots.latest()
+        earlier = _committed_before(files, committable, latest)
         if earlier is not None:
             return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
-        latest = files.snapshots.latest()
         try:
-            change = build(latest)
+            change = build(latest, live_files)
             if change is None or change.is_empty:
                 return CommitResult(snapshot=None, attempts=attempt)
-            check_conflicts(files, latest, change, committable)
-            snapshot = _try_commit(files, latest, change, committable)
+            check_conflicts(files, latest, change, committable, live_files)
+            is_free = latest is None or remove_stray(files, latest)
+            snapshot = _try_commit(files, latest, change, committable) if is_free else None
         except CorruptionError:
             # It may have been rolled back meanwhile, or replaced and expired.
             if is_latest(files, latest):
@@ -306,7 +318,8 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
             return CommitResult(snapshot=snapshot, attempts=attempt + 1)
         if _is_hopeless(files, attempt, waited_ms):
             break
-        checked_from = None if latest is None else latest.id
+        if latest is not None:
+            committable = replace(committable, base_commit=latest.delta_manifest_list)
         wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
         files.env.sleep_ms(wait_ms)
         waited_ms += wait_ms
@@ -334,18 +347,19 @@ def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
 
 
 def _committed_before(
-    files: TableFiles, committable: Committable, checked_from: int | None
+    files: TableFiles, committable: Committable, latest: Snapshot | None
 ) -> Snapshot | None:
-    """A snapshot that an earlier try of the same commit made."""
+    """A snapshot that an earlier try of the same commit made.
+
+    It may have a smaller id than the base of the commit, since the table may have been rolled back
+    before; and ids may be missing where a rollback is under way.
+    """
     if committable.in_series:
         return find_committed(files, committable.user, committable.identifier, committable.kind)
-    latest_id = files.snapshots.latest_id()
-    if latest_id is None:
+    if latest is None:
         return None
-    for snapshot_id in range(latest_id, (checked_from or FIRST_SNAPSHOT_ID - 1), -1):
-        try:
-            snapshot = files.snapshots.read(snapshot_id)
-        except SnapshotNotFound:
+    for snapshot in files.snapshots.back_from(latest):
+        if _is_base(committable, snapshot):
             return None
         same = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
             committable.user,
@@ -355,6 +369,12 @@ def _committed_before(
         if same and _adds(files, snapshot, committable.added_files):
             return snapshot
     return None
+
+
+def _is_base(committable: Committable, snapshot: Snapshot) -> bool:
+    if committable.base_commit is None:
+        return snapshot.id <= (committable.base_id or 0)
+    return snapshot.delta_manifest_list == committable.base_commit
 
 
 def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
@@ -392,11 +412,12 @@ def _try_commit(
             return snapshot
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
-    if ours and not _still_stands(files, latest, snapshot):
-        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+    trace = Trace.of(written, change.entries)
+    if ours and not _still_stands(files, latest, snapshot, trace):
+        if not _withdraw(files, latest, snapshot, trace):
             return snapshot
         _clean_up(files, written)
-        _check_unseen(files, snapshot)
+        check_unseen(files, snapshot)
         return None
     if not ours:
         _clean_up(files, written)
@@ -409,56 +430,34 @@ def _try_commit(
     return snapshot
 
 
-def _still_stands(files: TableFiles, base: Snapshot | None, snapshot: Snapshot) -> bool:
+def _still_stands(
+    files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace
+) -> bool:
     try:
-        return base is None or _is_on_top(files, base, snapshot)
+        return base is None or is_on_top(files, base, snapshot, trace)
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
 
 
-def _is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot) -> bool:
-    """Whether the history leads from the base of a commit to its snapshot, and on from there.
-
-    A rollback may have taken the base away, and what it names, while the commit was written. An
-    expiry may have too, but then nothing is left before it; and where that expiry took another
-    snapshot of the same id, those that follow know nothing of this one.
-    """
-    try:
-        return files.snapshots.read(base.id).delta_manifest_list == base.delta_manifest_list
-    except SnapshotNotFound:
-        ids = files.snapshots.ids()
-    if any(each < base.id for each in ids):
-        return False
-    if not any(each > snapshot.id for each in ids):
-        return True
-    # If that one is gone as well nobody can tell any more.
-    following = files.snapshots.read(snapshot.id + 1)
-    known = files.manifests.read_list(following.base_manifest_list)
-    delta = files.manifests.read_list(snapshot.delta_manifest_list)
-    if {meta.file_name for meta in delta} <= {meta.file_name for meta in known}:
-        return True
-    # Manifests may have been merged. Others may have removed the same files, not added them.
-    entries = list(files.manifests.entries(delta))
-    own = {each.identity for each in entries if each.kind is FileKind.ADD}
-    return any(
-        each.identity in own for each in files.manifests.entries(known) if each.kind is FileKind.ADD
-    )
-
-
-def _check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
-    """Whether no rollback under way may have seen a snapshot that was withdrawn.
-
-    It would delete the files that it saw, and they would be published by the next try.
+def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace) -> bool:
+    """Take a snapshot away that does not stand; False if it was published after all.
 
     Raises:
-        FilesGone: one may have.
+        CommitOutcomeUnknownError: somebody has committed on top of it, or the store failed.
     """
-    if is_being_rolled_back(files):
-        raise FilesGone(
-            f"{files.name} is being rolled back, and snapshot {snapshot.id} was committed to it by "
-            f"{snapshot.commit_user} meanwhile; nothing of that is left: plan or stage it again",
-            table=files.name,
-        )
+    try:
+        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            return False
+        if not is_followed(files, snapshot, trace):
+            return True
+        # What follows names our manifests. Where a rollback gave up, the base is there again.
+        is_back = files.snapshots.put_snapshot(snapshot)
+        if is_back and (base is None or is_on_top(files, base, snapshot, trace)):
+            return False
+        raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:

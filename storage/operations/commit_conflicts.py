@@ -15,10 +15,10 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import first_overlap
 from lakewright.storage.operations.scan import (
+    LiveFiles,
     grouped_by_bucket,
     index_entries,
     key_decoder,
-    live_entries,
 )
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
@@ -149,6 +149,7 @@ def check_conflicts(
     latest: Snapshot | None,
     change: Change,
     committable: Committable,
+    live_files: LiveFiles,
 ) -> None:
     """Whether the change still applies to the latest snapshot.
 
@@ -164,7 +165,7 @@ def check_conflicts(
     if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
         return
     partitions = {entry.partition for entry in entries}
-    live = live_entries(files, latest, partitions=partitions)
+    live = live_files.entries(latest, partitions=partitions)
     merged = fold_entries([*live, *entries])
     gone = [entry for entry in merged.values() if entry.kind is FileKind.DELETE]
     if gone:

@@ -19,18 +19,19 @@ from dataclasses import dataclass
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.expire_snapshots import check_clock
 from lakewright.storage.operations.lineage import Lineage
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Root,
     RootKind,
-    delete_unreachable,
     only_kept_by,
     other_roots,
     snapshot_root,
     stale_when_roots_go,
 )
+from lakewright.storage.operations.rollback_pin import check_no_rollback, is_rollback_under_way
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -139,12 +140,14 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     """Carry a plan out.
 
     Raises:
-        StalePlan: changelogs came or went so that the plan's are not the earliest any more.
+        StalePlan: changelogs came or went so that the plan's are not the earliest any more, or the
+            table is being rolled back.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     if not plan.changelog_ids:
         return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    check_no_rollback(files)
     there = [each.id for each in files.references.changelogs()]
     last = max(plan.changelog_ids)
     if any(each <= last and each not in plan.changelog_ids for each in there):
@@ -160,7 +163,10 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     else:
         paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
     delete_files(files.fs, paths)
-    deleted = delete_unreachable(files, plan.files, _roots(files, plan.changelog_ids))
+    roots = _roots(files, plan.changelog_ids)
+    # What a rollback that began meanwhile may put back is not among them.
+    planned = () if is_rollback_under_way(files) else plan.files
+    deleted = delete_unreachable(files, planned, roots)
     return ExpireChangelogsResult(
         expired=plan.changelog_ids,
         files_deleted=deleted.files,

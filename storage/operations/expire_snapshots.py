@@ -10,10 +10,12 @@
    that is not is asked as `end` is. Where one of these cannot be read, what it might name is not
    known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
    Where changelogs live longer than snapshots, those of the range stay.
-4. Run: point EARLIEST at `end`, so that nobody begins anything at what goes, and only then ask
-   what refers to it; keep the changelogs that stay, delete data files, then manifests, then
-   the lists that name them, then snapshot files, oldest first. Stopped halfway, the next run
-   goes at least as far, and takes a manifest that is gone for one whose files are.
+4. Run: point EARLIEST at `end`, under a mark beside the table, so that nobody begins anything at
+   what goes. What refers to it is asked before that, and once more after it where a tag, a branch
+   or a changelog came or snapshots came back. Keep the changelogs that stay, delete data files,
+   then manifests, then the lists that name them, then snapshot files, oldest first. Stopped
+   halfway, the next run goes at least as far, and takes a manifest that is gone for one whose
+   files are.
 
 A file that no DELETE entry names is never deleted here. Source: Paimon
 `ExpireSnapshotsImpl`, `SnapshotDeletion`.
@@ -38,6 +40,12 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.consumers import plan_expire_consumers, run_expire_consumers
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import remove_bucket_folders
+from lakewright.storage.operations.expiry_mark import (
+    end_expiry_marks,
+    marked_as_expiring,
+    put_expiry_mark,
+)
 from lakewright.storage.operations.lineage import Lineage
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
@@ -46,7 +54,6 @@ from lakewright.storage.operations.reachable import (
     RootKind,
     changelog_root,
     other_roots,
-    remove_bucket_folders,
     snapshot_root,
     stale_if_roots_go,
     unreachable,
@@ -396,7 +403,7 @@ def run_expire_snapshots(
     listed = files.snapshots.listed()
     kept = files.snapshots.kept_of(list(listed))
     with stale_if_roots_go(files, kept, sorted(listed.keys() - {*kept})):
-        deleted = _run(files, plan, plan.end_id, listed, lineage or Lineage())
+        deleted = _run(files, plan, plan.end_id, lineage or Lineage())
     return ExpireResult(
         expired=plan.snapshot_ids,
         files_deleted=deleted,
@@ -408,34 +415,60 @@ def run_expire_snapshots(
 def _run(
     files: TableFiles,
     plan: ExpirePlan,
-    end: int,
-    listed: Mapping[int, FileStatus],
+    end_id: int,
     lineage: Lineage,
 ) -> int:
     check_no_rollback(files)
+    # Not before: what a rollback had taken may be back.
+    listed = files.snapshots.listed()
     _check_range(files, plan, list(listed))
+    end = files.snapshots.read(end_id)
     known = _others(files)
     _check_unused(files, plan, listed, lineage)
+    put_expiry_mark(files, end)
     hint = files.snapshots.hinted_earliest()
-    if hint is None or hint < end or hint not in listed:
+    if hint is None or hint < end_id or hint not in listed:
         # What an expiry has begun to take is never shown again.
-        files.snapshots.hint_earliest(end)
+        _set_earliest(files, end_id)
     # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
     check_no_rollback(files)
-    if not _others(files) <= known:
+    there = files.snapshots.listed()
+    are_back = any(each < max(listed) and each not in listed for each in there)
+    if are_back or not _others(files) <= known:
         # Made before EARLIEST was there to be seen.
-        _check_unused(files, plan, files.snapshots.listed(), lineage)
-    _check_undisturbed(files, plan)
+        _check_range(files, plan, list(there))
+        _check_unused(files, plan, there, lineage)
+    _check_undisturbed(files, plan, end)
     _keep_changelogs(files, plan.changelog_ids)
     root = files.paths.root
     paths = [f"{root}/{file.path}" for file in plan.files]
     deleted = delete_files(files.fs, paths)
-    _check_undisturbed(files, plan)
+    _check_undisturbed(files, plan, end)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
     _check_not_rolled_back(files, plan)
+    end_expiry_marks(files, end_id)
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)
     return deleted
+
+
+def _set_earliest(files: TableFiles, end: int) -> None:
+    """Point EARLIEST at the first snapshot that stays.
+
+    Raises:
+        StalePlan: an expiry that goes further is at work; EARLIEST says where to.
+    """
+    files.snapshots.hint_earliest(end)
+    further = end
+    while (marked := marked_as_expiring(files, after_id=further)) is not None:
+        files.snapshots.hint_earliest(marked)
+        further = marked
+    if further > end:
+        raise StalePlan(
+            f"the plan expires the snapshots of {files.name} before {end}, and those before "
+            f"{further} are being expired already; plan again",
+            table=files.name,
+        )
 
 
 def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
@@ -451,14 +484,30 @@ def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
     )
 
 
-def _check_undisturbed(files: TableFiles, plan: ExpirePlan) -> None:
+def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> None:
     """The same as `_check_range`, which is asked only where others may have been at work.
 
     Whoever rolls back sets EARLIEST or takes away `end`; another expiry sets EARLIEST, too.
+
+    Raises:
+        StalePlan: the range is another one, be its ids the same.
     """
-    end = plan.end_id
-    if end is None or files.snapshots.hinted_earliest() != end or not files.snapshots.exists(end):
+    try:
+        is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
+    except SnapshotNotFound:
+        is_same = False
+    hint = files.snapshots.hinted_earliest()
+    if not is_same or hint != end.id:
         _check_range(files, plan, files.snapshots.ids())
+    if not is_same:
+        raise StalePlan(
+            f"{files.name} was rolled back beyond snapshot {end.id} and written to again while "
+            "those before it expired; plan again",
+            table=files.name,
+        )
+    if hint is None or hint < end.id:
+        # Of two expiries that looked at EARLIEST at once the nearer one may have set it last.
+        files.snapshots.hint_earliest(end.id)
 
 
 def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
@@ -485,7 +534,11 @@ def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
 def _check_unused(
     files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
 ) -> None:
-    """What is to go must still be unreachable."""
+    """What is to go must still be unreachable, and be all that the range leaves behind.
+
+    Ids alone do not tell that the range is the one that was planned for: after a rollback they
+    come again.
+    """
     present = []
     for snapshot_id in plan.snapshot_ids:
         with suppress(SnapshotNotFound):
@@ -501,6 +554,13 @@ def _check_unused(
         raise StalePlan(
             f"the plan deletes {still_used[0]} (and {len(still_used) - 1} more) of {files.name}, "
             "which something refers to by now; plan again",
+            table=files.name,
+        )
+    more = sorted(fresh.difference(file.path for file in plan.files))
+    if more:
+        raise StalePlan(
+            f"the plan leaves {more[0]} (and {len(more) - 1} more) of {files.name} behind, which "
+            "nothing refers to once its snapshots are gone; plan again",
             table=files.name,
         )
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import datetime as dt
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.local_clock import local_now, local_time
 from lakewright.storage.operations.tags import (
     DeleteTagsPlan,
     DeleteTagsResult,
-    local_now,
-    local_time,
     plan_delete_tags,
     run_delete_tags,
     surplus_tags,

@@ -31,7 +31,7 @@ from lakewright.storage.errors import (
     UnreadableManifest,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.lineage import Chain
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.spec.index import IndexEntry
@@ -72,14 +72,6 @@ class Root:
     @property
     def branch(self) -> str:
         return self.files.paths.branch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """What a deletion took away."""
-
-    files: int
-    bytes: int
 
 
 # --- roots ------------------------------------------------------------------------------------
@@ -489,34 +481,6 @@ def _is_list(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
 
 
-def delete_unreachable(
-    files: TableFiles, planned: Sequence[UnreachableFile], roots: Sequence[Root] | None = None
-) -> Deleted:
-    """Delete planned files, except those that a root keeps by now; `roots` None means all of them.
-
-    To be called when the roots they were planned for are gone, so that a root made meanwhile is
-    seen here, and whoever makes one later finds nothing to make it of.
-    """
-    if not planned:
-        return Deleted(files=0, bytes=0)
-    root_folder = files.paths.root
-    reach = Reach(wanted={file.path for file in planned})
-    roots = all_roots(files) if roots is None else roots
-    kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-    going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
-    paths = [f"{root_folder}/{file.path}" for file in going]
-    count = delete_files(files.fs, paths)
-    if files.options.snapshot_clean_empty_directories:
-        remove_bucket_folders(files, paths)
-    return Deleted(files=count, bytes=sum(file.size_bytes for file in going))
-
-
-def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
-    """Remove the folders of buckets and partitions that deleted files have left empty."""
-    folders = {path.rsplit("/", 1)[0] for path in deleted if "/bucket-" in path}
-    remove_empty_folders(files.fs, folders, below=files.paths.root)
-
-
 # --- beside others ----------------------------------------------------------------------------
 
 _P = ParamSpec("_P")
@@ -548,11 +512,16 @@ def stale_if_roots_go(
     `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
     """
     before = _names_of_others(files)
+    last_id = max(kept_ids, default=None)
+    last = _file_of(files, last_id)
     try:
         yield
     except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
         there = files.snapshots.ids()
         left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
+        if _file_of(files, last_id) != last:
+            # The table was rolled back, and written to again: the ids are the same.
+            left.discard(last_id or 0)
         own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
         below = f"{files.paths.root}/"
         gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
@@ -562,6 +531,13 @@ def stale_if_roots_go(
             f"{gone[0]} of {files.name} went while it was being read; plan again",
             table=files.name,
         ) from error
+
+
+def _file_of(files: TableFiles, snapshot_id: int | None) -> bytes:
+    """What tells a snapshot from another one of the same id, empty where there is none."""
+    with suppress(SnapshotNotFound):
+        return b"" if snapshot_id is None else files.snapshots.read_file(snapshot_id)
+    return b""
 
 
 def _names_of_others(files: TableFiles) -> set[str]:
@@ -588,7 +564,8 @@ def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = 
     `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
     is there: a deletion that did not see the root has by then made this false.
     """
-    if snapshot.id in files.snapshots.kept_ids():
+    in_sight = snapshot.id in files.snapshots.kept_ids()
+    if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
         with suppress(SnapshotNotFound):
             if is_same(files.snapshots.read(snapshot.id), snapshot):
                 return True

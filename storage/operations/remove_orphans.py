@@ -27,6 +27,10 @@ from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import (
+    delete_unreachable,
+    remove_bucket_folders,
+)
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.quarantine import (
     Mover,
@@ -37,8 +41,6 @@ from lakewright.storage.operations.quarantine import (
     told_where_it_lies,
 )
 from lakewright.storage.operations.reachable import (
-    delete_unreachable,
-    remove_bucket_folders,
     stale_when_roots_go,
 )
 from lakewright.storage.operations.store_clock import check_clock, read_store_clock

@@ -21,7 +21,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.assign_buckets import next_sequences
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.file_rows import FileRows
-from lakewright.storage.operations.scan import DataSplit, live_entries
+from lakewright.storage.operations.scan import DataSplit, LiveFiles
 from lakewright.storage.operations.sweep import delete_unpublished
 from lakewright.storage.operations.verify import Proof, Written, check_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
@@ -45,11 +45,11 @@ class RestampedWrite:
         self._staged = staged
         self._current = staged
 
-    def on_top_of(self, latest: Snapshot | None) -> StagedWrite:
+    def on_top_of(self, latest: Snapshot | None, live_files: LiveFiles) -> StagedWrite:
         """The write with numbers beyond all that its buckets hold in a snapshot."""
         is_second = self._current is not self._staged
         ahead = _NUMBERS_AHEAD if is_second else 0
-        renumbered = _renumbered(self._files, self._current, latest, ahead)
+        renumbered = _renumbered(self._files, self._current, latest, live_files, ahead)
         if renumbered is not None:
             outdated, self._current = self._current, renumbered
             if outdated is not self._staged:
@@ -84,21 +84,25 @@ def stem_of(file_name: str) -> str:
 
 
 def _renumbered(
-    files: TableFiles, staged: StagedWrite, latest: Snapshot | None, ahead: int
+    files: TableFiles,
+    staged: StagedWrite,
+    latest: Snapshot | None,
+    live_files: LiveFiles,
+    ahead: int,
 ) -> StagedWrite | None:
     """The write with other numbers; None if those it has will do.
 
     So many numbers `ahead` of what is needed are left free.
     When this fails, none of the new files is left.
     """
-    if latest is None or latest.id == staged.base_snapshot_id:
+    if latest is None or latest.delta_manifest_list == staged.base_commit:
         return None
     # Postponed rows have no numbers yet, and a dynamic bucket that moved is a conflict anyway.
     fixed = files.options.bucket_mode is BucketMode.FIXED
     if not files.schema.is_keyed or not fixed or staged.mode is not WriteMode.APPEND:
         return None
     partitions = {message.partition for message in staged.messages}
-    following = next_sequences(live_entries(files, latest, partitions=partitions))
+    following = next_sequences(live_files.entries(latest, partitions=partitions))
     shifts = {
         message.place: following.get(message.place, 0) - _first_number(message)
         for message in staged.messages

@@ -9,18 +9,20 @@
 4. Delete the later snapshots, the latest of them last: it is that deletion which rolls the table
    back, so that nobody ever sees a state between. A commit looks for its base once its snapshot
    is there, and the rollback for a new snapshot once the latest is gone, so one of them sees the
-   other. If somebody did commit on top, what went comes back, and the plan is stale.
+   other (`commit_standing.py`). If somebody did commit on top, what went comes back, and the plan
+   is stale.
 5. Point LATEST at the target, delete changelogs and tags, then files nothing reaches any more.
    Stopped before the latest went, the table is as it was but for snapshots between; stopped
    later, files are left. Rolling back again goes on.
-6. Last, look whether the target is there. The next commit makes the snapshot after it.
+6. Last, look whether the target is there, and once more for snapshots on top of what is gone:
+   they go, too. The next commit makes the snapshot after the target.
 
 Source: Paimon `RollbackHelper`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -33,22 +35,23 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit_standing import follows, trace_of
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import Deleted, delete_unreachable
 from lakewright.storage.operations.latest import ROLLBACK_PIN
-from lakewright.storage.operations.plan import DeletionPlan
+from lakewright.storage.operations.local_clock import local_time
+from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
-    Deleted,
     Root,
     RootKind,
     all_roots,
     check_whole,
-    delete_unreachable,
     is_kept,
+    is_same,
     only_kept_by,
     snapshot_root,
     stale_when_roots_go,
 )
-from lakewright.storage.operations.tags import local_time
 from lakewright.storage.operations.time_travel import choose_snapshot
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -111,12 +114,6 @@ def plan_rollback(
     roots = [*all_roots(files), *_half_expired(files, target)]
     going = [root for root in roots if _goes(files, root, target)]
     staying = [root for root in roots if not _goes(files, root, target)]
-    consumers = consumers_beyond(files, target.id)
-    if not going and not consumers:
-        raise InvalidRequestError(
-            f"nothing of {files.name} is later than snapshot {target.id}, which is its latest; "
-            "name an earlier snapshot, tag or time"
-        )
     is_there = any(_is_snapshot(files, root, target.id) for root in staying)
     restored_tag = None if is_there else _tag_of(staying, files, target)
     if not is_there and restored_tag is None:
@@ -124,6 +121,18 @@ def plan_rollback(
             f"snapshot {target.id} of {files.name} expired while the rollback to it was planned; "
             "plan again",
             table=files.name,
+        )
+    if latest_id > target.id and not going:
+        raise StalePlan(
+            f"the snapshots of {files.name} after {target.id} went while the rollback to it was "
+            "planned; plan again",
+            table=files.name,
+        )
+    consumers = consumers_beyond(files, target.id)
+    if not going and not consumers:
+        raise InvalidRequestError(
+            f"nothing of {files.name} is later than snapshot {target.id}, which is its latest; "
+            "name an earlier snapshot, tag or time"
         )
     if not is_there:
         staying.append(snapshot_root(files, target))
@@ -216,33 +225,33 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     _check_current(files, plan)
-    snapshot_file = _pin(files, plan)
-    snapshots = _delete_later(files, plan, snapshot_file)
+    pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
+    snapshot_file = _pin(files, plan, pin)
+    snapshots = _delete_later(files, plan, snapshot_file, pin)
     delete_changelogs_from(files, plan.changelog_ids)
-    lost = [name for name in plan.tags if name != _pin_name(plan)]
-    tags = delete_files(files.fs, [files.paths.tag(name) for name in lost])
+    tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
     for name in plan.consumers:
         files.references.set_consumer(name, plan.target_id + 1)
-    deleted = _delete_files_of(files, plan)
-    _restore_target(files, plan, snapshot_file)
-    delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
+    deleted = _delete_files_of(files, plan.files)
+    _restore_target(files, plan, snapshot_file, pin)
+    strays, deleted_with_them = _delete_strays(files, files.references.tag(pin).snapshot)
+    delete_files(files.fs, [files.paths.tag(pin)])
     return RollbackResult(
         target_id=plan.target_id,
-        snapshots_deleted=snapshots,
+        snapshots_deleted=snapshots + strays,
         tags_deleted=tags,
-        files_deleted=deleted.files,
-        bytes_deleted=deleted.bytes,
+        files_deleted=deleted.files + deleted_with_them.files,
+        bytes_deleted=deleted.bytes + deleted_with_them.bytes,
         duration_ms=files.env.now_ms() - started,
     )
 
 
-def _pin(files: TableFiles, plan: RollbackPlan) -> bytes:
+def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> bytes:
     """Hold the target by a tag of our own; its snapshot file.
 
     Raises:
         StalePlan: it expired since the plan was made.
     """
-    pin = _pin_name(plan)
     try:
         if plan.restored_tag is None:
             snapshot_file = files.snapshots.read_file(plan.target_id)
@@ -263,15 +272,11 @@ def _pin(files: TableFiles, plan: RollbackPlan) -> bytes:
     return snapshot_file
 
 
-def _pin_name(plan: RollbackPlan) -> str:
-    return f"{ROLLBACK_PIN}{plan.target_id}"
-
-
 def _pins(files: TableFiles) -> list[str]:
     return [name for name in files.references.tag_names() if name.startswith(ROLLBACK_PIN)]
 
 
-def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> int:
+def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> int:
     """Leave the target as the latest snapshot; how many were deleted.
 
     Raises:
@@ -293,6 +298,7 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -
                 taken[snapshot_id] = data
     newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
     if newer and _put_back(files, plan, taken, earliest):
+        delete_files(files.fs, [files.paths.tag(pin)])
         raise StalePlan(
             f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
             f"{plan.target_id}; nothing was changed: plan again",
@@ -323,12 +329,11 @@ def _put_back(
     if plan.restored_tag is not None:
         files.snapshots.hint_earliest(earliest)
         delete_files(files.fs, [files.paths.snapshot(plan.target_id)])
-    delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
     return True
 
 
-def _delete_files_of(files: TableFiles, plan: RollbackPlan) -> Deleted:
-    """Delete what the plan names and nothing keeps; an expiry may take roots while they are read.
+def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
+    """Delete what was planned and nothing keeps; an expiry may take roots while they are read.
 
     Raises:
         CorruptionError: something is missing though nothing went.
@@ -336,13 +341,14 @@ def _delete_files_of(files: TableFiles, plan: RollbackPlan) -> Deleted:
     while True:
         before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
         try:
-            return delete_unreachable(files, plan.files)
+            # The pin that is there is our own.
+            return delete_unreachable(files, planned, all_roots(files))
         except CorruptionError:
             if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
                 raise
 
 
-def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes) -> None:
+def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> None:
     """Put the target back if an expiry has taken its file; it had begun before the pin was there.
 
     Raises:
@@ -351,7 +357,7 @@ def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes)
     if files.snapshots.exists(plan.target_id):
         return
     if any(each < plan.target_id for each in files.snapshots.ids()):
-        delete_files(files.fs, [files.paths.tag(_pin_name(plan))])
+        delete_files(files.fs, [files.paths.tag(pin)])
         raise StalePlan(
             f"somebody else rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
             "look what is there, and plan again",
@@ -359,6 +365,49 @@ def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes)
         )
     files.snapshots.restore(plan.target_id, snapshot_file)
     files.snapshots.hint_earliest(plan.target_id)
+
+
+def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
+    """Delete snapshots on top of what is gone; how many, and what of their files nothing keeps.
+
+    They were made while it went, by commits that are about to find their base gone, or that have
+    died. Those on top of the target stay.
+    """
+    count, deleted = 0, Deleted(files=0, bytes=0)
+    while True:
+        latest_id, strays = _strays(files, target)
+        if not strays:
+            return count, deleted
+        staying = all_roots(files)
+        going = [snapshot_root(files, each) for each in strays]
+        staying = [root for root in staying if not any(_is_root_of(root, each) for each in going)]
+        planned = only_kept_by(files, going, staying)
+        paths = [files.paths.snapshot(each.id) for each in reversed(strays)]
+        delete_files(files.fs, [files.paths.latest_hint])
+        count += delete_files(files.fs, paths)
+        files.snapshots.hint_latest(latest_id)
+        more = _delete_files_of(files, planned)
+        deleted = Deleted(files=deleted.files + more.files, bytes=deleted.bytes + more.bytes)
+
+
+def _strays(files: TableFiles, target: Snapshot) -> tuple[int, list[Snapshot]]:
+    """The id of the last snapshot that leads back to the target, and the others after that."""
+    last, strays = target, []
+    for snapshot_id in files.snapshots.ids():
+        if snapshot_id <= target.id:
+            continue
+        with suppress(SnapshotNotFound):
+            snapshot = files.snapshots.read(snapshot_id)
+            if snapshot_id == last.id + 1 and follows(files, snapshot, trace_of(files, last)):
+                last = snapshot
+            else:
+                strays.append(snapshot)
+    return last.id, strays
+
+
+def _is_root_of(root: Root, other: Root) -> bool:
+    is_snapshot = root.kind is RootKind.SNAPSHOT and root.branch == other.branch
+    return is_snapshot and is_same(root.snapshot, other.snapshot)
 
 
 def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> None:

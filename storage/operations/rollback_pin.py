@@ -8,13 +8,14 @@ anything, and whoever deletes files looks for the tag once its own mark is there
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.latest import ROLLBACK_PIN
-from lakewright.storage.operations.reachable import Root, RootKind, on_branch
-from lakewright.storage.operations.tags import local_now
+from lakewright.storage.operations.local_clock import local_now
+from lakewright.storage.operations.reachable import Root, RootKind, all_roots, on_branch
+from lakewright.storage.spec.tag import Tag
 
 
 def check_no_rollback(files: TableFiles) -> None:
@@ -25,6 +26,17 @@ def check_no_rollback(files: TableFiles) -> None:
     Raises:
         StalePlan: there is one.
     """
+    for branch, tag in _pins(files):
+        where = f" on branch {branch}" if branch else ""
+        raise StalePlan(
+            f"{files.name} is being rolled back to snapshot {tag.snapshot.id}{where}, or a "
+            "rollback to it was stopped halfway: let it end, roll back to that snapshot "
+            f"again, or delete tag {tag.name}; then plan again",
+            table=files.name,
+        )
+
+
+def _pins(files: TableFiles) -> Iterator[tuple[str, Tag]]:
     for branch in ("", *files.references.branches()):
         seen = on_branch(files, branch)
         if not any(name.startswith(ROLLBACK_PIN) for name in seen.references.tag_names()):
@@ -33,13 +45,21 @@ def check_no_rollback(files: TableFiles) -> None:
         for tag in seen.references.tags().values():
             due = tag.expires_at
             if tag.name.startswith(ROLLBACK_PIN) and (due is None or now < due):
-                where = f" on branch {branch}" if branch else ""
-                raise StalePlan(
-                    f"{files.name} is being rolled back to snapshot {tag.snapshot.id}{where}, or a "
-                    "rollback to it was stopped halfway: let it end, roll back to that snapshot "
-                    f"again, or delete tag {tag.name}; then plan again",
-                    table=files.name,
-                )
+                yield branch, tag
+
+
+def is_rollback_under_way(files: TableFiles) -> bool:
+    """Whether `check_no_rollback` would say that there is one."""
+    return next(_pins(files), None) is not None
+
+
+def settled_roots(files: TableFiles) -> list[Root] | None:
+    """Every root there is, with none held back by a rollback; None while one is under way."""
+    while not is_rollback_under_way(files):
+        roots = all_roots(files)
+        if not is_rollback_under_way(files) and not are_back(files, roots):
+            return roots
+    return None
 
 
 def are_back(files: TableFiles, roots: Sequence[Root]) -> bool:

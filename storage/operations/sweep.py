@@ -1,7 +1,8 @@
 """Deleting what writes left behind that will never be published.
 
 Every deletion here first asks whatever keeps files, on main and on every branch, so a
-file that a commit has published is never touched, whatever the caller believes.
+file that a commit has published is never touched, whatever the caller believes. Beside a
+rollback, which may hold such a commit back, everything stays, for the removal of orphans.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.reachable import Root, RootKind, all_roots
+from lakewright.storage.operations.rollback_pin import settled_roots
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
 # By how much the clocks of a writer, a committer and the store may differ.
@@ -110,6 +112,8 @@ def _delete_but_published(
         return 0
     names = {_name(path) for path in paths}
     published = _published(files, names, since_snapshot_id or 0, began_ms)
+    if published is None:
+        return 0
     return delete_files(files.fs, [path for path in paths if _name(path) not in published])
 
 
@@ -119,16 +123,19 @@ def _name(path: str) -> str:
 
 def _published(
     files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
-) -> set[str]:
-    """Those of the names that a commit may have published, after a snapshot and a time."""
-    while True:
-        roots = all_roots(files)
+) -> set[str] | None:
+    """Those of the names that a commit may have published, after a snapshot and a time.
+
+    None while nobody can tell, beside a rollback.
+    """
+    while (roots := settled_roots(files)) is not None:
         try:
             return _named_by(roots, names, since_snapshot_id, began_ms)
         except CorruptionError:
             # What an expiry takes meanwhile is no root any more; the next one keeps the rest.
             if _labels(all_roots(files)) == _labels(roots):
                 raise
+    return None
 
 
 def _labels(roots: Sequence[Root]) -> list[tuple[str, RootKind, int | str, str]]:

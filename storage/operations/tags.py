@@ -14,16 +14,13 @@ Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreatio
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import (
     AlreadyExistsError,
     CorruptionError,
-    InvalidOption,
     InvalidRequestError,
     SnapshotNotFound,
     StalePlan,
@@ -31,13 +28,14 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.local_clock import local_now, local_time
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.reachable import (
     Root,
     RootKind,
     all_roots,
     check_lists,
-    delete_unreachable,
     is_kept,
     is_same,
     only_kept_by,
@@ -53,7 +51,6 @@ _BATCH_TAG = "batch-write-"
 _PIN = "replacement-in-progress-"
 _PIN_RETAINED_MS = 86_400_000
 _NO_WATERMARK = -(2**63)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 # --- by hand ----------------------------------------------------------------------------------
@@ -219,36 +216,6 @@ def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
                 f"{name} is a name of automatic tags of {files.name}, and snapshot {snapshot.id} "
                 f"has one already, {tag.name}; choose a name unlike {options.tag_period.pattern}"
             )
-
-
-def local_now(files: TableFiles) -> dt.datetime:
-    """The wall clock, without a zone: what tags are stamped with."""
-    return local_time(files.env.now_ms(), None)
-
-
-def local_time(time_ms: int, zone: str | None) -> dt.datetime:
-    """A moment as a zone's wall clock shows it, the machine's by default.
-
-    Raises:
-        InvalidOption: there is no such zone.
-    """
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
-    there = moment.astimezone() if zone is None else moment.astimezone(_zone(zone))
-    return there.replace(tzinfo=None)
-
-
-def _zone(name: str) -> dt.tzinfo:
-    offset = _OFFSET.fullmatch(name)
-    if offset is not None:
-        sign, hours, minutes = offset.groups()
-        shift = dt.timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return dt.timezone(-shift if sign == "-" else shift)
-    try:
-        return dt.UTC if name == "Z" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise InvalidOption(
-            f"{name!r} is no time zone such as Europe/Berlin or GMT+01:00"
-        ) from error
 
 
 # --- when they are due ------------------------------------------------------------------------

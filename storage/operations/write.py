@@ -69,6 +69,7 @@ class StagingJob:
     request: WriteRequest
     states: BucketStates
     base_snapshot_id: int | None
+    base_commit: str | None
     write_id: str
 
 
@@ -114,6 +115,7 @@ def prepare_write(
         ),
         states=states,
         base_snapshot_id=None if snapshot is None else snapshot.id,
+        base_commit=None if snapshot is None else snapshot.delta_manifest_list,
         write_id=files.env.new_id(),
     )
 
@@ -329,6 +331,7 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
         messages=tuple(messages),
         partitions=partition_writes(files, messages),
         base_snapshot_id=job.base_snapshot_id,
+        base_commit=job.base_commit,
         commit_user=request.commit_user,
         commit_identifier=request.commit_identifier,
         overwrite=overwrite,

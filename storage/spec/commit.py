@@ -113,7 +113,8 @@ class StagedWrite:
     """Rows that lie on disk and that no reader sees yet.
 
     `base_snapshot_id` is the latest snapshot when the writing began, None for
-    an empty table: an earlier commit of the same value is looked for after it.
+    an empty table: an earlier commit of the same value is looked for after it. Ids come again
+    after a rollback, so `base_commit`, its delta manifest list, says which snapshot that was.
     `watermark` is an event time in epoch milliseconds; a table's never falls.
     """
 
@@ -128,6 +129,7 @@ class StagedWrite:
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     overwrite: OverwriteScope | None = None
     watermark: int | None = None
+    base_commit: str | None = None
 
     @property
     def row_count(self) -> int:
@@ -157,7 +159,10 @@ class CommitResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Committable:
-    """Who commits what kind of change; `checked_from` is where looking for itself begins.
+    """Who commits what kind of change.
+
+    An earlier try of it is looked for down to the snapshot of delta manifest list `base_commit`, or
+    of id `base_id` where that is not known.
 
     Commits outside of a series may share a user, so they are told apart by the files they add:
     `added_files` are what the names of those begin with.
@@ -166,7 +171,8 @@ class Committable:
     user: str
     identifier: int
     kind: CommitKind
-    checked_from: int | None
+    base_id: int | None
+    base_commit: str | None = None
     added_files: frozenset[str] = frozenset()
 
     @property

@@ -63,8 +63,10 @@ def _error_table() -> dict[tuple[str, str], tuple[str, ...]]:
         for other in ("expire", "rollback"):
             found[one, other] = ("StalePlan", "SnapshotNotFound")
         found[one, "tag"] = ("StalePlan",)
+    # Whose turn it was to ask the store for the time, every time.
+    found["orphans", "orphans"] = ("UnavailableError",)
     # The other one went back as far already.
-    found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound", "InvalidRequestError")
+    found["rollback", "rollback"] = ("StalePlan", "SnapshotNotFound")
     found["read", "rollback"] = ("FileMissing", "CorruptionError", "SnapshotNotFound")
     return found
 
@@ -242,15 +244,26 @@ class Race:
         failed = {
             n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
         }
-        # What a tag held that was taken back, an expiry has passed by: orphans, from now on.
+        # What a tag held that was taken back, an expiry has passed by: orphans, from now on. So
+        # has a rollback what the snapshot of a commit held that was withdrawn.
         if (
             extra
             and not ("expire" in self._names and failed & {"tag", "rollback", "expire"})
             and not any(told(each) == _UNKNOWN for each in state.outcomes)
+            and not ("rollback" in self._names and self._was_withdrawn(state))
         ):
             names = sorted({path.removeprefix(f"{root}/").split("-")[0] for path in extra})
             ended = [f"{n} {told(o)}" for n, o in zip(self._names, state.outcomes, strict=True)]
             self._wrong(f"left behind ({'; '.join(ended)}): {', '.join(names)}", state)
+
+    def _was_withdrawn(self, state: State) -> bool:
+        """Whether a commit took its own snapshot away again, having found its base gone."""
+        return any(
+            call.verb is Verb.DELETE
+            and "/snapshot/snapshot-" in call.path
+            and name.split()[0] in _COMMITS
+            for name, call in schedule(state, self.actors)
+        )
 
 
 def _outcomes(state: State) -> list[Outcome]:
@@ -279,8 +292,8 @@ def _readable(state: State, actors: Sequence[Actor], root: str) -> Iterator[str]
 # --- what lies there --------------------------------------------------------------------------
 
 
-def _numbers(content: Content, folder: str) -> list[int]:
-    prefix = f"{folder}/snapshot-"
+def _numbers(content: Content, folder: str, name: str = "snapshot-") -> list[int]:
+    prefix = f"{folder}/{name}"
     return sorted(int(path.removeprefix(prefix)) for path in content if path.startswith(prefix))
 
 
@@ -289,7 +302,10 @@ def _kept(content: Content, root: str) -> list[int]:
     ids = _numbers(content, f"{root}/snapshot")
     hint = content.get(f"{root}/snapshot/EARLIEST")
     earliest = int(hint.data) if hint is not None and hint.data else 0
-    return [each for each in ids if each >= earliest] if earliest in ids else ids
+    # The nearer of two expiries may point EARLIEST back for a moment; the further one's mark tells.
+    marks = _numbers(content, f"{root}/.lakewright/expiring", "before-")
+    first = max((each for each in (earliest, *marks) if each in ids), default=0)
+    return [each for each in ids if each >= first]
 
 
 def _roots(content: Content, root: str) -> list[str]:

@@ -15,13 +15,7 @@ ARENAS = {"keyed": keyed_arena, "append": append_arena}
 RACING = tuple(name for name in VERBS if name not in ("tag", "read"))
 
 PAIRS = [pair for pair in combinations_with_replacement(VERBS, 2) if pair != ("read", "read")]
-# An expiry, or orphan removal, beside a rollback is explored two by two only: what a rollback
-# takes and brings back, it may lose to them where a third one commits.
-TRIPLES = [
-    triple
-    for triple in combinations(RACING, 3)
-    if "rollback" not in triple or not {"expire", "orphans"} & set(triple)
-]
+TRIPLES = list(combinations(RACING, 3))
 
 
 @dataclass(frozen=True)
@@ -56,11 +50,12 @@ def explore(*names: str, kind: str = "keyed", preemptions: int | None = None) ->
     return Finding(race, race.run())
 
 
-def deep_bound(pair: tuple[str, str]) -> int | None:
-    """How often actors are held up where a race is explored deeply; None for every way there is."""
+def deep_bound(pair: tuple[str, str], kind: str = "keyed") -> int | None:
+    """How often actors are held up where a race is explored deeply; None for every way there is.
+
+    The other arena differs in what is committed, and not in what is deleted.
+    """
     both = {*pair}
-    if both in ({"expire"}, {"expire", "rollback"}):
-        return 1
-    if "rollback" in both or both in ({"expire", "rescale"}, {"expire", "tag"}):
-        return 2
-    return None
+    if not both & {"rollback", "orphans"} and both != {"expire"}:
+        return None
+    return 3 if kind == "keyed" and both != {"rollback"} else 2

@@ -37,7 +37,7 @@ def test_two_verbs_one_of_which_is_held_up_once_end_as_if_one_came_after_the_oth
 @pytest.mark.parametrize("kind", ["keyed", "append"])
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_two_verbs_end_as_if_one_came_after_the_other(pair: tuple[str, str], kind: str) -> None:
-    check(explore(*pair, kind=kind, preemptions=deep_bound(pair)))
+    check(explore(*pair, kind=kind, preemptions=deep_bound(pair, kind)))
 
 
 @pytest.mark.deep

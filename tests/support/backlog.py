@@ -29,7 +29,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
         removed = [entries.pop(0).removed()] if len(entries) >= live else []
         entries.append(added)
         committable = Committable(
-            user="backlog", identifier=number, kind=CommitKind.COMPACT, checked_from=None
+            user="backlog", identifier=number, kind=CommitKind.COMPACT, base_id=None
         )
         change = Change(entries=[*removed, added])
         latest = write_manifests(files, latest, change, committable, [])

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -479,14 +479,16 @@ def follow(
     script: Sequence[tuple[Actor, str]],
     *,
     now_ms: int,
+    dying: Collection[Actor] = (),
 ) -> tuple[Content, list[Outcome]]:
     """One schedule: each stretch lets an actor go on until its next call reads as it says.
 
-    After the script everybody goes on to the end, in order; what is left, and how each ended.
+    After the script everybody but those `dying` goes on to the end, in order; what is left, and
+    how each ended.
     """
     nodes = {actor: actor.root() for actor in actors}
     try:
-        for actor, stop in [*script, *((each, "") for each in actors)]:
+        for actor, stop in [*script, *((each, "") for each in actors if each not in dying)]:
             node = nodes[actor]
             while node.call is not None and not (stop and stop in str(node.call)):
                 result, changes = answer(content, node.call, now_ms)

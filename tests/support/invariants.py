@@ -38,6 +38,7 @@ _ROOT = re.compile(
 # Where upkeep keeps what is its own; of that a quarantine's manifest accounts for its files.
 _UPKEEP = ".lakewright/"
 _QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))")
+_EXPIRY_MARK = re.compile(r"\.lakewright/expiring/(branch-[^/]+/)?before-(\d+)")
 # How a manifest entry says that a compaction wrote the file.
 _COMPACTED = 1
 
@@ -244,8 +245,8 @@ def unaccounted_files(raw: RawTable) -> set[str]:
     for path in raw.paths():
         match = _QUARANTINED.fullmatch(path)
         if match is None:
-            is_unknown = path.startswith(_UPKEEP) and not _METADATA.fullmatch(path)
-            found |= {path} if is_unknown else set()
+            is_known = _METADATA.fullmatch(path) or _marks_an_expiry(raw, path)
+            found |= {path} if path.startswith(_UPKEEP) and not is_known else set()
             continue
         quarantine, name, original = match.groups()
         manifest = f"{_UPKEEP}quarantine/{quarantine}/manifest.json"
@@ -262,6 +263,19 @@ def unaccounted_files(raw: RawTable) -> set[str]:
         ):
             found.add(path)
     return found
+
+
+def _marks_an_expiry(raw: RawTable, path: str) -> bool:
+    """Whether a file is the mark of an expiry that died, for a snapshot that is still there."""
+    match = _EXPIRY_MARK.fullmatch(path)
+    if match is None:
+        return False
+    branch, number = match.groups()
+    snapshot = f"{f'branch/{branch}' if branch else ''}snapshot/snapshot-{number}"
+    data = raw.fs.read_bytes(f"{raw.root}/{path}")
+    return raw.fs.exists(f"{raw.root}/{snapshot}") and (
+        raw.json(snapshot)["deltaManifestList"] == data.decode()
+    )
 
 
 def assert_only_reachable_files(table: Table) -> None:

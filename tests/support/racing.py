@@ -105,11 +105,12 @@ class Written:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How often a verb of upkeep ran, found itself overtaken, and what it did."""
+    """How often a verb of upkeep ran, found itself overtaken, what it did, and in how many runs."""
 
     runs: int = 0
     overtaken: int = 0
     done: int = 0
+    useful: int = 0
 
 
 @dataclass
@@ -132,7 +133,8 @@ class Race:
         most = max(number for each in self.writers for number in each.attempts)
         longest = max(wait for each in self.writers for wait in each.waits_ms)
         upkeep = ", ".join(
-            f"{verb} {each.runs} runs ({each.overtaken} overtaken) took {each.done}"
+            f"{verb} {each.runs} runs ({each.overtaken} overtaken, {each.useful} of use) took "
+            f"{each.done}"
             for verb, each in self.upkeep.items()
         )
         return (
@@ -215,17 +217,18 @@ def rows_of(table: Table, writer: int, number: int) -> list[dict[str, Any]]:
 def keep_up(warehouse: str, name: str, verb: str) -> Upkeep:
     """Do one verb of upkeep over and over until told to stop."""
     table = Catalog.open(warehouse).table(name)
-    runs = overtaken = done = 0
+    runs = overtaken = done = useful = 0
     BARRIERS[-1].wait()
     while not STOPS[-1].is_set():
         runs += 1
         try:
-            done += VERBS[verb](table)
+            found = VERBS[verb](table)
+            done, useful = done + found, useful + (found > 0)
         except (StalePlan, RetriesExhausted):
             overtaken += 1
         # As often as anybody would want to, without keeping a core busy with nothing to do.
         time.sleep(0.02)
-    return Upkeep(runs, overtaken, done)
+    return Upkeep(runs, overtaken, done, useful)
 
 
 def _compact(table: Table) -> int:

@@ -15,6 +15,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from tests.support.builders import events, new_table, rows, values_of
+from tests.support.faults import interrupted
 
 
 @pytest.fixture
@@ -63,6 +64,23 @@ def test_files_of_other_names_are_no_snapshots(table: Table) -> None:
         (folder / name).write_text("{}")
     hint(table, "LATEST").unlink()
     assert table.files.snapshots.ids() == [3, 4, 5]
+
+
+def test_a_latest_snapshot_that_was_away_for_a_moment_is_found(table: Table) -> None:
+    """A rollback takes it, and puts it back where it gives up."""
+    path = Path(table.files.paths.snapshot(5))
+    aside = path.with_name(".aside")
+    away, took = interrupted(
+        table,
+        when=lambda call: call.name == "read_bytes" and call.path == str(path),
+        meanwhile=lambda: path.rename(aside),
+    )
+    back, gave = interrupted(
+        away, when=lambda call: aside.exists(), meanwhile=lambda: aside.rename(path)
+    )
+    assert values_of(back, "id") == [0, 1, 2, 3, 4]
+    assert took.has_happened
+    assert gave.has_happened
 
 
 def test_a_snapshot_that_is_not_there_is_told_with_those_that_are(table: Table) -> None:

@@ -24,7 +24,7 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from tests.support.builders import (
     compact,
@@ -107,6 +107,49 @@ def test_the_same_staged_write_is_published_once_and_its_files_stay(catalog: Cat
     # What is published is not aborted, whoever asks for it.
     assert table.abort(staged) == 0
     assert values_of(table, "id") == [0, 1, 2]
+
+
+def written_and_staged(catalog: Catalog) -> tuple[Table, StagedWrite]:
+    """Five commits, and a write that begins at the last one."""
+    table = new_table(catalog)
+    for number in range(5):
+        table.write(rows(table, events(number, number + 1)))
+    return table, table.stage(rows(table, events(100, 101)))
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_a_commit_repeated_after_a_rollback_beyond_its_base_happens_once(
+    catalog: Catalog, others: int
+) -> None:
+    table, staged = written_and_staged(catalog)
+    table.run_rollback(table.plan_rollback(snapshot_id=3))
+    first = table.commit(staged)
+    assert first.snapshot is not None
+    assert first.snapshot.id == 4
+    # Ids come again: that of the base, too.
+    for number in range(others):
+        table.write(rows(table, events(10 + number, 11 + number)))
+    again = table.commit(staged)
+    assert again.already_committed
+    assert again.snapshot == first.snapshot
+    assert values_of(table, "id") == [0, 1, 2, *range(10, 10 + others), 100]
+    assert_sound(table)
+
+
+def test_a_commit_is_found_below_the_hole_that_half_a_rollback_left(
+    unchecked_catalog: Catalog,
+) -> None:
+    table, staged = written_and_staged(unchecked_catalog)
+    first = table.commit(staged)
+    for number in range(3):
+        table.write(rows(table, events(10 + number, 11 + number)))
+    before = content(table)
+    for missing in (7, 8):
+        Path(table.files.paths.snapshot(missing)).unlink()
+    again = table.commit(staged)
+    assert again.already_committed
+    assert again.snapshot == first.snapshot
+    assert content(table) == before
 
 
 def test_two_writes_of_one_batch_user_are_two_writes(catalog: Catalog) -> None:

@@ -48,6 +48,23 @@ def test_writes_staged_on_one_base_end_as_they_were_committed(
     assert_only_reachable_files(table)
 
 
+def test_who_commits_after_a_rollback_counts_as_later_than_who_took_the_bases_id(
+    catalog: Catalog,
+) -> None:
+    table = keyed(catalog)
+    for version in "abcde":
+        table.write(rows(table, events(0, 2, v=version)))
+    staged = table.stage(rows(table, events(25, 26, v="later")))
+    table.run_rollback(table.plan_rollback(snapshot_id=4))
+    other = table.write(rows(table, events(0, 30, v="other"))).snapshot
+    assert other is not None
+    assert other.id == staged.base_snapshot_id
+    table.commit(staged)
+    found = {row["id"]: row["v"] for row in table.read().to_pylist()}
+    assert (found[25], found[24]) == ("later25", "other24")
+    assert_sound(table)
+
+
 def test_only_the_buckets_that_others_wrote_to_are_numbered_again(catalog: Catalog) -> None:
     table = keyed(catalog)
     both = table.stage(rows(table, [*events(0, 2, day="a"), *events(0, 2, day="b")]))
