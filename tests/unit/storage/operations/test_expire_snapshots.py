@@ -385,6 +385,25 @@ def test_gaps_in_the_history_do_not_stop_expiry(
     assert content(table) == before
 
 
+def test_what_the_last_snapshot_before_a_gap_alone_needed_goes_with_it(
+    unchecked_catalog: Catalog,
+) -> None:
+    """The commit that replaced it is gone, and with it the word that it was replaced."""
+    table = new_table(unchecked_catalog, keys=["id"], options={"bucket": "1"})
+    paths = []
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+        (entry,) = table.data_files()
+        paths.append(Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file)))
+    lose(table, 3, 4)
+    before = content(table)
+    expire(table)
+    assert left(table) == [6]
+    assert [path.exists() for path in paths] == [False, False, True]
+    assert content(table) == before
+
+
 def test_as_many_snapshots_stay_as_asked_however_their_ids_jump(
     unchecked_catalog: Catalog, env: FixedEnv
 ) -> None:
