@@ -48,6 +48,11 @@ test-deep: java oracles ## Try properties with many more examples, and run the t
 		-m "not deep" --hypothesis-profile=deep $(ARGS)
 	$(RUN) -m pytest -m "deep and not stores" $(ARGS)
 
+.PHONY: mutate
+mutate: setup .mutation/.packages ## Put faults into commit, expiry and orphan code, and see what notices (tests/mutation)
+	.mutation/bin/python tests/mutation/mutants.py > .mutation/mutants.jsonl
+	$(RUN) -m tests.mutation .mutation/mutants.jsonl $(ARGS)
+
 .PHONY: check
 check: setup ## Lint, formatting, types, import contracts, the mission table, the tree
 	$(RUN) -m ruff check .
@@ -76,6 +81,7 @@ lock: setup ## Compile the lock files from pyproject.toml (ARGS=--upgrade takes 
 	$(COMPILE) $(ARGS) --extra dev pyproject.toml -o requirements.lock
 	$(COMPILE) $(ARGS) --no-annotate --extra stores pyproject.toml -c requirements.lock \
 		-o tests/stores/requirements.lock
+	$(COMPILE) $(ARGS) --no-annotate tests/mutation/requirements.in -o tests/mutation/requirements.lock
 	$(RUN) tools/build_requirements.py | $(COMPILE) $(ARGS) --no-annotate - -o requirements-build.lock
 
 .PHONY: clean
@@ -110,6 +116,13 @@ $(VENV)/.packages: requirements.lock requirements-build.lock
 $(VENV)/.stores: tests/stores/requirements.lock $(VENV)/.project
 	$(PIP) --require-hashes --no-deps --no-build-isolation --use-pep517 -r tests/stores/requirements.lock
 	$(RUN) -m pip check
+	@touch $@
+
+# What makes mutants wants packages in versions of its own, so it gets an environment of its own.
+.mutation/.packages: tests/mutation/requirements.lock $(VENV)/.packages
+	$(RUN) -m venv --clear .mutation
+	.mutation/bin/python -m pip --disable-pip-version-check install --quiet \
+		--require-hashes --no-deps -r tests/mutation/requirements.lock
 	@touch $@
 
 # Then the project itself, editable, with what is installed.

@@ -17,6 +17,7 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
     BucketCountChanged,
     CommitOutcomeUnknownError,
+    CorruptionError,
     FilesGone,
     KeyRangesOverlap,
     RetriesExhausted,
@@ -300,6 +301,45 @@ def test_racing_processes_lose_no_row_and_double_none(catalog: Catalog) -> None:
     assert len(table.snapshots()) == writers * commits
 
 
+@dataclass
+class Overtaken(WatchedFiles):
+    """Lets others in right after the first snapshot is put, before its writer looks at it again."""
+
+    meanwhile: Callable[[], object] = lambda: None
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        created = super().put_if_absent(path, data)
+        if is_snapshot(self.calls[-1]):
+            meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            meanwhile()
+        return created
+
+
+@pytest.mark.parametrize("later", [0, 1, 2], ids="{} later commits".format)
+@pytest.mark.parametrize("merged", ["30", "2"], ids=["manifests kept", "manifests merged"])
+@pytest.mark.mission("FS10")
+def test_a_commit_whose_base_expires_before_it_is_looked_at_stands_once(
+    unchecked_catalog: Catalog, later: int, merged: str
+) -> None:
+    table = new_table(unchecked_catalog, options={"manifest.merge-min-count": merged})
+    for number in range(2):
+        table.write(rows(table, events(number, number + 1)))
+
+    def others_go_on() -> None:
+        for number in range(later):
+            table.write(rows(table, events(10 + number, 11 + number)))
+        expire(table, keep=1 + later)
+
+    overtaken = over(table, Overtaken(table.files.fs, meanwhile=others_go_on))
+    result = overtaken.write(rows(table, events(5, 6)))
+    assert result.snapshot is not None
+    assert (result.snapshot.id, result.attempts) == (3, 1)
+    assert [each.id for each in table.snapshots()] == list(range(3, 4 + later))
+    assert values_of(table, "id") == [0, 1, 5, *range(10, 10 + later)]
+    # A hint may be behind; no file is.
+    assert_only_reachable_files(table)
+
+
 # --- a store that answers wrongly, or not -----------------------------------------------------
 
 
@@ -461,6 +501,53 @@ def test_a_store_that_fails_before_the_decisive_moment_leaves_no_metadata(
     assert [path for path in unreachable_files(table) if path.startswith("manifest")] == []
     table.commit(staged)
     assert_sound(table)
+
+
+@dataclass
+class GoneAfterwards(WatchedFiles):
+    """A store that puts the first snapshot, and then does not answer for a while."""
+
+    silent: Callable[[str], bool] = lambda path: True
+    is_put: bool = False
+
+    def run(self, name: str, path: str, effect: Callable[[], Any], half: Any = None) -> Any:
+        if self.is_put and self.silent(path):
+            raise UnavailableError(f"{path} cannot be reached")
+        done = super().run(name, path, effect, half)
+        self.is_put = self.is_put or is_snapshot(self.calls[-1])
+        return done
+
+
+@pytest.mark.parametrize("silent", ["all of it", "its own snapshot", "its base"])
+@pytest.mark.mission("FS9")
+def test_a_commit_that_cannot_be_looked_at_again_is_neither_taken_for_made_nor_undone(
+    unchecked_catalog: Catalog, silent: str
+) -> None:
+    table = new_table(unchecked_catalog)
+    table.write(rows(table, events(0, 1)))
+    path = table.files.paths.snapshot({"its own snapshot": 2, "its base": 1}.get(silent, 0))
+    fs = GoneAfterwards(table.files.fs, silent=lambda asked: silent == "all of it" or asked == path)
+    with pytest.raises(CommitOutcomeUnknownError, match="snapshot 2 of "):
+        over(table, fs).write(rows(table, events(5, 6)), commit_user="job", commit_identifier=1)
+    found = table.find_committed("job", 1)
+    assert found is not None
+    assert found.id == 2
+    assert values_of(table, "id") == [0, 5]
+    assert_only_reachable_files(table)
+
+
+def test_a_table_that_cannot_be_read_is_told_at_once(
+    unchecked_catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(unchecked_catalog)
+    snapshot = table.write(rows(table, events(0, 1))).snapshot
+    assert snapshot is not None
+    Path(table.files.paths.manifest(snapshot.base_manifest_list)).unlink()
+    staged = table.stage(rows(table, events(5, 6)))
+    with pytest.raises(CorruptionError, match="manifest-list"):
+        table.commit(staged)
+    assert env.slept_ms == []
+    assert [each.id for each in table.snapshots()] == [1]
 
 
 # --- conflicts --------------------------------------------------------------------------------

@@ -99,6 +99,19 @@ def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEn
     assert left(table) == [2, 3, 4]
 
 
+def test_where_nothing_is_old_enough_the_first_snapshot_is_the_reason(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = new_table(catalog)
+    commits(table, env, 3, every_ms=1)
+    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=HOUR)
+    assert (plan.snapshot_ids, plan.waiting) == ((), 0)
+    assert plan.reasons == (
+        "of 3 snapshots at least 1 are retained",
+        "snapshot 1 was current within the last 3600 s",
+    )
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -118,7 +131,7 @@ def test_a_retention_that_cannot_be_is_refused(catalog: Catalog, wrong: dict[str
 def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> None:
     table = new_table(catalog)
     plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
-    assert (plan.snapshot_ids, plan.files) == ((), ())
+    assert (plan.snapshot_ids, plan.files, plan.waiting) == ((), (), 0)
     assert plan.reasons == ("the table has no snapshot",)
     assert table.run_expire_snapshots(plan).expired == ()
 
@@ -372,6 +385,25 @@ def test_gaps_in_the_history_do_not_stop_expiry(
     assert content(table) == before
 
 
+def test_what_the_last_snapshot_before_a_gap_alone_needed_goes_with_it(
+    unchecked_catalog: Catalog,
+) -> None:
+    """The commit that replaced it is gone, and with it the word that it was replaced."""
+    table = new_table(unchecked_catalog, keys=["id"], options={"bucket": "1"})
+    paths = []
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+        (entry,) = table.data_files()
+        paths.append(Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file)))
+    lose(table, 3, 4)
+    before = content(table)
+    expire(table)
+    assert left(table) == [6]
+    assert [path.exists() for path in paths] == [False, False, True]
+    assert content(table) == before
+
+
 def test_as_many_snapshots_stay_as_asked_however_their_ids_jump(
     unchecked_catalog: Catalog, env: FixedEnv
 ) -> None:
@@ -407,6 +439,9 @@ def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog)
     for number in range(6):
         table.write(rows(table, events(number, number + 1)))
     table.files.snapshots.hint_earliest(5)
+    plan = table.plan_expire_snapshots(retain_min=1, max_deletes=2)
+    assert (plan.snapshot_ids, plan.waiting) == ((1, 2), 2)
+    assert "an expiry of those before snapshot 5 has begun already" in plan.reasons
     assert run(table, retain_min=1, max_deletes=2) == [3, 4, 5, 6]
     assert table.files.snapshots.kept_ids() == [5, 6]
     assert run(table, retain_min=1, max_deletes=2) == [5, 6]
