@@ -70,7 +70,7 @@ def test_a_variable_is_no_clock() -> None:
 
 def test_snapshots_are_created_in_one_place() -> None:
     calls = [use for use in references() if use.last == "put_snapshot"]
-    assert [use.file for use in calls] == [COMMIT]
+    assert {use.file for use in calls} == {COMMIT}
 
 
 def test_nothing_goes_round_the_stores_to_put_a_file() -> None:
