@@ -228,10 +228,17 @@ class Lease:
 
     def stands_against(self, kind: LeaseKind, scope: LeaseScope) -> bool:
         """Whether work of another kind on a scope must not begin while this lease runs."""
-        return (
-            not self.kind.goes_with(kind)
-            and self.scope.overlaps(scope)
-            and not any(want.scope.contains(scope) for want in self.wanted)
+        if self.kind.goes_with(kind) or not self.scope.overlaps(scope):
+            return False
+        if not self.wanted:
+            return True
+        if scope.parts is None:
+            return not self.left.is_empty
+        # What was taken away of a lease is free for others.
+        return any(
+            self.scope.overlaps(piece)
+            and not any(want.scope.contains(piece) for want in self.wanted)
+            for piece in scope.pieces()
         )
 
     def is_over(self, now_ms: int, margin_ms: int) -> bool:

@@ -377,6 +377,14 @@ def test_of_what_a_compaction_gave_up_the_next_one_of_everything_has_its_share(
     assert not lease.covers("day=a", 1)
 
 
+def test_what_was_taken_away_is_free_beside_other_buckets_too(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 1))
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 1))):
+        pass
+    lease = take(table, LeaseKind.COMPACT, part(table, "a", 1, 2))
+    assert lease.covers("day=a", 1)
+
+
 def test_of_a_table_without_partitions_all_is_had_or_nothing(any_catalog: Catalog) -> None:
     table = new_table(any_catalog, keys=("id",), options={"bucket": "2"})
     everything = scope_of(table.files, [({}, None)])
