@@ -217,6 +217,10 @@ class SnapshotStore:
         """What EARLIEST says, be it true or not."""
         return self._hint(self.paths.earliest_hint)
 
+    def hinted_latest(self) -> int | None:
+        """What LATEST says, be it true or not."""
+        return self._hint(self.paths.latest_hint)
+
     def hint_latest(self, snapshot_id: int) -> None:
         self.fs.replace(self.paths.latest_hint, str(snapshot_id).encode())
 

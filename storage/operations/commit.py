@@ -446,18 +446,28 @@ def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trac
         CommitOutcomeUnknownError: somebody has committed on top of it, or the store failed.
     """
     try:
-        if not delete_files(files.fs, [files.paths.snapshot(snapshot.id)]):
+        data = _taken_away(files, snapshot)
+        if data is None:
             # Whoever rolled the table back has seen it, and taken it away with the rest.
             return False
         if not is_followed(files, snapshot, trace):
             return True
         # What follows names our manifests. Where a rollback gave up, the base is there again.
-        is_back = files.snapshots.put_snapshot(snapshot)
+        is_back = files.snapshots.put_back(snapshot.id, data)
         if is_back and (base is None or is_on_top(files, base, snapshot, trace)):
             return False
         raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
+
+
+def _taken_away(files: TableFiles, snapshot: Snapshot) -> bytes | None:
+    """The file of a snapshot that is deleted now; None if others were faster."""
+    try:
+        data = files.snapshots.read_file(snapshot.id)
+    except SnapshotNotFound:
+        return None
+    return data if delete_files(files.fs, [files.paths.snapshot(snapshot.id)]) else None
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:

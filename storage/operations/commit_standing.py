@@ -16,6 +16,7 @@ An expiry may take the base, too; then nothing is left before it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.errors import FilesGone, SnapshotNotFound
@@ -121,8 +122,19 @@ def remove_stray(files: TableFiles, latest: Snapshot) -> bool:
     # Others may have been faster, so this is the order to look in.
     if not files.snapshots.exists(stray) or files.snapshots.exists(latest.id + 1):
         return True
+    # An expiry takes the latest of then before the ones after it, and whoever copies snapshots to
+    # the table takes LATEST away before.
+    if not _is_there(files, latest) or files.snapshots.hinted_latest() != latest.id:
+        return True
     if is_being_rolled_back(files):
         # It may be the latest still, or the rollback sees to it.
         return False
     delete_files(files.fs, [files.paths.snapshot(stray)])
     return True
+
+
+def _is_there(files: TableFiles, snapshot: Snapshot) -> bool:
+    with suppress(SnapshotNotFound):
+        there = files.snapshots.read(snapshot.id)
+        return there.delta_manifest_list == snapshot.delta_manifest_list
+    return False

@@ -226,7 +226,7 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     started = files.env.now_ms()
     _check_current(files, plan)
     pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
-    snapshot_file = _pin(files, plan, pin)
+    target, snapshot_file = _pin(files, plan, pin)
     snapshots = _delete_later(files, plan, snapshot_file, pin)
     delete_changelogs_from(files, plan.changelog_ids)
     tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
@@ -234,7 +234,7 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         files.references.set_consumer(name, plan.target_id + 1)
     deleted = _delete_files_of(files, plan.files)
     _restore_target(files, plan, snapshot_file, pin)
-    strays, deleted_with_them = _delete_strays(files, files.references.tag(pin).snapshot)
+    strays, deleted_with_them = _delete_strays(files, target)
     delete_files(files.fs, [files.paths.tag(pin)])
     return RollbackResult(
         target_id=plan.target_id,
@@ -246,8 +246,8 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     )
 
 
-def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> bytes:
-    """Hold the target by a tag of our own; its snapshot file.
+def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, bytes]:
+    """Hold the target by a tag of our own; what it is, and its snapshot file.
 
     Raises:
         StalePlan: it expired since the plan was made.
@@ -261,7 +261,8 @@ def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> bytes:
         # One that a crash leaves behind expires as other tags do.
         data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
         files.references.replace_tag(pin, data)
-        _check_target(files, files.references.tag(pin).snapshot)
+        target = files.references.tag(pin).snapshot
+        _check_target(files, target)
     except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
         delete_files(files.fs, [files.paths.tag(pin)])
         raise StalePlan(
@@ -269,7 +270,7 @@ def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> bytes:
             "plan again",
             table=files.name,
         ) from error
-    return snapshot_file
+    return target, snapshot_file
 
 
 def _pins(files: TableFiles) -> list[str]:

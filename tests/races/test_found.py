@@ -111,6 +111,23 @@ def test_a_commit_that_died_on_top_of_what_was_rolled_back_never_becomes_the_lat
     assert "append1-7" not in seen
 
 
+def test_a_snapshot_above_those_that_expired_is_no_stray(ring: Arena) -> None:
+    """The commit that was to follow the latest of long ago takes nothing away."""
+    late, upsert, overwrite = actor("append"), actor("upsert"), actor("overwrite")
+    script = [
+        # It is about to look for a stray.
+        (late, "exists snapshot/snapshot-6"),
+        (upsert, ""),
+        (overwrite, ""),
+    ]
+    actors = [late, upsert, overwrite, actor("expire", 1)]
+    content, outcomes = played(ring, actors, [*script, (actors[3], "")])
+    assert [told(each) for each in outcomes] == ["done"] * 4
+    table = whole(ring, content)
+    assert [each.id for each in table.snapshots()] == [6, 7]
+    assert {"append1-7", "overwrite1-9"} <= {*table.read().column("v").to_pylist()}
+
+
 def test_a_rollback_takes_what_a_commit_made_on_top_of_what_it_was_taking(ring: Arena) -> None:
     dying, rollback = actor("append", 1), actor("rollback")
     script = [
