@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,11 +128,20 @@ class ObjectFiles(RemoteFiles):
             with output:
                 self.copy_into(source, output)
         except Exception as error:
-            if is_taken(error):
+            if not is_taken(error):
+                raise
+            # Where the answer was lost the client asked again, and met the file that it had made.
+            if not self._is_same(source, target):
                 return False
-            raise
         self._take_away(source)
         return True
+
+    def _is_same(self, one: str, other: str) -> bool:
+        with closing(self.open_input(one)) as left, closing(self.open_input(other)) as right:
+            while piece := left.read(PART_BYTES):
+                if piece != right.read(PART_BYTES):
+                    return False
+            return not right.read(1)
 
     def _stream_new(self, path: str) -> StoreOutput:
         """A file being written that appears when it is closed, if there is none of its name."""

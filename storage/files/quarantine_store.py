@@ -76,7 +76,10 @@ class QuarantineStore:
     def put_manifest(self, quarantine_id: str, manifest: QuarantineManifest) -> bool:
         """Begin a quarantine; False if there is one of that id."""
         path = self.paths.quarantine_manifest(quarantine_id)
-        return self.fs.put_if_absent(path, encode_quarantine(manifest))
+        if self.fs.put_if_absent(path, encode_quarantine(manifest)):
+            return True
+        # Nobody else draws this id: what says the same is ours, and the answer to it was lost.
+        return self.read_manifest(quarantine_id) == manifest
 
     def read_manifest(self, quarantine_id: str) -> QuarantineManifest | None:
         """What was to be set aside, None where nothing says.
