@@ -30,6 +30,7 @@ from lakewright.storage.operations.quarantine import (
 )
 from lakewright.storage.operations.reachable import stale_when_roots_go
 from lakewright.storage.operations.store_clock import check_clock, read_store_clock
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 TIME_TO_LIVE_MS = 7 * 86_400_000
 
@@ -68,6 +69,7 @@ def plan_purge(
         UnreadableManifest: that of one that is named cannot be read.
         ClockJumped: a quarantine is from the future, so that ages mean nothing.
     """
+    check_supported(files.schema, Use.WRITE, table=files.name)
     if ttl_ms is not None and ttl_ms < 0:
         raise InvalidRequestError(f"a time to live of {ttl_ms} ms is none; give 0 or more")
     found = list_quarantines(files)
@@ -128,6 +130,7 @@ def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
     Raises:
         CorruptionError: what refers to files cannot be read, or what a quarantine holds.
     """
+    check_supported(files.schema, Use.WRITE, table=files.name)
     started = files.env.now_ms()
     there = {each.id: each for each in list_quarantines(files)}
     due = [_readable(files, there[each]) for each in plan.quarantine_ids if each in there]
