@@ -168,7 +168,7 @@ def _noted_lines(watched: set[str]) -> Iterator[set[Line]]:
         yield lines
     finally:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type] # typeshed knows no way to end it
+        threading.settrace(None)
 
 
 def _forget_what_was_run() -> None:
