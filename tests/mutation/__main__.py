@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--tests", nargs="+", default=list(TESTS))
     parser.add_argument("--seconds", type=float, default=120, help="of tests, for each mutant")
+    parser.add_argument("--at-once", action="store_true", help="all tests, with no run before")
     arguments, of_pytest = parser.parse_known_args()
     wanted = [
         mutant
@@ -45,7 +46,12 @@ def main() -> int:
         sys.stdout.write(f"{line_of(verdict)}\n")
         sys.stdout.flush()
 
-    trials = Trials(drawn(wanted, arguments.sample, arguments.seed), arguments.seconds, heard)
+    trials = Trials(
+        drawn(wanted, arguments.sample, arguments.seed),
+        arguments.seconds,
+        arguments.at_once,
+        heard,
+    )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = f"{folder}/hypothesis"
         options = ["-q", "-s", "-p", "no:cacheprovider", "-m", "not deep and not stores"]

@@ -31,6 +31,7 @@ from tests.support.fixtures import empty_memory
 
 # A test that takes so much longer with a mutant goes round in circles.
 _TIMES_AS_LONG, _SECONDS_AT_LEAST = 10, 5
+_SECONDS_UNKNOWN = 10.0
 _MOST_MEMORY_BYTES = 8 << 30
 
 Line = tuple[str, int]
@@ -48,17 +49,34 @@ class Verdict:
 
 @dataclass
 class Trials:
-    """A plugin of pytest that tries mutants where the tests would be run."""
+    """A plugin of pytest that tries mutants where the tests would be run.
+
+    With `at_once` the tests are not run as the code is, and every mutant is put to all of them in
+    their order: for few tests of which it is known that they pass.
+    """
 
     mutants: Sequence[Mutant]
     seconds_each: float
+    at_once: bool
     heard: Callable[[Verdict], None]
     _took: dict[pytest.Item, float] = field(default_factory=dict)
     _lines: dict[pytest.Item, set[Line]] = field(default_factory=dict)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if self.at_once:
+            self._took = dict.fromkeys(session.items, _SECONDS_UNKNOWN)
+        else:
+            self._look(session.items)
+        for mutant in self.mutants:
+            self.heard(self._try(mutant))
+            for left in Path(str(session.config.option.basetemp)).iterdir():
+                shutil.rmtree(left, ignore_errors=True)
+        return True
+
+    def _look(self, items: Sequence[pytest.Item]) -> None:
+        """Run the tests as the code is."""
         watched = {_path(mutant) for mutant in self.mutants}
-        for item, following in _in_order(session.items):
+        for item, following in _in_order(items):
             started = time.monotonic()
             with _noted_lines(watched) as lines:
                 passed = _passes(item, following)
@@ -67,11 +85,6 @@ class Trials:
             else:
                 sys.stdout.write(f"left out, as it fails without a mutant: {item.nodeid}\n")
         _forget_what_was_run()
-        for mutant in self.mutants:
-            self.heard(self._try(mutant))
-            for left in Path(str(session.config.option.basetemp)).iterdir():
-                shutil.rmtree(left, ignore_errors=True)
-        return True
 
     def _try(self, mutant: Mutant) -> Verdict:
         items = self._items_for(mutant)
@@ -88,6 +101,8 @@ class Trials:
         return Verdict(mutant, killer, len(asked), time.monotonic() - started)
 
     def _items_for(self, mutant: Mutant) -> list[pytest.Item]:
+        if self.at_once:
+            return list(self._took)
         path = _path(mutant)
         places = {(path, line) for line in mutant.lines}
         found = [
@@ -153,7 +168,7 @@ def _noted_lines(watched: set[str]) -> Iterator[set[Line]]:
         yield lines
     finally:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type] # typeshed knows no way to end it
+        threading.settrace(None)
 
 
 def _forget_what_was_run() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, ExpireResult, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
 from tests.support.backlog import add_history
 from tests.support.builders import compact, content, events, new_table, rows, with_options
@@ -84,6 +84,14 @@ def test_a_run_ends_where_it_is_told_to(catalog: Catalog, env: FixedEnv) -> None
     assert in_steps(table, 50) == [0]
     with pytest.raises(InvalidRequestError, match="max_deletes is 0"):
         in_steps(table, 3, max_deletes=0)
+
+
+def test_what_the_steps_did_adds_up() -> None:
+    first = ExpireResult(expired=(1, 2), files_deleted=3, bytes_deleted=400, duration_ms=50)
+    second = ExpireResult(expired=(3,), files_deleted=1, bytes_deleted=20, duration_ms=7)
+    assert first.and_then(second) == ExpireResult(
+        expired=(1, 2, 3), files_deleted=4, bytes_deleted=420, duration_ms=57
+    )
 
 
 @pytest.mark.mission("FS9")

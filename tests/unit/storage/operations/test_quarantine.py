@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import time
@@ -201,6 +202,15 @@ def test_a_quarantine_that_is_not_there_is_told_with_those_there_are(any_catalog
             table.plan_restore(name)
     with pytest.raises(NotFoundError, match=quarantine_id):
         table.plan_purge(quarantine_ids=["x"])
+
+
+def test_a_quarantine_is_named_by_when_it_was_made(any_catalog: Catalog) -> None:
+    table = with_orphans(any_catalog)
+    set_aside(table)
+    (found,) = table.quarantines()
+    named = dt.datetime.strptime(f"{found.id[:15]}+0000", "%Y%m%d-%H%M%S%z")
+    assert found.created_ms is not None
+    assert abs(found.created_ms / 1000 - named.timestamp()) < 60
 
 
 def test_a_plan_for_another_table_is_refused(any_catalog: Catalog) -> None:

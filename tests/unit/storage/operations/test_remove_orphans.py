@@ -25,7 +25,16 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.quarantine import OrphanFile
 from lakewright.storage.operations.remove_orphans import OrphansPlan
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    values_of,
+)
 from tests.support.environment import FixedEnv
 from tests.support.faults import (
     Call,
@@ -400,3 +409,35 @@ def test_folders_of_people_beside_the_table_are_theirs(
         (root / name).write_text("x")
     age(table, 48)
     assert [file.path for file in table.plan_remove_orphans().files] == [f"{ours}/left"]
+
+
+def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.stage(rows(table, events(0, 3)))
+    leftover = Path(table.files.paths.upkeep_dir) / ".book-1.1.tmp"
+    leftover.parent.mkdir()
+    leftover.write_text("{")
+    moment = int(time.time()) - 2 * 3600
+    for path in Path(table.files.paths.root).rglob("*"):
+        os.utime(path, (moment, moment))
+    before = table.plan_remove_orphans(older_than_ms=moment * 1000 - 1)
+    assert (before.files, before.leftovers) == ((), ())
+    then = table.plan_remove_orphans(older_than_ms=moment * 1000)
+    assert (len(then.files), len(then.leftovers)) == (1, 1)
+    table.run_remove_orphans(then)
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not wanted"])
+def test_folders_that_orphans_leave_empty_go_if_the_table_says_so(
+    catalog: Catalog, wanted: bool
+) -> None:
+    options = {"snapshot.clean-empty-directories": str(wanted).lower()}
+    table = new_table(catalog, partitions=["day"], options=options)
+    table.write(rows(table, events(0, 3, day="a")))
+    table.stage(rows(table, events(3, 6, day="b")))
+    result = remove_orphans(table)
+    assert result.files_moved == 1
+    assert 0 < result.duration_ms < HOUR
+    folders = {each.name for each in Path(table.files.paths.root).glob("day=*")}
+    assert folders == ({"day=a"} if wanted else {"day=a", "day=b"})

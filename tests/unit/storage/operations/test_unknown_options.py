@@ -1,0 +1,80 @@
+"""A table with an option of later: what deletes leaves it alone, for who knows what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnsupportedError
+from tests.support.builders import events, new_table, rows, with_options
+from tests.support.faults import WatchedFiles
+from tests.support.fixtures import empty_memory, memory_uri
+
+Plan = Callable[[Table], Any]
+Run = Callable[[Table, Any], object]
+
+# Restoring is not among them: it only brings files back.
+VERBS: dict[str, tuple[Plan, Run]] = {
+    "expire snapshots": (
+        lambda table: table.plan_expire_snapshots(retain_min=1, retain_max=1),
+        lambda table, plan: table.run_expire_snapshots(plan),
+    ),
+    "expire changelogs": (
+        lambda table: table.plan_expire_changelogs(every=True),
+        lambda table, plan: table.run_expire_changelogs(plan),
+    ),
+    "remove orphans": (
+        lambda table: table.plan_remove_orphans(age_ms=0, even_recent=True),
+        lambda table, plan: table.run_remove_orphans(plan),
+    ),
+    "purge": (
+        lambda table: table.plan_purge(ttl_ms=0),
+        lambda table, plan: table.run_purge(plan),
+    ),
+    "roll back": (
+        lambda table: table.plan_rollback(snapshot_id=1),
+        lambda table, plan: table.run_rollback(plan),
+    ),
+    "delete tags": (
+        lambda table: table.plan_delete_tags("held"),
+        lambda table, plan: table.run_delete_tags(plan),
+    ),
+    "delete a branch": (
+        lambda table: table.plan_delete_branch("side"),
+        lambda table, plan: table.run_delete_branch(plan),
+    ),
+}
+
+
+@pytest.fixture
+def known() -> Iterator[Table]:
+    """A table with something to take away for every verb."""
+    table = new_table(Catalog.open(memory_uri()))
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    table.create_tag("held", snapshot_id=2)
+    table.create_branch("side")
+    for _ in range(2):
+        table.stage(rows(table, events(5, 6)))
+        table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.stage(rows(table, events(6, 7)))
+    yield table
+    empty_memory()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_deletes_leaves_a_table_with_an_option_of_later_alone(known: Table, verb: str) -> None:
+    plan, run = VERBS[verb]
+    planned = plan(known)
+    fs = WatchedFiles(known.files.fs)
+    later = with_options(Table(replace(known.files, fs=fs)), row_tracking__of__later="true")
+    for refused in (lambda: plan(later), lambda: run(later, planned)):
+        with pytest.raises(UnsupportedError, match="the table was not touched"):
+            refused()
+    assert fs.changes == []
+    # The plan was good.
+    run(known, planned)
