@@ -5,8 +5,8 @@
 3. Check that against what is live: everything removed must be there.
 4. Write the base list (merged manifests), the delta manifest and its list, those of
    the changelog and the index manifest where they are new.
-5. Create snapshot-N only if it is absent. Lost: clean up, wait a little, from 1.
-   Unknown: look whether it is ours, and never delete what it may name.
+5. If N-1 is still there, create snapshot-N only if it is absent. Lost: clean up, wait a
+   little, from 1. Unknown: look whether it is ours, and never delete what it may name.
 6. Look whether it stands beside a rollback, and withdraw it where it does not
    (`commit_standing.py`): clean up, from 1.
 7. Update the hints.
@@ -396,9 +396,14 @@ def _try_commit(
     written: list[str] = []
     try:
         snapshot = write_manifests(files, latest, change, committable, written)
+        # The id of one that is slow may be free again: what had it has expired with the base.
+        is_current = latest is None or files.snapshots.exists(latest.id)
     except BaseException:
         _clean_up(files, written)
         raise
+    if not is_current:
+        _clean_up(files, written)
+        return None
     try:
         # The answer alone proves nothing: a request that was sent twice finds its own file, and
         # writers of the format that rename over a file can replace a snapshot just made.

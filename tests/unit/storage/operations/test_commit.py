@@ -27,6 +27,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from tests.support import faults
 from tests.support.builders import (
     compact,
     content,
@@ -432,6 +433,30 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
 
     interrupted(table, write_and_expire).commit(staged)
     assert values_of(table, "id") == [0, 1, 2, 3]
+    assert_sound(table)
+
+
+@pytest.mark.mission("FS10")
+def test_a_slow_commit_does_not_take_an_id_that_has_come_and_expired(catalog: Catalog) -> None:
+    """Nobody could tell any more whether such a snapshot is one of the history."""
+    table = new_table(catalog, keys=["id"])
+    table.write(rows(table, events(0, 1)))
+    staged = table.stage(rows(table, events(1, 2)))
+
+    def overtake() -> None:
+        for number in range(2, 6):
+            table.write(rows(table, events(number, number + 1)))
+        compact(table, full=True)
+        expire(table)
+
+    slow, fs = faults.interrupted(
+        table, when=lambda call: "manifest-list" in call.path and call.changes, meanwhile=overtake
+    )
+    result = slow.commit(staged)
+    assert fs.has_happened
+    assert result.snapshot is not None
+    assert result.snapshot.id == 7
+    assert values_of(table, "id") == list(range(6))
     assert_sound(table)
 
 
