@@ -67,9 +67,11 @@ class Trials:
             self._took = dict.fromkeys(session.items, _SECONDS_UNKNOWN)
         else:
             self._look(session.items)
+        folder = Path(str(session.config.option.basetemp))
+        folder.mkdir(exist_ok=True)
         for mutant in self.mutants:
             self.heard(self._try(mutant))
-            for left in Path(str(session.config.option.basetemp)).iterdir():
+            for left in folder.iterdir():
                 shutil.rmtree(left, ignore_errors=True)
         return True
 
