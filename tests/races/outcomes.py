@@ -245,12 +245,14 @@ class Race:
             n for n, o in zip(self._names, state.outcomes, strict=True) if o.error is not None
         }
         # What a tag held that was taken back, an expiry has passed by: orphans, from now on. So
-        # has a rollback what the snapshot of a commit held that was withdrawn.
+        # has a rollback what the snapshot of a commit held that was withdrawn, or another
+        # rollback's tag.
         if (
             extra
             and not ("expire" in self._names and failed & {"tag", "rollback", "expire"})
             and not any(told(each) == _UNKNOWN for each in state.outcomes)
             and not ("rollback" in self._names and self._was_withdrawn(state))
+            and self._names.count("rollback") < 2
         ):
             names = sorted({path.removeprefix(f"{root}/").split("-")[0] for path in extra})
             ended = [f"{n} {told(o)}" for n, o in zip(self._names, state.outcomes, strict=True)]
