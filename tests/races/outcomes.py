@@ -225,6 +225,11 @@ class Race:
         if kind not in allowed_errors(name, others):
             self._wrong(f"{name} beside {', '.join(sorted(others))} ended with {kind}", state)
 
+    def _was_in_vain(self, state: State) -> bool:
+        """Whether a rewrite left out some of what it wrote, or all."""
+        outcomes = zip(self._names, state.outcomes, strict=True)
+        return any(name in _REWRITES and told(each) != "done" for name, each in outcomes)
+
     def _check_leftovers(self, state: State) -> None:
         content, root = state.content, self._root
         reached = {
@@ -246,12 +251,13 @@ class Race:
         }
         # What a tag held that was taken back, an expiry has passed by: orphans, from now on. So
         # has a rollback what the snapshot of a commit held that was withdrawn, or another
-        # rollback's tag.
+        # rollback's tag; and beside a rollback a rewrite deletes nothing of what it did in vain.
         if (
             extra
             and not ("expire" in self._names and failed & {"tag", "rollback", "expire"})
             and not any(told(each) == _UNKNOWN for each in state.outcomes)
             and not ("rollback" in self._names and self._was_withdrawn(state))
+            and not ("rollback" in self._names and self._was_in_vain(state))
             and self._names.count("rollback") < 2
         ):
             names = sorted({path.removeprefix(f"{root}/").split("-")[0] for path in extra})
