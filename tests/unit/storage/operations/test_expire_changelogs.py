@@ -292,7 +292,7 @@ def test_a_consumer_begins_where_changelogs_are_left(catalog: Catalog) -> None:
     assert [each.next_snapshot_id for each in table.consumers()] == [2]
 
 
-@pytest.mark.parametrize("other", ["snapshots", "changelogs"])
+@pytest.mark.parametrize("other", ["snapshots", pytest.param("changelogs", marks=pytest.mark.deep)])
 def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> None:
     for number in range(1, 200):
         table = history(Catalog.open(memory_uri(), env=FixedEnv()), **LONG_LIVED_NAMES)

@@ -84,20 +84,20 @@ def whole(table: Table, place: str) -> None:
     ("first", "second"),
     [
         (expire_to_last, roll_back),
-        (expire_to_last, roll_back_to_tag),
+        pytest.param(expire_to_last, roll_back_to_tag, marks=pytest.mark.deep),
         (expire_to_last, tag),
         pytest.param(expire_to_last, replace_tag, marks=pytest.mark.deep),
         (expire_to_last, branch),
         (roll_back, expire_to_last),
         pytest.param(roll_back, tag, marks=pytest.mark.deep),
         pytest.param(roll_back, branch, marks=pytest.mark.deep),
-        (roll_back_to_tag, expire_to_last),
+        pytest.param(roll_back_to_tag, expire_to_last, marks=pytest.mark.deep),
         pytest.param(roll_back_to_tag, delete_tag, marks=pytest.mark.deep),
         (delete_tag, branch_of_tag),
         pytest.param(delete_tag, roll_back_to_tag, marks=pytest.mark.deep),
         (tag, expire_to_last),
         pytest.param(tag, roll_back, marks=pytest.mark.deep),
-        (replace_tag, expire_to_last),
+        pytest.param(replace_tag, expire_to_last, marks=pytest.mark.deep),
         pytest.param(branch, expire_to_last, marks=pytest.mark.deep),
         pytest.param(branch, roll_back, marks=pytest.mark.deep),
         (branch_of_tag, delete_tag),
@@ -145,7 +145,15 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
 
 
 @pytest.mark.mission("FS19")
-@pytest.mark.parametrize("verb", [roll_back, tag, replace_tag, branch])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        roll_back,
+        tag,
+        pytest.param(replace_tag, marks=pytest.mark.deep),
+        pytest.param(branch, marks=pytest.mark.deep),
+    ],
+)
 def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Verb) -> None:
     for number in range(1, 100):
         table = history("abcd")
@@ -167,6 +175,7 @@ def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Ver
     raise AssertionError("the expiry made too many calls")
 
 
+@pytest.mark.deep
 @pytest.mark.mission("FS19")
 def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> None:
     for number in range(1, 100):
