@@ -189,8 +189,10 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
 def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> None:
     table = history(catalog)
     table.create_tag("a", snapshot_id=2)
-    assert table.plan_delete_tags("a").files == ()
-    assert delete(table, "a") == 0
+    plan = table.plan_delete_tags("a")
+    assert plan.files == ()
+    result = table.run_delete_tags(plan)
+    assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert values_of(table, "v", snapshot_id=2) == ["a0", "a1", "a2"]
 
 
