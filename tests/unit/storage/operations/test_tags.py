@@ -300,6 +300,21 @@ def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: Fixe
     assert table.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
 
 
+def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> None:
+    table = history(catalog)
+    env.clock.step_ms = 0
+    table.create_tag("hour", snapshot_id=2, time_retained_ms=HOUR)
+    table.create_tag("old", snapshot_id=4, time_retained_ms=365 * DAY)
+    for asked in ({}, {"older_than_ms": HOUR}):
+        env.clock.advance(HOUR)
+        assert table.plan_expire_tags(**asked).tags == ()
+        env.clock.advance(1)
+        plan = table.plan_expire_tags(**asked)
+        assert plan.tags == (("old",) if asked else ("hour",))
+        table.run_expire_tags(plan)
+        env.clock.advance(-HOUR - 1)
+
+
 def test_the_default_time_is_the_options(catalog: Catalog) -> None:
     table = with_options(history(catalog, "a"), tag__default_time_retained="2 h")
     assert table.create_tag("x").time_retained_ms == 2 * HOUR
