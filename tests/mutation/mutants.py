@@ -27,10 +27,11 @@ Span = tuple[Position, Position]
 MODULES = tuple(
     f"storage/operations/{name}.py"
     for name in (
-        *("commit", "commit_conflicts", "commit_manifests", "restamp", "latest"),
-        *("expire_snapshots", "lineage", "expire_backlog", "expire_tags", "expire_changelogs"),
-        *("reachable", "remove_orphans", "quarantine", "restore_files", "purge_quarantine"),
-        *("sweep", "delete_files", "store_clock", "rollback", "rollback_pin"),
+        *("commit", "commit_conflicts", "commit_manifests", "commit_standing", "restamp", "latest"),
+        *("expire_snapshots", "expiry_mark", "lineage", "expire_backlog"),
+        *("expire_tags", "expire_changelogs", "reachable", "rollback", "rollback_pin"),
+        *("remove_orphans", "sweep", "store_clock", "delete_files", "delete_unreachable"),
+        *("quarantine", "restore_files", "purge_quarantine"),
     )
 )
 
@@ -150,8 +151,6 @@ def _unseen(tree: ast.Module) -> Iterator[Span]:
 def _span(node: ast.expr) -> Span:
     return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
 
-
-MODULES = ()
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or MODULES:

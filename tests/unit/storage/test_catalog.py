@@ -17,6 +17,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from tests.support.builders import EVENTS, events, new_table, rows, spec
+from tests.support.faults import watched_catalog
 
 
 @pytest.mark.mission("SE30", "FS4", "CT11")
@@ -114,6 +115,22 @@ def test_a_dropped_table_is_gone_and_its_successor_is_another(catalog: Catalog) 
     again = new_table(catalog)
     assert again.read().num_rows == 0
     assert again.uuid != first
+
+
+def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Catalog) -> None:
+    """So that nobody reads half a table, and what is left of one is known as such."""
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 2)))
+    inner, paths = table.files.fs, table.files.paths
+    inner.write_bytes(paths.schema(1), inner.read_bytes(paths.schema(0)))
+    folders = inner.list_subdirs(paths.root)
+    seen, fs = watched_catalog(catalog)
+    seen.drop_table("db.t")
+    changes = [(call.name, call.path) for call in fs.changes]
+    assert changes[:2] == [("delete", paths.schema(0)), ("delete", paths.schema(1))]
+    others = [f"{paths.root}/{name}" for name in folders if name != "snapshot"]
+    assert sorted(changes[2:-1]) == sorted(("delete_tree", folder) for folder in others)
+    assert changes[-1] == ("delete_tree", paths.root)
 
 
 def test_a_warehouse_in_an_unknown_store_is_refused() -> None:

@@ -12,7 +12,10 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StalePlan, StorageError
-from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
+from lakewright.storage.operations.expire_changelogs import (
+    ExpireChangelogsPlan,
+    ExpireChangelogsResult,
+)
 from tests.support.builders import compact, events, expire, new_table, rows, values_of
 from tests.support.environment import FixedEnv
 from tests.support.faults import Call, Crashed, Fault, interrupted, watched
@@ -322,3 +325,13 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
+
+
+def test_what_two_expiries_did_adds_up() -> None:
+    first = ExpireChangelogsResult(
+        expired=(1, 2), files_deleted=3, bytes_deleted=400, duration_ms=50
+    )
+    second = ExpireChangelogsResult(expired=(3,), files_deleted=1, bytes_deleted=20, duration_ms=7)
+    assert first.and_then(second) == ExpireChangelogsResult(
+        expired=(1, 2, 3), files_deleted=4, bytes_deleted=420, duration_ms=57
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.lineage import Lineage
+from lakewright.storage.operations.lineage import Chain, Lineage
 from tests.support.builders import (
     compact,
     content,
@@ -20,6 +20,7 @@ from tests.support.builders import (
     remove_orphans,
     rows,
 )
+from tests.support.environment import FixedEnv
 from tests.support.faults import watched
 from tests.support.invariants import assert_nothing_missing
 
@@ -137,3 +138,46 @@ def test_what_is_proved_is_not_read_again_until_something_changes(
     assert [call.name for call in fs.calls[once:]] == ["list_dir"]
     Path(table.files.paths.snapshot(3)).unlink()
     assert breaks(seen, lineage) == (4,)
+
+
+def test_what_was_written_this_moment_is_proved_again(catalog: Catalog, env: FixedEnv) -> None:
+    """A file that is replaced as soon as it is there may look the same in a list."""
+    table = new_table(catalog)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    listed = table.files.snapshots.listed()
+    env.clock.now_ms = max(each.modified_ms for each in listed.values())
+    seen, fs = watched(table)
+    lineage = Lineage()
+    reads = []
+    for _ in range(3):
+        before = len(fs.calls)
+        assert breaks(seen, lineage) == ()
+        reads.append(sum(call.name == "read_bytes" for call in fs.calls[before:]))
+        env.clock.advance(2_000)
+    first, second, third = reads
+    assert first == second > 0
+    assert third == 0
+
+
+def test_a_snapshot_whose_lists_cannot_be_read_is_a_break(unchecked_catalog: Catalog) -> None:
+    table = new_table(unchecked_catalog)
+    for number in range(5):
+        table.write(rows(table, events(number, number + 1)))
+    third = table.snapshots()[2]
+    Path(table.files.paths.manifest(third.delta_manifest_list)).unlink()
+    assert breaks(table) == (3, 4)
+
+
+def test_more_than_what_was_there_is_no_sequel(catalog: Catalog) -> None:
+    """After a commit of statistics on top of the base of what is asked for."""
+    table = new_table(catalog)
+    for number in range(4):
+        table.write(rows(table, events(number, number + 1)))
+    fourth = table.snapshots()[3]
+    table.create_branch("b", snapshot_id=4)
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.run_analyze(table.plan_analyze())
+    chain = Chain(table.files.manifests)
+    proved = [chain.goes_on(each) for each in (*table.snapshots()[1:], fourth)]
+    assert proved == [False, True, False]

@@ -23,11 +23,14 @@ from lakewright.storage.errors import (
     UnreadableManifest,
     UnsupportedError,
 )
+from lakewright.storage.operations.store_clock import check_clock
 from lakewright.storage.operations.sweep import sweep
 from tests.support.builders import events, new_table, rows, values_of
+from tests.support.environment import FixedEnv
 from tests.support.faults import Call, interrupted, overtaken
 from tests.support.fixtures import any_catalog
 from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
+from tests.support.stepped_files import DictFiles
 
 __all__ = ["any_catalog"]
 
@@ -86,6 +89,7 @@ def test_what_was_set_aside_comes_back_byte_for_byte(any_catalog: Catalog) -> No
     result = table.run_restore(plan)
     assert (result.files_restored, result.bytes_restored) == (len(orphans), quarantine.bytes)
     assert result.missing == ()
+    assert 0 < result.duration_ms < DAY
     assert content_of(table) == before
     assert table.quarantines() == ()
     assert not table.files.fs.list_subdirs(table.files.paths.root).count(".lakewright")
@@ -347,6 +351,24 @@ def test_a_quarantine_from_the_future_makes_a_purge_stop(catalog: Catalog) -> No
     with pytest.raises(ClockJumped, match=f"{quarantine_id} of db.t is of .* nothing was purged"):
         table.plan_purge(ttl_ms=0)
     assert table.quarantines()[0].id == quarantine_id
+
+
+def test_one_file_from_the_future_is_found_among_any(catalog: Catalog) -> None:
+    files, now, minutes = new_table(catalog).files, 10 * DAY, 60_000
+    for name in "az":
+        others = [("b", now - DAY), ("y", now)]
+        with pytest.raises(ClockJumped, match=f"that {name} of db.t is of .* nothing was moved"):
+            check_clock(files, now, [*others, (name, now + 10 * minutes + 1)], what="moved")
+        check_clock(files, now, [*others, (name, now + 10 * minutes)], what="moved")
+    check_clock(files, now, [], what="moved")
+
+
+def test_to_live_for_no_time_is_to_go_at_once() -> None:
+    """By a store whose clock has not moved on since."""
+    table = with_orphans(Catalog(DictFiles(), "/w", FixedEnv()))
+    quarantine_id = set_aside(table)
+    assert table.plan_purge(ttl_ms=1).quarantine_ids == ()
+    assert table.plan_purge(ttl_ms=0).quarantine_ids == (quarantine_id,)
 
 
 # --- what cannot be read, and what others see -----------------------------------------------------

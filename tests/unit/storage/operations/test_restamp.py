@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import FilesGone
+from lakewright.storage.errors import FilesGone, RetriesExhausted, StorageError
+from lakewright.storage.spec.commit import StagedWrite
 from tests.support.builders import compact, content, events, new_table, rows, values_of
+from tests.support.faults import Call, Fault, interrupted, watched
 from tests.support.invariants import assert_only_reachable_files, assert_sound
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -112,3 +114,84 @@ def test_writes_that_came_one_after_the_other_are_left_as_they_are(catalog: Cata
     for number in range(3):
         table.write(rows(table, events(0, 3, v=str(number))))
     assert not [e for e in table.data_files() if "renumbered" in e.file.file_name]
+
+
+def days(table: Table, version: str, *names: str) -> Any:
+    return rows(table, [row for day in names for row in events(0, 4, day=day, v=version)])
+
+
+def overtaken_once(table: Table) -> StagedWrite:
+    """A write of two days, one of which somebody else has written to since."""
+    table.write(days(table, "base", "a", "b"))
+    staged = table.stage(days(table, "late", "a", "b"))
+    table.write(days(table, "other", "b"))
+    return staged
+
+
+def beside_another(table: Table) -> Table:
+    """The table as one sees it whom somebody else overtakes at the snapshot after two others."""
+
+    def is_third(call: Call) -> bool:
+        return call.name == "put_if_absent" and call.path.endswith("/snapshot-3")
+
+    return interrupted(
+        table, when=is_third, meanwhile=lambda: table.write(days(table, "faster", "b"))
+    )[0]
+
+
+def renumbered(table: Table) -> list[str]:
+    listed = table.files.fs.list_tree(table.files.paths.root)
+    return [each.name for each in listed if "renumbered" in each.name]
+
+
+def test_a_write_that_is_overtaken_twice_leaves_its_last_version(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    staged = overtaken_once(table)
+    snapshot = beside_another(table).commit(staged).snapshot
+    assert snapshot is not None
+    assert snapshot.id == 4
+    assert {*values_of(table, "v")} == {f"late{n}" for n in range(4)}
+    live = [each for each in table.data_files() if "renumbered" in each.file.file_name]
+    assert {*renumbered(table)} == {each.file.file_name for each in live}
+    # Nobody else wrote to the other day.
+    assert len({(each.partition, each.bucket) for each in live}) == len(live) == 2
+    assert_only_reachable_files(table)
+
+
+def test_numbers_go_on_right_after_those_that_are_there(catalog: Catalog) -> None:
+    table = keyed(catalog, bucket="1")
+    table.commit(overtaken_once(table))
+    found = sorted(
+        (each.file.min_sequence_number, each.file.max_sequence_number)
+        for each in table.data_files()
+    )
+    assert found == [(0, 3), (0, 3), (4, 7), (4, 7), (8, 11)]
+
+
+def test_a_write_that_lost_after_it_was_renumbered_is_as_it_was_staged(catalog: Catalog) -> None:
+    table = keyed(catalog, **{"commit.max-retries": "0"})
+    staged = overtaken_once(table)
+    with pytest.raises(RetriesExhausted):
+        beside_another(table).commit(staged)
+    assert not renumbered(table)
+    table.commit(staged)
+    assert {*values_of(table, "v")} == {f"late{n}" for n in range(4)}
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_renumbering_that_fails_leaves_nothing(catalog: Catalog, number: int) -> None:
+    table = keyed(catalog)
+    staged = overtaken_once(table)
+    broken, fs = watched(
+        table,
+        fail_at=number,
+        fault=Fault.FAILS_AFTER,
+        counts=lambda call: call.changes and "renumbered" in call.path,
+    )
+    with pytest.raises(StorageError):
+        broken.commit(staged)
+    assert fs.counted >= number
+    assert not renumbered(table)
+    table.commit(staged)
+    assert_only_reachable_files(table)

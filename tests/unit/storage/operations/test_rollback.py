@@ -14,7 +14,9 @@ from lakewright.storage.errors import (
     StorageError,
     TagNotFound,
 )
+from lakewright.storage.operations.reachable import all_roots
 from lakewright.storage.operations.rollback import RollbackPlan
+from lakewright.storage.operations.rollback_pin import are_back
 from tests.support.builders import (
     compact,
     content,
@@ -26,7 +28,7 @@ from tests.support.builders import (
     values_of,
 )
 from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, watched
+from tests.support.faults import Call, Crashed, Fault, interrupted, watched
 from tests.support.fixtures import check_all_tables, memory_uri
 from tests.support.invariants import (
     assert_nothing_missing,
@@ -36,6 +38,7 @@ from tests.support.invariants import (
 )
 
 HOUR = 3_600_000
+DAY = 24 * HOUR
 
 
 def history(catalog: Catalog, versions: str = "abcd") -> Table:
@@ -174,10 +177,11 @@ def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile
             table.create_tag("later")
         case _:
             expire(table)
-    before = content(table)
+    before, tags = content(table), table.tags()
     with pytest.raises(StalePlan, match="plan again"):
         table.run_rollback(plan)
     assert content(table) == before
+    assert table.tags() == tags
 
 
 def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
@@ -258,7 +262,8 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
     there = files_of(table)
     assert table.abort(staged) == 0
     assert table.run_delete_branch(table.plan_delete_branch("b")).files_deleted == 0
-    assert table.run_delete_tags(table.plan_delete_tags("old", "begins")).files_deleted == 0
+    result = table.run_delete_tags(table.plan_delete_tags("old", "begins"))
+    assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert files_of(table) == there
     table.run_rollback(table.plan_rollback(snapshot_id=6))
     assert there - files_of(table)
@@ -297,3 +302,105 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
     assert ids(table) == [8]
     assert values_of(table, "v") == ["d0", "d1", "d2"]
     check_all_tables(catalog)
+
+
+def is_of_latest_hint(call: Call) -> bool:
+    return call.name == "replace" and call.path.endswith("/LATEST")
+
+
+def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
+    catalog: Catalog,
+) -> None:
+    """By a commit that died before it looked whether its base is there."""
+    table = history(catalog)
+    fs, root = table.files.fs, table.files.paths.root
+    table.write(rows(table, events(3, 5)))
+    files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
+    table.run_rollback(table.plan_rollback(snapshot_id=8))
+    gone = {path: data for path, data in files.items() if not fs.exists(path)}
+    assert table.files.paths.snapshot(9) in gone
+
+    def commit_and_die() -> None:
+        for path, data in gone.items():
+            fs.write_bytes(path, data)
+
+    late, watcher = interrupted(table, when=is_of_latest_hint, meanwhile=commit_and_die)
+    plan = late.plan_rollback(snapshot_id=4)
+    result = late.run_rollback(plan)
+    assert watcher.has_happened
+    assert ids(table) == [1, 2, 3, 4]
+    assert result.snapshots_deleted == 5
+    assert result.files_deleted == len(plan.files) + len(gone) - 1
+    assert result.bytes_deleted > plan.bytes
+    assert_sound(table)
+
+
+def half_rolled_back(table: Table, target: int) -> str:
+    """Let a rollback die that has taken nothing yet; the name of its tag."""
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.path.endswith("/LATEST") and call.changes,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(broken.plan_rollback(snapshot_id=target))
+    (pin,) = [tag.name for tag in table.tags() if tag.name.startswith("rollback-in-progress-")]
+    return pin
+
+
+def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    # One that comes before the rollback's, in any order.
+    for name in ("a", "z"):
+        table.create_tag(name, snapshot_id=6)
+    table.create_branch("b", snapshot_id=6)
+    on_branch = table.at_branch("b")
+    for number in range(3):
+        on_branch.write(rows(on_branch, events(number, number + 1)))
+    pin = half_rolled_back(on_branch, 7)
+    with pytest.raises(StalePlan, match=f"to snapshot 7 on branch b, .* delete tag {pin};"):
+        expire(table)
+    on_branch.run_delete_tags(on_branch.plan_delete_tags(pin))
+    pin = half_rolled_back(table, 4)
+    with pytest.raises(StalePlan, match=f"to snapshot 4, or .* delete tag {pin};"):
+        expire(table)
+
+
+def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
+    unchecked_catalog: Catalog, env: FixedEnv
+) -> None:
+    table = history(unchecked_catalog)
+    half_rolled_back(table, 4)
+    env.clock.advance(DAY - 1_000)
+    with pytest.raises(StalePlan, match="is being rolled back"):
+        expire(table)
+    env.clock.advance(1_000)
+    assert expire(table).expired
+
+
+def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    plan = table.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.name == "delete",
+    )
+    with suppress(Crashed):
+        broken.run_expire_snapshots(plan)
+    with pytest.raises(SnapshotNotFound, match="that is kept, which are from 6 to 8, or to a tag"):
+        table.plan_rollback(snapshot_id=3)
+
+
+def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    roots = all_roots(table.files)
+    assert not are_back(table.files, roots)
+    # A later one was committed, and no matter of a rollback.
+    assert not are_back(table.files, [root for root in roots if root.snapshot.id < 8])
+    for back in (2, 7):
+        seen = [root for root in roots if root.label != back]
+        assert are_back(table.files, seen), back

@@ -189,8 +189,10 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
 def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> None:
     table = history(catalog)
     table.create_tag("a", snapshot_id=2)
-    assert table.plan_delete_tags("a").files == ()
-    assert delete(table, "a") == 0
+    plan = table.plan_delete_tags("a")
+    assert plan.files == ()
+    result = table.run_delete_tags(plan)
+    assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert values_of(table, "v", snapshot_id=2) == ["a0", "a1", "a2"]
 
 
@@ -296,6 +298,21 @@ def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: Fixe
     table.create_tag("young", snapshot_id=4, time_retained_ms=365 * DAY)
     assert table.plan_expire_tags(older_than_ms=HOUR).tags == ("old",)
     assert table.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
+
+
+def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> None:
+    table = history(catalog)
+    env.clock.step_ms = 0
+    table.create_tag("hour", snapshot_id=2, time_retained_ms=HOUR)
+    table.create_tag("old", snapshot_id=4, time_retained_ms=365 * DAY)
+    for asked in ({}, {"older_than_ms": HOUR}):
+        env.clock.advance(HOUR)
+        assert table.plan_expire_tags(**asked).tags == ()
+        env.clock.advance(1)
+        plan = table.plan_expire_tags(**asked)
+        assert plan.tags == (("old",) if asked else ("hour",))
+        table.run_expire_tags(plan)
+        env.clock.advance(-HOUR - 1)
 
 
 def test_the_default_time_is_the_options(catalog: Catalog) -> None:
