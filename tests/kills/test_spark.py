@@ -130,6 +130,8 @@ def application(verb: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
         for pid in everyone:
             kill(pid)
         driver.wait()
+        assert driver.stdout is not None
+        driver.stdout.close()
 
 
 def python_path() -> list[str]:
