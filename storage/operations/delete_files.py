@@ -40,12 +40,9 @@ def drop_branch_files(fs: FileSystem, metadata_root: str) -> None:
     fs.delete_tree(metadata_root)
 
 
-def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) -> int:
+def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) -> None:
     """Remove folders that hold nothing any more, and then their empty parents below a root."""
-    removed = 0
     for folder in sorted(set(folders), reverse=True):
         current = folder
         while current.startswith(below + "/") and fs.remove_empty_dir(current):
-            removed += 1
             current = current.rsplit("/", 1)[0]
-    return removed

@@ -79,8 +79,10 @@ def test_a_run_ends_where_it_is_told_to(catalog: Catalog, env: FixedEnv) -> None
     assert in_steps(table, 3, max_deletes=4) == [3, 1]
     assert left(table)[0] == 5
     # The time is up at once, but a step is made.
+    env.clock.step_ms = 0
     assert in_steps(table, 2, max_duration_ms=0) == [2]
-    assert in_steps(table, 50) == [5]
+    assert in_steps(table, 2, max_deletes=1) == [1]
+    assert in_steps(table, 2, max_duration_ms=1) == [2, 2]
     assert in_steps(table, 50) == [0]
     with pytest.raises(InvalidRequestError, match="max_deletes is 0"):
         in_steps(table, 3, max_deletes=0)

@@ -11,12 +11,20 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import StalePlan, StorageError
+from lakewright.storage.errors import ClockJumped, StalePlan, StorageError
 from lakewright.storage.operations.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
 )
-from tests.support.builders import compact, events, expire, new_table, rows, values_of
+from tests.support.builders import (
+    compact,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+    with_options,
+)
 from tests.support.environment import FixedEnv
 from tests.support.faults import Call, Crashed, Fault, interrupted, watched
 from tests.support.fixtures import memory_uri
@@ -199,7 +207,11 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     expire(table)
     plan = table.plan_rollback(tag="t")
     assert plan.changelog_ids == (3, 4, 5)
-    table.run_rollback(plan)
+    seen, fs = watched(table)
+    seen.run_rollback(plan)
+    # The last ones first: a rollback that dies leaves no gap.
+    gone = [table.files.paths.changelog(each) for each in (5, 4, 3)]
+    assert [each.path for each in fs.changes if each.path in gone] == gone
     # The snapshot that is back has its changelog still.
     assert (changelog_ids(table), hints(table)) == ([1, 2], (1, 2))
     assert_only_reachable_files(table)
@@ -325,6 +337,33 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
+
+
+def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
+    catalog: Catalog, env: FixedEnv
+) -> None:
+    table = history(catalog, **LONG_LIVED, snapshot__expire__limit="2")
+    for _ in range(3):
+        expire(table)
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
+    few = with_options(table, changelog__num_retained__min="1")
+    young = few.plan_expire_changelogs()
+    assert young.changelog_ids == ()
+    assert "changelog 1 is of the last 36000 s" in young.reasons
+    env.clock.advance(11 * HOUR)
+    # However old, so many stay.
+    assert table.plan_expire_changelogs().changelog_ids == ()
+    table.run_expire_changelogs(few.plan_expire_changelogs())
+    assert changelog_ids(table) == [3, 4, 5]
+
+
+def test_by_a_clock_that_jumped_back_no_changelog_expires(catalog: Catalog, env: FixedEnv) -> None:
+    table = history(catalog, **LONG_LIVED)
+    expire(table)
+    env.clock.advance(-HOUR)
+    with pytest.raises(ClockJumped, match="snapshot 6 of"):
+        with_options(table, changelog__num_retained__min="1").plan_expire_changelogs()
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
 
 
 def test_what_two_expiries_did_adds_up() -> None:

@@ -509,3 +509,36 @@ def test_times_of_commits_never_go_back(catalog: Catalog, env: FixedEnv) -> None
     env.clock.advance(6 * HOUR)
     table.write(rows(table, events(7, 8)))
     assert table.snapshots()[-1].time_millis > times[-1]
+
+
+def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "-1"})
+    table.write(rows(table, events(0, 3)))
+    table.run_analyze(table.plan_analyze())
+    table.create_tag("t")
+    for number in range(3):
+        table.write(rows(table, events(number, number + 5)))
+    remove_orphans(table)
+    assert_only_reachable_files(table)
+    expire(table)
+    assert_only_reachable_files(table)
+    table.run_delete_tags(table.plan_delete_tags("t"))
+    assert_only_reachable_files(table)
+
+
+def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> None:
+    """As in snapshots that older writers made."""
+    table = new_table(catalog)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+    fs, paths = table.files.fs, table.files.paths
+    for snapshot in table.snapshots():
+        told = json.loads(fs.read_bytes(paths.snapshot(snapshot.id)))
+        older = {key: value for key, value in told.items() if not key.endswith("ListSize")}
+        fs.replace(paths.snapshot(snapshot.id), json.dumps(older).encode())
+    plan = table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    sizes = [len(fs.read_bytes(f"{paths.root}/{file.path}")) for file in plan.files]
+    assert plan.files
+    assert [file.size_bytes for file in plan.files] == sizes
+    table.run_expire_snapshots(plan)
+    assert_only_reachable_files(table)

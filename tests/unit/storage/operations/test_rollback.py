@@ -14,9 +14,10 @@ from lakewright.storage.errors import (
     StorageError,
     TagNotFound,
 )
+from lakewright.storage.operations.latest import is_latest
 from lakewright.storage.operations.reachable import all_roots
-from lakewright.storage.operations.rollback import RollbackPlan
-from lakewright.storage.operations.rollback_pin import are_back
+from lakewright.storage.operations.rollback import RollbackPlan, check_nothing_newer
+from lakewright.storage.operations.rollback_pin import are_back, settled_roots
 from tests.support.builders import (
     compact,
     content,
@@ -379,8 +380,10 @@ def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
     assert expire(table).expired
 
 
-def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
-    table = history(unchecked_catalog)
+def half_expired(catalog: Catalog) -> Table:
+    """A table of eight snapshots, of which an expiry that died has taken five out of sight."""
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
     plan = table.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
     broken, _ = watched(
         table,
@@ -390,6 +393,12 @@ def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -
     )
     with suppress(Crashed):
         broken.run_expire_snapshots(plan)
+    assert (ids(table)[0], table.files.snapshots.kept_ids()[0]) == (1, 6)
+    return table
+
+
+def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
+    table = half_expired(unchecked_catalog)
     with pytest.raises(SnapshotNotFound, match="that is kept, which are from 6 to 8, or to a tag"):
         table.plan_rollback(snapshot_id=3)
 
@@ -404,3 +413,80 @@ def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) ->
     for back in (2, 7):
         seen = [root for root in roots if root.label != back]
         assert are_back(table.files, seen), back
+
+
+def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = half_expired(unchecked_catalog)
+    plan = table.plan_rollback(tag="t")
+    assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
+    table.run_rollback(plan)
+    assert table.files.snapshots.kept_ids() == [2]
+    assert values_of(table, "v") == ["a0", "a1", "a2"]
+    expire(table)
+    assert ids(table) == [2]
+    assert_nothing_missing(table)
+
+
+def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Catalog) -> None:
+    table = history(catalog)
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.name == "replace" and "rollback-in-progress" in call.path,
+        meanwhile=lambda: expire(table),
+    )
+    plan = late.plan_rollback(snapshot_id=2)
+    with pytest.raises(StalePlan, match="has expired since the plan was made"):
+        late.run_rollback(plan)
+    assert fs.has_happened
+    assert ids(table) == [8]
+    assert table.tags() == ()
+
+
+def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = history(unchecked_catalog)
+    late, _ = interrupted(
+        table,
+        when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
+        meanwhile=lambda: table.files.snapshots.hint_earliest(7),
+    )
+    late.run_rollback(late.plan_rollback(snapshot_id=4))
+    assert table.files.snapshots.hinted_earliest() == 1
+    assert_sound(table)
+
+
+def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = history(unchecked_catalog)
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.path.endswith("/snapshot-8"),
+        meanwhile=lambda: half_rolled_back(table, 4),
+    )
+    assert settled_roots(late.files) is None
+    assert fs.has_happened
+
+
+def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:
+    table = history(catalog)
+    check_nothing_newer(table.files, 8, "it was being watched")
+    told = r"snapshot 8 was committed to db\.t while it was being watched, .* roll back to 7"
+    with pytest.raises(StalePlan, match=told):
+        check_nothing_newer(table.files, 7, "it was being watched")
+
+
+def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
+    table, empty = history(catalog, "a"), new_table(catalog, name="db.empty")
+    first, second = table.snapshots()
+    assert is_latest(empty.files, None)
+    assert not is_latest(empty.files, first)
+    assert not is_latest(table.files, None)
+    assert [is_latest(table.files, each) for each in (first, second)] == [False, True]
+    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.write(rows(table, events(5, 6)))
+    assert ids(table) == [1, 2]
+    assert not is_latest(table.files, second)

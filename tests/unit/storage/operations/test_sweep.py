@@ -18,6 +18,7 @@ from lakewright.storage.operations.engine import Result, Task
 from lakewright.storage.operations.sweep import sweep_repeated
 from lakewright.storage.operations.write import stage_rows
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.environment import FixedEnv
 from tests.support.faults import Call, WatchedFiles, overtaken
 from tests.support.invariants import (
     assert_nothing_missing,
@@ -105,6 +106,55 @@ def test_aborting_a_write_leaves_what_a_tag_keeps_after_a_rollback(catalog: Cata
     expire(table, keep=2)
     table.abort(staged)
     assert_nothing_missing(table)
+
+
+@pytest.mark.parametrize("waits_ms", [0, 3_600_000])
+def test_aborting_a_write_leaves_what_is_kept_after_what_need_not_be_asked(
+    catalog: Catalog, env: FixedEnv, waits_ms: int
+) -> None:
+    """Older snapshots, and tags of snapshots that are there."""
+    table = new_table(catalog)
+    for number in range(2):
+        table.write(rows(table, events(number, number + 1)))
+    table.create_tag("t", snapshot_id=2)
+    env.clock.advance(waits_ms)
+    staged = table.stage(rows(table, events(2, 5)))
+    table.commit(staged)
+    branch = table.create_branch("b", snapshot_id=3)
+    before = content(branch)
+    assert table.abort(staged) == 0
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    assert table.abort(staged) == 0
+    assert content(branch) == before
+    assert_only_reachable_files(table)
+
+
+def test_aborting_a_write_leaves_the_index_that_it_published(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "-1"})
+    staged = table.stage(rows(table, events(0, 3)))
+    assert any(message.new_indexes for message in staged.messages)
+    table.commit(staged)
+    assert table.abort(staged) == 0
+    assert_only_reachable_files(table)
+    table.write(rows(table, events(2, 5)))
+    assert table.abort(staged) == 0
+    assert_nothing_missing(table)
+
+
+def test_a_write_is_aborted_though_a_snapshot_that_came_back_has_lost_its_changelog(
+    catalog: Catalog,
+) -> None:
+    options = {"bucket": "1", "changelog-producer": "input"}
+    table = new_table(catalog, keys=["id"], options=options)
+    for number in range(3):
+        table.write(rows(table, events(number, number + 1)))
+        table.create_tag(f"t{number}")
+    expire(table)
+    staged = table.stage(rows(table, events(7, 8)))
+    table.run_rollback(table.plan_rollback(tag="t1"))
+    assert table.abort(staged) > 0
+    assert table.abort(table.stage(rows(table, []))) == 0
+    assert_only_reachable_files(table)
 
 
 # --- an expiry at the same time -----------------------------------------------------------------
