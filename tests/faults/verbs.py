@@ -365,6 +365,8 @@ CASES = (
         "rescale",
         _run("rescale", 3),
         ("bucketed", "fixed", "append in buckets", "telling", "vectors"),
+        # Of deletion vectors rows that waited come into sight, partition by partition.
+        steps=True,
     ),
     Case("postpone compact", _run("postpone_compact"), POSTPONED, steps=True),
     Case("analyze", _run("analyze"), EVERY_KIND, repeats=True),
