@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
 from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
@@ -31,6 +31,7 @@ from lakewright.storage.operations.delete_unreachable import (
     delete_unreachable,
     remove_bucket_folders,
 )
+from lakewright.storage.operations.expiry_mark import marked_as_expiring
 from lakewright.storage.operations.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.quarantine import (
     Mover,
@@ -40,9 +41,7 @@ from lakewright.storage.operations.quarantine import (
     places,
     told_where_it_lies,
 )
-from lakewright.storage.operations.reachable import (
-    stale_when_roots_go,
-)
+from lakewright.storage.operations.reachable import on_branch, stale_when_roots_go
 from lakewright.storage.operations.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.time_travel import moment_text
 from lakewright.storage.spec.partition import escape_path
@@ -188,6 +187,8 @@ def run_remove_orphans(
     Raises:
         InvalidRequestError: the plan names files that no orphan of this table can be.
         CorruptionError: what refers to files cannot be read; nothing stays away that may be needed.
+        StalePlan: a rollback is at work or was stopped halfway, or, where files are to be deleted,
+            an expiry that has changelogs to keep.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     _check_files(files, plan)
@@ -203,6 +204,7 @@ def run_remove_orphans(
         if files.options.snapshot_clean_empty_directories:
             remove_bucket_folders(files, [f"{files.paths.root}/{path}" for path in mover.moved])
     elif plan.files:
+        _check_no_changelogs_to_come(files)
         going = [file for file in plan.files if file.path not in mover.kept]
         gone = delete_unreachable(files, going)
         deleted = gone.files, gone.bytes
@@ -216,6 +218,26 @@ def run_remove_orphans(
         brought_back=tuple(mover.brought_back),
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _check_no_changelogs_to_come(files: TableFiles) -> None:
+    """Whether no expiry is at work that keeps changelogs of what it takes: it writes them last.
+
+    Raises:
+        StalePlan: one is, or was stopped before it had written them.
+    """
+    for branch in ("", *files.references.branches()):
+        seen = on_branch(files, branch)
+        if not seen.options.changelog_outlives_snapshots:
+            continue
+        end_id = marked_as_expiring(seen, after_id=0)
+        if end_id is not None:
+            raise StalePlan(
+                f"an expiry of {files.name} up to snapshot {end_id} is under way, or was stopped "
+                "halfway, and has changelogs to keep: let it end, or expire again, and plan again; "
+                "or set the files aside, from where they come back",
+                table=files.name,
+            )
 
 
 def _check_files(files: TableFiles, plan: OrphansPlan) -> None:

@@ -374,3 +374,28 @@ def test_what_two_expiries_did_adds_up() -> None:
     assert first.and_then(second) == ExpireChangelogsResult(
         expired=(1, 2, 3), files_deleted=4, bytes_deleted=420, duration_ms=57
     )
+
+
+@pytest.mark.mission("FS19")
+def test_what_an_expiry_that_died_has_yet_to_keep_is_not_deleted_as_orphans(
+    catalog: Catalog,
+) -> None:
+    table = history(catalog, **LONG_LIVED_NAMES)
+    expected = values_of(table, "v")
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.path.endswith("/EARLIEST") and call.changes,
+    )
+    with suppress(Crashed):
+        expire(broken)
+    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    assert plan.files
+    with pytest.raises(StalePlan, match="has changelogs to keep"):
+        table.run_remove_orphans(plan, quarantine=False)
+    expire(table)
+    assert changelog_ids(table) == [1, 2, 3, 4, 5]
+    assert values_of(table, "v") == expected
+    assert_nothing_missing(table)
+    assert_only_reachable_files(table)
