@@ -14,6 +14,7 @@ from lakewright.storage.spec.partition import escape_path, partition_path
 from lakewright.storage.spec.values import Value
 
 DATABASE_SUFFIX = ".db"
+UPKEEP_FOLDER = ".lakewright"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class TablePaths:
     @property
     def upkeep_dir(self) -> str:
         """What upkeep keeps beside the table; readers of the format skip hidden folders."""
-        return f"{self.root}/.lakewright"
+        return f"{self.root}/{UPKEEP_FOLDER}"
 
     @property
     def store_clock(self) -> str:
@@ -139,7 +140,7 @@ class TablePaths:
     @property
     def pending_dir(self) -> str:
         """Batches that are staged and not committed yet; each branch has its own."""
-        return f"{self.metadata_root}/.lakewright/pending"
+        return f"{self.metadata_root}/{UPKEEP_FOLDER}/pending"
 
     def pending(self, user: str, identifier: int) -> str:
         return f"{self.pending_dir}/user-{escape_path(user)}/batch-{identifier}"

@@ -16,6 +16,7 @@ from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore
 from lakewright.storage.files.paths import TablePaths, partition_folder
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
+from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
@@ -111,6 +112,15 @@ class TableFiles:
                 table=self.name,
             )
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+
+    def written_paths(self, message: CommitMessage) -> list[str]:
+        """All files that a message has written: data, changelogs, what goes with them, indexes."""
+        folder = self.bucket_dir(*message.place)
+        names = (
+            name for file in message.written_files for name in (file.file_name, *file.extra_files)
+        )
+        indexes = (self.paths.index(index.file_name) for index in message.new_indexes)
+        return [*(f"{folder}/{name}" for name in names), *indexes]
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
         """The data file of an entry and the files that go with it."""

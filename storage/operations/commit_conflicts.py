@@ -63,11 +63,9 @@ def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
         FilesGone: one is not.
     """
     by_folder: dict[str, set[str]] = defaultdict(set)
-    for message in staged.messages:
-        folder = files.bucket_dir(*message.place)
-        for file in message.written_files:
-            by_folder[folder] |= {file.file_name, *file.extra_files}
-        by_folder[files.paths.index_dir] |= {each.file_name for each in message.new_indexes}
+    for path in (path for each in staged.messages for path in files.written_paths(each)):
+        folder, _, name = path.rpartition("/")
+        by_folder[folder].add(name)
     for folder, names in by_folder.items():
         missing = sorted(_missing(files, folder, names))
         if missing:

@@ -10,7 +10,6 @@ Source: seed document 001, "snapshotState" and "notifyCheckpointComplete" of its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -102,14 +101,3 @@ def _forget(files: TableFiles, staged: StagedWrite) -> None:
 
 def _whole(files: TableFiles, staged: StagedWrite) -> StagedWrite:
     return replace(staged, partitions=partition_writes(files, staged.messages))
-
-
-def staged_paths(files: TableFiles, staged: Sequence[StagedWrite]) -> set[str]:
-    """Paths of all files that staged writes have written."""
-    found: set[str] = set()
-    for message in (message for each in staged for message in each.messages):
-        folder = files.bucket_dir(*message.place)
-        for file in message.written_files:
-            found |= {f"{folder}/{name}" for name in (file.file_name, *file.extra_files)}
-        found |= {files.paths.index(index.file_name) for index in message.new_indexes}
-    return found

@@ -30,7 +30,6 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.quarantine_store import Listed
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
-from lakewright.storage.operations.pending import staged_paths
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.reachable import Reach, Root, RootKind, all_roots, on_branch
 from lakewright.storage.operations.rollback_pin import are_back, check_no_rollback
@@ -174,13 +173,14 @@ class References:
             return kept | pending
 
     def _newly_pending(self) -> set[str]:
-        kept = set()
+        kept: set[str] = set()
         for branch in ("", *self.files.references.branches()):
             seen = on_branch(self.files, branch)
             new = [path for path in seen.pending.files() if path not in self._read_batches]
             for path in new:
                 with suppress(FileMissing):
-                    kept |= staged_paths(seen, [seen.pending.read(path)])
+                    for message in seen.pending.read(path).messages:
+                        kept.update(seen.written_paths(message))
             self._read_batches.update(new)
         return {below for path in kept if (below := self._below(path)) in self.paths}
 

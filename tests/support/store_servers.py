@@ -86,7 +86,7 @@ def azure_server() -> Iterator[str]:
     _needs("adlfs")
     script = INSTALLED / "azurite/node_modules/azurite/dist/src/blob/main.js"
     if not script.exists():
-        pytest.skip(f"azurite is not installed at {script}")
+        pytest.skip(f"azurite is not installed at {script}: run make test-stores where npm is")
     port = free_port()
     command = [_program("node"), str(script), "--silent", "--skipApiVersionCheck"]
     command += ["--inMemoryPersistence", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
@@ -102,7 +102,7 @@ def hdfs_server(folder: Path) -> Iterator[str]:
     """A NameNode and a DataNode; where WebHDFS listens, as `host:port`."""
     jars = INSTALLED / "hadoop"
     if not jars.exists():
-        pytest.skip(f"hadoop is not installed at {jars}")
+        pytest.skip(f"hadoop is not installed at {jars}: run make test-stores where Maven is")
     command = [_program("java"), "-cp", f"{jars}/*", str(HDFS_LAUNCHER), str(folder / "dfs")]
     with (folder / "hdfs.log").open("w") as log:
         server = subprocess.Popen(
@@ -185,7 +185,7 @@ def _program(name: str, installed: str | None = None) -> str:
     if installed is not None and (INSTALLED / installed).exists():
         found = str(INSTALLED / installed)
     if found is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{name} is not on the PATH, and make test-stores does not bring it")
     return found
 
 
