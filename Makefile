@@ -9,6 +9,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install
 UV ?= uv
+# Processes that run tests side by side; 0 runs them in one, which a debugger needs.
+WORKERS ?= auto
 # Compiled for the oldest Python supported; the same versions serve the newer ones.
 COMPILE := $(UV) pip compile --quiet --no-header --generate-hashes --python-version 3.11
 
@@ -35,7 +37,7 @@ setup: $(VENV)/.project ## Build .venv from the lock files (the others do it whe
 
 .PHONY: test
 test: java oracles ## Run every test that needs no other server (ARGS="-k name" narrows it)
-	$(RUN) -m pytest -m "not deep and not stores" $(ARGS)
+	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) --dist loadgroup $(ARGS)
 
 .PHONY: test-stores
 test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and PostgreSQL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,8 @@ settings.register_profile("deep", settings.get_profile("default"), max_examples=
 settings.load_profile("default")
 
 FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
+# One worker process runs each of these folders, so that their servers, sessions and clients start once.
+KEPT_TOGETHER = ("on_spark", "interop", "oracles", "stores", "pipelines", "demo")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +38,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = item.path.relative_to(tests).parts[0]
         if room in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[room])
+        if room in KEPT_TOGETHER:
+            item.add_marker(pytest.mark.xdist_group(room))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker process hands what it has tried to the process that prints the sums."""
+    handed_over = getattr(session.config, "workeroutput", None)
+    if handed_over is not None:
+        handed_over["tried"] = dict(TRIED)
+
+
+class _Sums:
+    """Adds up what the worker processes have tried."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        TRIED.update(getattr(node, "workeroutput", {}).get("tried", {}))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to worker processes."""
+    config.pluginmanager.register(_Sums())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
