@@ -27,7 +27,7 @@ settings.register_profile("deep", settings.get_profile("default"), max_examples=
 settings.load_profile("default")
 
 FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
-# One worker process runs each of these folders, so that their servers, sessions and clients start once.
+# One worker process runs each of these folders: their servers, sessions and clients start once.
 KEPT_TOGETHER = ("on_spark", "interop", "oracles", "stores", "pipelines", "demo")
 
 
