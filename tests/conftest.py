@@ -31,6 +31,7 @@ FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
 KEPT_TOGETHER = ("on_spark", "interop", "oracles", "stores", "pipelines", "demo")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by the folder they lie in."""
     tests = Path(__file__).parent
