@@ -117,7 +117,7 @@ def plan_postpone_compact(
         InvalidRequestError: the table does not postpone buckets, or a partition cannot be.
         UnsupportedError: the table has an option that is not implemented.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(
             f"{files.name} has {files.options.bucket_mode.value} buckets and postpones none; "
@@ -227,7 +227,7 @@ def run_postpone_compact(
         VerificationFailed: rows written differ from rows due; their partition stays.
         RetriesExhausted: others committed too often; partitions done before stay done.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     check_current_schema(files)
     started = files.env.now_ms()
     snapshot = files.snapshots.latest()

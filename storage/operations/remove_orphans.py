@@ -102,7 +102,7 @@ def plan_remove_orphans(
         ClockJumped: a file is from the future, so that ages mean nothing.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     now = read_store_clock(files)
     oldest = (
         now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
@@ -190,7 +190,7 @@ def run_remove_orphans(
         StalePlan: a rollback is at work or was stopped halfway, or, where files are to be deleted,
             an expiry that has changelogs to keep.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
     started = files.env.now_ms()
     where = places(files.quarantine.listed())

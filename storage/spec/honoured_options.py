@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from lakewright.storage.spec.known_options import Kind, Option, honoured
+from lakewright.storage.spec.file_format import COMPRESSIONS
+from lakewright.storage.spec.known_options import ROWS, WRITES, Kind, Option, Refusal, honoured
+
+_WRITABLE = Refusal(WRITES, "files of this format are not written", frozenset(COMPRESSIONS))
+_HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default"}))
 
 HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "where rows go: buckets, and how keys are hashed",
         Option("bucket", Kind.INTEGER, "-1"),
         Option("bucket-key", Kind.TEXT),
-        Option("bucket-function.type", Kind.CHOICE, "default"),
         Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
         Option("dynamic-bucket.initial-buckets", Kind.INTEGER),
         Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
         Option("postpone.default-bucket-num", Kind.INTEGER),
         Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
         Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
+    ),
+    *honoured(
+        "how rows are given to buckets",
+        Option("bucket-function.type", Kind.CHOICE, "default"),
+        refusals=(_HASHED,),
     ),
     *honoured(
         "how rows of one key become one",
@@ -59,9 +67,14 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("force-lookup", Kind.BOOLEAN, "false"),
     ),
     *honoured(
+        "the format of new files",
+        Option("file.format", Kind.TEXT, "parquet"),
+        Option("changelog-file.format", Kind.TEXT),
+        refusals=(_WRITABLE,),
+    ),
+    *honoured(
         "how data files are written and called",
         Option("target-file-size", Kind.SIZE),
-        Option("file.format", Kind.TEXT, "parquet"),
         Option("file.format.per.level", Kind.MAP),
         Option("file.compression", Kind.TEXT, "zstd"),
         Option("file.compression.per.level", Kind.MAP),
@@ -129,7 +142,6 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("changelog-producer", Kind.CHOICE, "none"),
         Option("changelog-producer.row-deduplicate", Kind.BOOLEAN, "false"),
         Option("changelog-producer.row-deduplicate-ignore-fields", Kind.TEXT),
-        Option("changelog-file.format", Kind.TEXT),
         Option("changelog-file.compression", Kind.TEXT),
         Option("changelog-file.prefix", Kind.TEXT, "changelog-"),
     ),

@@ -15,14 +15,15 @@ from enum import Enum
 class Use(Enum):
     """What a caller wants to do with a table; an option may stand in the way of one only.
 
-    WRITE: new rows, and the snapshots, tags and branches made of them. COMPACT: the rows that
-    are there, rewritten. EXPIRE: snapshots, tags, branches or changelogs taken away, with the
-    files that only they keep. ORPHANS: files taken away that nothing reaches.
+    WRITE: new rows. COMPACT: the rows that are there, rewritten. TAG: tags, branches and
+    statistics made of the rows that are there. EXPIRE: snapshots, tags, branches or changelogs
+    taken away, with the files that only they keep. ORPHANS: files taken away that nothing reaches.
     """
 
     READ = "read"
     WRITE = "write"
     COMPACT = "compact"
+    TAG = "tag"
     EXPIRE = "expire"
     ORPHANS = "orphans"
 

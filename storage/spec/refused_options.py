@@ -12,11 +12,34 @@ from lakewright.storage.spec.known_options import (
     WRITES,
     Kind,
     Option,
+    Refusal,
     Use,
     refused,
 )
 
+# A branch that one of them names is read together with the table.
+OPTIONS_THAT_NAME_BRANCHES = frozenset(
+    {
+        "scan.fallback-branch",
+        "scan.primary-branch",
+        "scan.fallback-snapshot-branch",
+        "scan.fallback-delta-branch",
+    }
+)
+_TABLES = frozenset({"table", "materialized-table"})
+_TYPE = Option(
+    "type",
+    Kind.CHOICE,
+    "table",
+    meaning="what kind of table it is",
+    refusals=(
+        Refusal(ALL, "it is no table with snapshots", _TABLES),
+        Refusal(frozenset({Use.WRITE}), "its rows are what its query says", frozenset({"table"})),
+    ),
+)
+
 REFUSED_OPTIONS: tuple[Option, ...] = (
+    _TYPE,
     *refused(
         ALL,
         "manifests of another format are not read",
@@ -193,15 +216,16 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
         unless={"false"},
     ),
     *refused(
-        {Use.WRITE},
+        {Use.WRITE, Use.TAG},
         "each tag has a file that says it is complete",
         Option("tag.create-success-file", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
-        {Use.WRITE},
+        {Use.WRITE, Use.TAG},
         "each tag is told to a class of Java",
         Option("tag.callbacks", Kind.TEXT),
+        unless={""},
     ),
     *refused(
         {Use.COMPACT},
@@ -236,8 +260,8 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
         Option("pk-vector.index.columns", Kind.TEXT),
     ),
     *refused(
-        WRITES,
-        "where data files lie",
+        ALL,
+        "data files lie in another folder",
         Option("data-file.path-directory", Kind.TEXT),
     ),
 )
