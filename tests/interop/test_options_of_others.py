@@ -1,0 +1,154 @@
+"""Options that other clients set: every one is described, and their tables are looked after."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.spec.known_options import Kind, Option
+from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
+from lakewright.storage.spec.supported_options import find_option
+from tests.oracles.client import LatestJavaOracle
+from tests.support.builders import EVENTS, compact, content, events, expire, remove_orphans, rows
+from tests.support.invariants import assert_sound
+
+pytestmark = pytest.mark.interop
+
+
+def test_every_option_that_the_newest_java_declares_is_described(
+    java_latest: LatestJavaOracle,
+) -> None:
+    declared = java_latest.declared_options()
+    assert len(declared) > 300
+    # Names that hold a class are declared with a mark in its place.
+    found = {each.key: find_option(each.key.replace("#", "any.Class")) for each in declared}
+    assert sorted(name for name, option in found.items() if option is None) == []
+    older = {
+        (name, each.key)
+        for each in declared
+        for name in each.fallbacks
+        # Another option's own name, which gives its value to this one.
+        if (option := find_option(name)) is None or (option.name != each.key and name not in found)
+    }
+    assert older == set()
+
+
+def same_default(option: Option, java: str | None) -> bool:
+    if option.default is None or java is None:
+        return True
+    match option.kind:
+        case Kind.SIZE:
+            return parse_size(option.default) == parse_size(java)
+        case Kind.DURATION:
+            return in_java(parse_duration_ms(option.default)) == java
+        case Kind.NUMBER:
+            return float(option.default) == float(java)
+        case _:
+            return option.default in (java, java.lower().replace("_", "-"))
+
+
+def in_java(duration_ms: int) -> str:
+    """A duration as Java prints it."""
+    seconds = duration_ms / 1000
+    hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
+    rest = f"{seconds % 60:g}"
+    parts = [f"{hours}H" * bool(hours), f"{minutes}M" * bool(minutes), f"{rest}S" * (rest != "0")]
+    return "PT" + ("".join(parts) or "0S")
+
+
+def test_defaults_are_those_that_the_newest_java_declares(java_latest: LatestJavaOracle) -> None:
+    differing = {
+        each.key: (option.default, each.default)
+        for each in java_latest.declared_options()
+        if (option := find_option(each.key)) is not None
+        and option.name == each.key
+        and not same_default(option, each.default)
+    }
+    assert differing == {}
+
+
+ANY_TABLE = {
+    "team": "payments",
+    "owner.email": "a@example.com",
+    "file.format": "parquet",
+    "file-index.bloom-filter.columns": "v",
+    "file-index.bloom-filter.v.items": "100",
+    "metadata.stats-keep-first-n-columns": "1",
+    "manifest.delete-file-drop-stats": "true",
+    "scan.mode": "latest-full",
+    "snapshot.watermark-idle-timeout": "1 min",
+    "file-reader-async-threshold": "1 mb",
+    "bucket-append-ordered": "false",
+    "manifest-sort.enabled": "true",
+    "metadata.stats-mode.per.level": "0:none",
+}
+DAILY = {
+    "partition.timestamp-pattern": "$day",
+    "partition.timestamp-formatter": "yyyy-MM-dd",
+    "partition.expiration-time": "36500 d",
+    "partition.expiration-check-interval": "1 d",
+}
+TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]] = {
+    "append": (
+        (),
+        (),
+        {"bucket": "-1", "clustering.columns": "v", "target-file-row-num": "3"},
+    ),
+    "ordered": ((), (), {"bucket": "2", "bucket-key": "id"}),
+    "partitioned": (("day",), (), {"bucket": "-1", **DAILY}),
+    "keyed": ((), ("id",), {"bucket": "2", "write.sequence-number-init-mode": "snapshot"}),
+    "keyed and partitioned": (("day",), ("day", "id"), {"bucket": "1", **DAILY}),
+    "keyed, of a materialized table": (
+        (),
+        ("id",),
+        {"bucket": "1", "materialized-table.definition-query": "SELECT 1"},
+    ),
+}
+
+
+def read_by(oracle: LatestJavaOracle, table: Table, catalog: Catalog) -> list[str]:
+    """What another client reads, in the form of `content`."""
+    found = oracle.read(catalog.root, table.name)
+    return sorted(json.dumps(row, sort_keys=True) for row in found)
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_a_table_with_harmless_options_is_read_written_and_kept(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    partitions, keys, options = TABLES[kind]
+    java_latest.create(
+        catalog.root,
+        "db.t",
+        {name: f"{kind} NOT NULL" if name in keys else kind for name, kind in EVENTS.items()},
+        partition_keys=partitions,
+        primary_keys=keys,
+        options={**ANY_TABLE, **options},
+    )
+    for first in (0, 2):
+        java_latest.write(catalog.root, "db.t", events(first, first + 4, day="2024-01-02"))
+    table = catalog.table("db.t")
+
+    def both() -> list[str]:
+        found = content(table)
+        assert read_by(java_latest, table, catalog) == found
+        return found
+
+    assert len(both()) == (6 if keys else 8)
+    table.write(rows(table, events(5, 8, day="2024-01-03", v="ours")))
+    written = both()
+    assert any("ours7" in row for row in written)
+    compact(table, full=True)
+    assert both() == written
+    java_latest.write(catalog.root, "db.t", events(7, 9, day="2024-01-03", v="theirs"))
+    written = both()
+    assert any("theirs7" in row for row in written)
+    assert any("ours7" in row for row in written) == (not keys)
+    expire(table)
+    remove_orphans(table)
+    java_latest.compact(catalog.root, "db.t")
+    assert both() == written
+    expire(table)
+    assert_sound(table)
