@@ -63,6 +63,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "deletion vectors, and whether rows are looked up for them",
         Option("deletion-vectors.enabled", Kind.BOOLEAN, "false"),
+        Option("deletion-vectors.bitmap64", Kind.BOOLEAN, "false"),
         Option("deletion-vectors.modifiable", Kind.BOOLEAN, "false"),
         Option("force-lookup", Kind.BOOLEAN, "false"),
     ),

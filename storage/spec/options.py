@@ -104,6 +104,7 @@ class TableOptions:
     counts_rows: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
+    deletion_vectors_bitmap64: bool
     # None: as often as it takes for a while.
     commit_max_retries: int | None
     changelog_producer: ChangelogProducer
@@ -280,6 +281,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         # Where whole rows are keys, copies of them would double the files.
         data_file_thin_mode=reader.boolean("data-file.thin-mode", schema.counts_rows),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
+        deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         write_only=reader.boolean("write-only", False),
         commit_max_retries=reader.optional_integer("commit.max-retries", minimum=0),

@@ -187,12 +187,6 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
         Option("commit.strict-mode.last-safe-snapshot", Kind.INTEGER),
     ),
     *refused(
-        WRITES,
-        "deletion vectors have the form for 64 bits",
-        Option("deletion-vectors.bitmap64", Kind.BOOLEAN, "false"),
-        unless={"false"},
-    ),
-    *refused(
         {Use.WRITE},
         "rows written are to be merged by columns that are no key",
         Option("upsert-key", Kind.TEXT),

@@ -152,3 +152,44 @@ def test_a_table_with_harmless_options_is_read_written_and_kept(
     assert both() == written
     expire(table)
     assert_sound(table)
+
+
+def vector_lengths(table: Table) -> list[int]:
+    found = table.system_table("table_indexes").to_pylist()
+    return sorted(each["f2"] for row in found for each in row["dv_ranges"] or ())
+
+
+def test_deletion_vectors_for_64_bits_are_those_that_java_writes(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    options = {
+        "bucket": "1",
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.bitmap64": "true",
+        "num-sorted-run.compaction-trigger": "2",
+        "write-only": "true",
+    }
+    fields = {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"}
+    found = {}
+    for name in ("db.ours", "db.theirs"):
+        java_latest.create(catalog.root, name, fields, primary_keys=["id"], options=options)
+        java_latest.write(catalog.root, name, events(0, 6))
+        java_latest.compact(catalog.root, name)
+        java_latest.write(catalog.root, name, events(2, 4, v="new"))
+        table = catalog.table(name)
+        if name == "db.ours":
+            compact(table)
+        else:
+            java_latest.compact(catalog.root, name, full=False)
+        index = table.system_table("table_indexes").to_pylist()
+        (file_name,) = {row["file_name"] for row in index}
+        path = table.files.paths.index(file_name)
+        found[name] = (vector_lengths(table), table.files.fs.read_bytes(path))
+        assert read_by(java_latest, table, catalog) == content(table)
+        assert len(content(table)) == 6
+    assert found["db.ours"] == found["db.theirs"]
+    ours = catalog.table("db.ours")
+    java_latest.write(catalog.root, ours.name, events(5, 6, v="newer"))
+    java_latest.compact(catalog.root, ours.name, full=False)
+    assert read_by(java_latest, ours, catalog) == content(ours)
+    assert_sound(ours)
