@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.known_options import Kind, Option
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.supported_options import find_option
@@ -193,3 +194,15 @@ def test_deletion_vectors_for_64_bits_are_those_that_java_writes(
     java_latest.compact(catalog.root, ours.name, full=False)
     assert read_by(java_latest, ours, catalog) == content(ours)
     assert_sound(ours)
+
+
+def test_a_column_whose_type_is_not_implemented_is_named(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    nested = {"type": "ROW", "fields": [{"name": "inner", "type": "VARIANT"}]}
+    java_latest.create(unchecked_catalog.root, "db.flat", {"id": "INT", "anything": "VARIANT"})
+    java_latest.create(unchecked_catalog.root, "db.nested", {"id": "INT", "outer": nested})
+    with pytest.raises(UnsupportedError, match="column 'anything': .*VARIANT"):
+        unchecked_catalog.table("db.flat")
+    with pytest.raises(UnsupportedError, match="column 'outer': column 'inner': .*VARIANT"):
+        unchecked_catalog.table("db.nested")
