@@ -397,10 +397,12 @@ class BucketSorting:
         split = DataSplit(
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
         )
-        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
+        options = self._files.options
+        keys = self._files.schema.fields_of(options.bucket_keys)
         batch_rows = self._rows.batch_rows(split, file)
         for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
-            buckets = buckets_of(rows, keys, self._move.task.bucket_count)
+            count = self._move.task.bucket_count
+            buckets = buckets_of(rows, keys, count, options.bucket_function)
             # Rows are numbered anew, after those that their bucket holds.
             unnumbered = rows.select(list(self._columns))
             if self._verify is not VerifyLevel.COUNTS:

@@ -613,8 +613,9 @@ class ShareMove:
         """Rows by their new bucket, their order kept."""
         if rows.num_rows == 0:
             return
-        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
-        buckets = buckets_of(rows, keys, self._share.to_buckets)
+        options = self._files.options
+        keys = self._files.schema.fields_of(options.bucket_keys)
+        buckets = buckets_of(rows, keys, self._share.to_buckets, options.bucket_function)
         for bucket in np.unique(buckets).tolist():
             yield bucket, rows.filter(pa.array(buckets == bucket))
 

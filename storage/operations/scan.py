@@ -410,4 +410,5 @@ class _FilePruner:
             for field, values, each in zip(fields, literals, to_arrow_schema(fields), strict=True)
         ]
         rows = pa.table(arrays, schema=to_arrow_schema(fields))
-        return frozenset(buckets_of(rows, fields, total_buckets).tolist())
+        buckets = buckets_of(rows, fields, total_buckets, options.bucket_function)
+        return frozenset(buckets.tolist())

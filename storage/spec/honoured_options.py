@@ -6,7 +6,7 @@ from lakewright.storage.spec.file_format import COMPRESSIONS
 from lakewright.storage.spec.known_options import ROWS, WRITES, Kind, Option, Refusal, honoured
 
 _WRITABLE = Refusal(WRITES, "files of this format are not written", frozenset(COMPRESSIONS))
-_HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default"}))
+_HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default", "mod"}))
 
 HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
@@ -39,6 +40,16 @@ class BucketMode(Enum):
     POSTPONE = "postpone"
 
 
+class BucketFunction(Enum):
+    """What a fixed bucket is worked out from; the value is the option's.
+
+    DEFAULT: the hash of the bucket key. MOD: the remainder of a bucket key that is a number.
+    """
+
+    DEFAULT = "default"
+    MOD = "mod"
+
+
 class ChangelogProducer(Enum):
     """Who writes the changes that a streaming reader sees; the value is the option's.
 
@@ -59,6 +70,7 @@ class TableOptions:
     bucket: int
     bucket_mode: BucketMode
     bucket_keys: tuple[str, ...]
+    bucket_function: BucketFunction
     target_file_size: int
     compaction_min_file_num: int
     compaction_small_file_ratio: float
@@ -222,6 +234,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         bucket=bucket,
         bucket_mode=_bucket_mode(schema, bucket),
         bucket_keys=bucket_keys,
+        bucket_function=_bucket_function(reader, schema, bucket_keys),
         target_file_size=reader.size("target-file-size", default_target),
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
         compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio", 0.7),
@@ -360,6 +373,25 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
     if not schema.has_primary_key:
         return BucketMode.UNAWARE
     return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
+
+
+def _bucket_function(
+    reader: OptionReader, schema: TableSchema, keys: tuple[str, ...]
+) -> BucketFunction:
+    name = "bucket-function.type"
+    text = reader.text(name, BucketFunction.DEFAULT.value).lower()
+    if text != BucketFunction.MOD.value:
+        # Others are refused where a row's bucket matters.
+        return BucketFunction.DEFAULT
+    types = [schema.field(key).type for key in keys]
+    if any(
+        not isinstance(each, AtomicType) or each.root not in (TypeRoot.INT, TypeRoot.BIGINT)
+        for each in types
+    ):
+        reader.refuse(name, text, " needs a bucket key of type INT or BIGINT")
+    if len(keys) > 1:
+        reader.refuse(name, text, f" needs one bucket key, and there are {', '.join(keys)}")
+    return BucketFunction.MOD
 
 
 def _format_tuning(reader: OptionReader) -> FormatTuning:

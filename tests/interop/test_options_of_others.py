@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.known_options import Kind, Option
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
+from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.supported_options import find_option
 from tests.oracles.client import LatestJavaOracle
 from tests.support.builders import EVENTS, compact, content, events, expire, remove_orphans, rows
@@ -202,7 +204,53 @@ def test_a_column_whose_type_is_not_implemented_is_named(
     nested = {"type": "ROW", "fields": [{"name": "inner", "type": "VARIANT"}]}
     java_latest.create(unchecked_catalog.root, "db.flat", {"id": "INT", "anything": "VARIANT"})
     java_latest.create(unchecked_catalog.root, "db.nested", {"id": "INT", "outer": nested})
-    with pytest.raises(UnsupportedError, match="column 'anything': .*VARIANT"):
+    with pytest.raises(UnsupportedError, match=r"column 'anything': .*VARIANT"):
         unchecked_catalog.table("db.flat")
-    with pytest.raises(UnsupportedError, match="column 'outer': column 'inner': .*VARIANT"):
+    with pytest.raises(UnsupportedError, match=r"column 'outer': column 'inner': .*VARIANT"):
         unchecked_catalog.table("db.nested")
+
+
+@pytest.mark.parametrize(("kind", "keyed"), [("INT", False), ("BIGINT", False), ("BIGINT", True)])
+def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str, keyed: bool
+) -> None:
+    options = {"bucket": "5", "bucket-key": "id", "bucket-function.type": "mod"}
+    numbers: list[int | None] = [17, -3, 5, 0, 2**31 - 1, -(2**31)]
+    numbers += [2**62 + 3, -(2**62)] if kind == "BIGINT" else []
+    numbers += [] if keyed else [None]
+    values = [{"id": number, "v": str(number)} for number in numbers]
+    for name in ("db.ours", "db.theirs"):
+        java_latest.create(
+            catalog.root,
+            name,
+            {"id": f"{kind} NOT NULL" if keyed else kind, "v": "STRING"},
+            primary_keys=["id"] if keyed else [],
+            options=options,
+        )
+    ours, theirs = catalog.table("db.ours"), catalog.table("db.theirs")
+    java_latest.write(catalog.root, theirs.name, values)
+    ours.write(rows(ours, values))
+
+    def placed(table: Table) -> dict[int, int]:
+        found = table.system_table("files").to_pylist()
+        return {row["bucket"]: row["record_count"] for row in found}
+
+    assert placed(ours) == placed(theirs)
+    for table in (ours, theirs):
+        table.write(rows(table, values[:2]))
+        compact(table, full=True)
+        assert read_by(java_latest, table, catalog) == content(table)
+        for value in values[2:6]:
+            where = Leaf("id", Operator.EQ, (value["id"],))
+            assert len(content(table, where=where)) == 1
+            found = java_latest.read(catalog.root, table.name, where=[("id", "=", value["id"])])
+            assert found == [value]
+    if keyed:
+        found_by_key = ours.lookup(pa.table({"id": pa.array(numbers, pa.int64())}))
+        assert found_by_key.num_rows == len(numbers)
+    rescaled = ours.run_rescale(ours.plan_rescale(3))
+    assert rescaled is not None
+    ours = catalog.table("db.ours")
+    assert read_by(java_latest, ours, catalog) == content(ours)
+    java_latest.write(catalog.root, ours.name, values[:1])
+    assert read_by(java_latest, ours, catalog) == content(ours)

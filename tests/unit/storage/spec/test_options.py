@@ -175,6 +175,8 @@ def test_a_new_table_keeps_its_owners_properties_and_has_no_options_that_nothing
         new_table(catalog, name="db.other", options={"manifest.colour": "blue"})
 
 
+_NUMBER = (InvalidOption, "needs a bucket key of type INT or BIGINT")
+_ONE = (InvalidOption, "needs one bucket key")
 BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
     (True, {"bucket": "0"}, InvalidOption, "or -2 to give rows a bucket later"),
     (True, {"bucket": "-3"}, InvalidOption, "or -2 to give rows a bucket later"),
@@ -183,6 +185,9 @@ BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
     (False, {"bucket": "-2"}, InvalidOption, "write -1 or a positive number"),
     (False, {"bucket": "2"}, InvalidOption, "without a bucket-key"),
     (False, {"bucket_key": "id"}, InvalidOption, "fixed number of buckets"),
+    (True, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "v"}, *_NUMBER),
+    (False, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "id,v"}, *_NUMBER),
+    (False, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "id,id"}, *_ONE),
     (False, {"bucket": "2", "bucket_key": "nope"}, InvalidOption, "which is no column"),
     (True, {"bucket": "2", "bucket_key": "v"}, InvalidOption, "not in the primary key"),
 ]
