@@ -165,7 +165,9 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     partition = "".join(
         f"{re.escape(escape_path(each.name))}=[^/]*/" for each in files.schema.partition_fields
     )
-    data = rf"{partition}bucket-(\d+|postpone)/[^/]+"
+    directory = files.options.data_file_directory
+    below = re.escape(directory) + "/" if directory else ""
+    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
     return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
 
 

@@ -33,9 +33,7 @@ def data_file_rows(view: View) -> Iterator[Row]:
             key=lambda file: (file.level, file.min_sequence_number, file.file_name),
         )
         for file in ordered:
-            path = file.external_path or _shown(
-                files, files.data_file_path(partition, bucket, file)
-            )
+            path = file.external_path or _shown(files, files.readable_path(partition, bucket, file))
             nulls, low, high = texts.of(file)
             yield (
                 folder,

@@ -82,6 +82,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("file.compression.zstd-level", Kind.INTEGER, "1"),
         Option("file.block-size", Kind.SIZE),
         Option("file.suffix.include.compression", Kind.BOOLEAN, "false"),
+        Option("data-file.path-directory", Kind.TEXT),
         Option("data-file.prefix", Kind.TEXT, "data-"),
         Option("data-file.thin-mode", Kind.BOOLEAN, "false"),
         Option("num-levels", Kind.INTEGER),
@@ -99,6 +100,10 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("orc.compress.size", Kind.SIZE),
         Option("orc.row.index.stride", Kind.INTEGER),
         Option("orc.dictionary.key.threshold", Kind.NUMBER, "0.8"),
+    ),
+    *honoured(
+        "where files outside of the table may be read",
+        Option("data-file.external-paths", Kind.TEXT),
     ),
     *honoured(
         "the names of partitions' folders",

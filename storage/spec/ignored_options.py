@@ -459,8 +459,7 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("local-cache.whitelist", Kind.TEXT, "meta,global-index"),
     ),
     *ignored(
-        "where files outside of the table may lie; which of them is used another option says",
-        Option("data-file.external-paths", Kind.TEXT),
+        "which of the places outside of the table new files get, which another option asks for",
         Option("data-file.external-paths.specific-fs", Kind.TEXT),
         Option("data-file.external-paths.weights", Kind.TEXT),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -103,6 +104,10 @@ class TableOptions:
     partition_default_name: str
     partition_legacy_name: bool
     data_file_prefix: str
+    # The folder below the table's that holds the buckets; empty where they lie in the table's own.
+    data_file_directory: str
+    # Below which files outside of the table may lie, as URIs.
+    external_paths: tuple[str, ...]
     file_format: str
     file_format_per_level: Mapping[int, str]
     changelog_file_format: str | None
@@ -279,6 +284,8 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
         data_file_prefix=reader.text("data-file.prefix", "data-"),
+        data_file_directory=_data_file_directory(reader),
+        external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
         file_format=reader.text("file.format", ORC if schema.version < 3 else PARQUET).lower(),
         file_format_per_level=reader.per_level("file.format.per.level", str.lower),
@@ -373,6 +380,15 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
     if not schema.has_primary_key:
         return BucketMode.UNAWARE
     return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
+
+
+def _data_file_directory(reader: OptionReader) -> str:
+    name = "data-file.path-directory"
+    text = reader.text(name, "").rstrip("/")
+    # Hidden folders are of upkeep, and what leads upwards is of others.
+    if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
+        reader.refuse(name, text, " is no plain path below the table's; write one such as data")
+    return text
 
 
 def _bucket_function(

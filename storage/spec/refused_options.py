@@ -165,8 +165,8 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
         Option("scan.fallback-delta-branch", Kind.TEXT),
     ),
     *refused(
-        WRITES,
-        "new files belong outside of the table",
+        WRITES | {Use.EXPIRE},
+        "files belong outside of the table",
         Option("data-file.external-paths.strategy", Kind.CHOICE, "none"),
         unless={"none"},
     ),
@@ -252,10 +252,5 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
         Option("pk-full-text.index.columns", Kind.TEXT),
         Option("pk-multivalue.index.columns", Kind.TEXT),
         Option("pk-vector.index.columns", Kind.TEXT),
-    ),
-    *refused(
-        ALL,
-        "data files lie in another folder",
-        Option("data-file.path-directory", Kind.TEXT),
     ),
 )

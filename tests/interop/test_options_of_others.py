@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,16 @@ from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.supported_options import find_option
 from tests.oracles.client import LatestJavaOracle
-from tests.support.builders import EVENTS, compact, content, events, expire, remove_orphans, rows
+from tests.support.builders import (
+    EVENTS,
+    compact,
+    content,
+    events,
+    expire,
+    remove_orphans,
+    rows,
+    with_options,
+)
 from tests.support.invariants import assert_sound
 
 pytestmark = pytest.mark.interop
@@ -254,3 +264,74 @@ def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
     assert read_by(java_latest, ours, catalog) == content(ours)
     java_latest.write(catalog.root, ours.name, values[:1])
     assert read_by(java_latest, ours, catalog) == content(ours)
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed", "keyed and partitioned"])
+def test_data_files_in_another_folder_of_the_table_are_read_written_and_kept(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    partitions, keys, options = TABLES[kind]
+    java_latest.create(
+        catalog.root,
+        "db.t",
+        {name: f"{kind} NOT NULL" if name in keys else kind for name, kind in EVENTS.items()},
+        partition_keys=partitions,
+        primary_keys=keys,
+        options={**options, "data-file.path-directory": "data/files"},
+    )
+    java_latest.write(catalog.root, "db.t", events(0, 4, day="2024-01-02"))
+    table = catalog.table("db.t")
+    table.write(rows(table, events(2, 6, day="2024-01-02", v="ours")))
+    assert read_by(java_latest, table, catalog) == content(table)
+    compact(table, full=True)
+    java_latest.write(catalog.root, "db.t", events(5, 8, day="2024-01-03", v="theirs"))
+    expected = content(table)
+    assert read_by(java_latest, table, catalog) == expected
+    (entry, *_) = table.data_files()
+    orphan = f"{table.files.bucket_dir(entry.partition, entry.bucket)}/data-lost-0.parquet"
+    assert "/t/data/files/" in orphan
+    table.files.fs.write_bytes(orphan, b"lost")
+    java_latest.compact(catalog.root, "db.t")
+    expire(table)
+    remove_orphans(table)
+    assert not table.files.fs.exists(orphan)
+    assert read_by(java_latest, table, catalog) == content(table) == expected
+
+
+def test_data_files_outside_of_the_table_are_read_where_its_options_allow_it(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, tmp_path: Path
+) -> None:
+    catalog, places = unchecked_catalog, [tmp_path / "one place", tmp_path / "two"]
+    options = {
+        "bucket": "2",
+        "data-file.external-paths": ",".join(f"file://{place}" for place in places),
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    fields = {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"}
+    java_latest.create(catalog.root, "db.t", fields, primary_keys=["id"], options=options)
+    java_latest.write(catalog.root, "db.t", events(0, 4))
+    java_latest.write(catalog.root, "db.t", events(2, 6, v="new"))
+    table = catalog.table("db.t")
+    assert read_by(java_latest, table, catalog) == content(table)
+    assert len(content(table)) == 6
+    theirs = java_latest.read(catalog.root, "db.t$files")
+    ours = table.system_table("files").to_pylist()
+    assert sorted(row["file_path"] for row in ours) == sorted(row["file_path"] for row in theirs)
+    for verb in (
+        lambda: table.write(rows(table, events(0, 1))),
+        lambda: table.plan_compact(full=True),
+        table.plan_expire_snapshots,
+    ):
+        with pytest.raises(UnsupportedError, match="files belong outside of the table"):
+            verb()
+    fewer = with_options(table, **{"data-file.external-paths": f"file://{places[1]}s"})
+    with pytest.raises(UnsupportedError, match=r"none of its option data-file\.external"):
+        fewer.read()
+    # Without the option too, nothing takes away what lies elsewhere.
+    inside = with_options(table, **{"data-file.external-paths.strategy": "none"})
+    with pytest.raises(UnsupportedError, match="lies outside of the table"):
+        expire(inside)
+    # Orphans are looked for in the table only.
+    expected = content(table)
+    remove_orphans(table)
+    assert read_by(java_latest, table, catalog) == content(table) == expected
