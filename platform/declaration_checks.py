@@ -30,7 +30,7 @@ from lakewright.platform.partition_schemes import PartitionScheme, StaticDimensi
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import new_schema
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
 
@@ -256,7 +256,7 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         yield ("primary_key" if declaration.primary_key else "columns",), str(err)
         return
     try:
-        check_supported(schema, Use.WRITE, table=declaration.table)
+        check_new_options(schema, table=declaration.table)
     except StorageError as err:
         option = err.details.get("option")
         named = isinstance(option, str) and option in declaration.options

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakewright.storage.codec.binary_row import (
     COMPACT_DECIMAL_PRECISION,
@@ -22,6 +23,7 @@ from lakewright.storage.codec.binary_row import (
     unscaled_bytes,
 )
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.options import BucketFunction
 from lakewright.storage.spec.values import EXACT_DECIMALS
 
 _SEED = 42
@@ -43,13 +45,30 @@ _FIXED_WIDTH = {
 }
 
 
-def buckets_of(rows: pa.Table, keys: Sequence[DataField], bucket_count: int) -> np.ndarray:
-    """The bucket of every row, as int32, from its key columns.
+def buckets_of(
+    rows: pa.Table,
+    keys: Sequence[DataField],
+    bucket_count: int | np.ndarray,
+    function: BucketFunction = BucketFunction.DEFAULT,
+) -> np.ndarray:
+    """The bucket of every row, as int32, from its key columns; one count for all or for each.
 
     Null keys are hashed as the format does; whether they are allowed is the
     caller's question.
     """
+    if function is BucketFunction.MOD:
+        return _buckets_by_value(rows, keys, bucket_count)
     return bucket_of_hashes(hashes_of(rows, keys), bucket_count)
+
+
+def _buckets_by_value(
+    rows: pa.Table, keys: Sequence[DataField], bucket_count: int | np.ndarray
+) -> np.ndarray:
+    """By the remainder of the one key, a whole number; a null has the bytes of 0."""
+    (key,) = keys
+    values = pc.fill_null(rows.column(key.name), 0).to_numpy()
+    buckets: np.ndarray = np.mod(values.astype(np.int64), bucket_count).astype(np.int32)
+    return buckets
 
 
 def bucket_of_hashes(hashes: np.ndarray, bucket_count: int | np.ndarray) -> np.ndarray:

@@ -26,23 +26,39 @@ _FRAME_BYTES = 8
 
 
 def encode_deletion_vectors(
-    positions: Mapping[str, np.ndarray],
+    positions: Mapping[str, np.ndarray], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """An index file of the positions that are gone by data file, and where each lies in it."""
+    """An index file of the positions that are gone by data file, and where each lies in it.
+
+    With `bitmap64` the bitmaps have the form that Iceberg's readers know too.
+    """
     parts = [_VERSION]
     ranges = []
     offset = len(_VERSION)
     for data_file, gone in positions.items():
-        bitmap = BitMap(np.ascontiguousarray(gone, dtype=np.uint32))
-        vector = struct.pack(">i", _MAGIC) + bitmap.serialize()
+        vector = _vector_64(gone) if bitmap64 else _vector(gone)
         parts += [struct.pack(">i", len(vector)), vector, struct.pack(">I", zlib.crc32(vector))]
         ranges.append(
             DeletionVectorRange(
-                data_file=data_file, offset=offset, length=len(vector), cardinality=len(bitmap)
+                data_file=data_file,
+                offset=offset,
+                # The range of a 64-bit vector counts its frame, that of a 32-bit one does not.
+                length=len(vector) + (_FRAME_BYTES if bitmap64 else 0),
+                cardinality=len(gone),
             )
         )
         offset += len(vector) + _FRAME_BYTES
     return b"".join(parts), tuple(ranges)
+
+
+def _vector(gone: np.ndarray) -> bytes:
+    bitmap = BitMap(np.ascontiguousarray(gone, dtype=np.uint32))
+    return struct.pack(">i", _MAGIC) + bitmap.serialize()
+
+
+def _vector_64(gone: np.ndarray) -> bytes:
+    bitmap = BitMap64(np.ascontiguousarray(gone, dtype=np.uint64))
+    return struct.pack("<i", _MAGIC_64) + bitmap.serialize()
 
 
 def deletion_vector_bytes(where: DeletionVectorRange) -> int:
@@ -67,7 +83,6 @@ def decode_deletion_vector(
         (checksum,) = struct.unpack_from(">I", data, first + length)
         (magic,) = struct.unpack_from(">i", vector)
         (magic_64,) = struct.unpack_from("<i", vector)
-        # The range of a 64-bit vector counts its frame, that of a 32-bit one does not.
         expected = where.length if magic == _MAGIC else where.length - _FRAME_BYTES
         if length != expected:
             raise ValueError(f"its length is {length}, the manifest says {expected}")

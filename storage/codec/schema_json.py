@@ -126,7 +126,14 @@ def _field_from_json(data: Json) -> DataField:
     return DataField(
         int(data["id"]),
         str(data["name"]),
-        type_from_json(data["type"]),
+        _type_of_field(data),
         data.get("description"),
         data.get("defaultValue"),
     )
+
+
+def _type_of_field(data: Json) -> DataType:
+    try:
+        return type_from_json(data["type"])
+    except InvalidSchema as error:
+        raise InvalidSchema(f"column {data['name']!r}: {error.message}") from error

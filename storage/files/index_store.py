@@ -69,10 +69,10 @@ class IndexStore:
         return {each.data_file: decode_deletion_vector(data, each, name=path) for each in ranges}
 
     def write_deletion_vectors(
-        self, positions: Mapping[str, np.ndarray], *, write_id: str
+        self, positions: Mapping[str, np.ndarray], *, write_id: str, bitmap64: bool = False
     ) -> IndexFileMeta:
         """Write the positions that are gone, by data file, as one index file."""
-        data, ranges = encode_deletion_vectors(positions)
+        data, ranges = encode_deletion_vectors(positions, bitmap64=bitmap64)
         name = f"index-{write_id}-0"
         self.fs.write_bytes(self.paths.index(name), data)
         return IndexFileMeta(

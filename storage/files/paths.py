@@ -153,7 +153,7 @@ class TablePaths:
         return f"{self.lease_dir}/book-{number}"
 
     def bucket_dir(self, partition: str, bucket: int) -> str:
-        """Folder of a bucket; `partition` is the path text of its partition, maybe empty."""
+        """Folder of a bucket; `partition` is the path of its partition's folder, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return "/".join(part for part in (self.root, partition, name) if part)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.external_files import external_file_path
 from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import ManifestStore
@@ -102,9 +103,31 @@ class TableFiles:
         return partition_folder(self.schema.partition_fields, values, self.options)
 
     def bucket_dir(self, partition: bytes, bucket: int) -> str:
-        return self.paths.bucket_dir(self.partition_text(partition), bucket)
+        folder = "/".join(
+            part
+            for part in (self.options.data_file_directory, self.partition_text(partition))
+            if part
+        )
+        return self.paths.bucket_dir(folder, bucket)
+
+    def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a reader finds a data file, which may lie outside of the table.
+
+        Raises:
+            UnsupportedError: it lies where the table's options name no place, or in another store.
+        """
+        if file.external_path is None:
+            return self.data_file_path(partition, bucket, file)
+        return external_file_path(
+            self.fs,
+            file.external_path,
+            self.options.external_paths,
+            root=self.paths.root,
+            table=self.name,
+        )
 
     def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Where a data file of the table's own lies: what is deleted or written is nowhere else."""
         if file.external_path is not None:
             raise UnsupportedError(
                 f"{self.name}: data file {file.file_name} lies outside of the table, at "

@@ -95,7 +95,8 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
         InvalidRequestError: a column is named that is none, or twice.
         UnsupportedError: the table has an option that is not implemented.
     """
-    check_supported(files.schema, Use.READ, table=files.name)
+    for use in (Use.READ, Use.TAG):
+        check_supported(files.schema, use, table=files.name)
     names = files.schema.field_names if columns is None else tuple(columns)
     for name in names:
         files.schema.field(name)

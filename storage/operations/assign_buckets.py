@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_values import value_of
-from lakewright.storage.codec.bucket_hash import bucket_of_hashes, hashes_of
+from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, hashes_of
 from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.scan import index_entries, live_entries
@@ -136,7 +136,8 @@ class BucketChooser:
             counts = np.array([self.total_buckets(each) for each in partitions])
             if np.all(counts == 1):
                 return Places(partitions, codes, np.zeros(rows.num_rows, dtype=np.int32))
-            buckets = bucket_of_hashes(hashes_of(rows, keys), counts[codes])
+            function = self._files.options.bucket_function
+            buckets = buckets_of(rows, keys, counts[codes], function)
         elif mode is BucketMode.DYNAMIC:
             buckets = self._assign(partitions, codes, hashes_of(rows, schema.key_fields))
         else:

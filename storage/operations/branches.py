@@ -50,7 +50,9 @@ from lakewright.storage.operations.rollback import (
     consumers_beyond,
     delete_changelogs_from,
 )
+from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
+from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag
@@ -133,7 +135,7 @@ def create_branch(
         AlreadyExistsError: there is a branch of that name.
         TagNotFound, SnapshotNotFound: there is nothing to begin at.
     """
-    check_supported(files.schema, Use.READ, table=files.name)
+    check_supported(files.schema, Use.TAG, table=files.name)
     _check_main(files)
     check_branch_name(name)
     if tag is not None and snapshot_id is not None:
@@ -242,13 +244,12 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     """What goes with a branch.
 
     Raises:
-        InvalidRequestError: it is main, or has consumers.
-        UnsupportedError: the table has an option that is not implemented, such as one that
-            reads this branch where main has no rows.
+        InvalidRequestError: it is main, has consumers, or an option says that it is read.
+        UnsupportedError: the table has an option that is not implemented.
         BranchNotFound: there is none of that name; the message lists those there are.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     _check_main(files)
     if name == MAIN_BRANCH:
         raise InvalidRequestError(
@@ -256,6 +257,12 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
         )
     if name not in files.references.branches():
         _check_there(files, name)
+    for option, value in trimmed(files.schema.options).items():
+        if option in OPTIONS_THAT_NAME_BRANCHES and value == name:
+            raise InvalidRequestError(
+                f"branch {name} of {files.name} is read with the table, as its option {option} "
+                "says; take the option away first"
+            )
     consumers = on_branch(files, name).references.consumers()
     if consumers:
         raise InvalidRequestError(
@@ -293,7 +300,7 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
     Raises:
         StalePlan: something was committed to the branch, or tagged there, since.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
     _check_no_more(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
@@ -358,7 +365,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
         BranchNotFound: there is none of that name; the message lists those there are.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     _check_main(files)
     if name == MAIN_BRANCH:
         raise InvalidRequestError(f"main of {files.name} cannot be forwarded to itself")
@@ -452,7 +459,7 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     Raises:
         StalePlan: something was committed to main or the branch since, or tagged.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
     _check_no_more(files, files, "", plan.snapshot_ids, plan.tags)

@@ -78,7 +78,7 @@ def plan_compact(
         UnsupportedError: the table has an option that is not implemented.
         InvalidRequestError: a partition names no partition column.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     if min_file_num is not None and min_file_num < 2:
         raise InvalidRequestError(f"min_file_num is {min_file_num}; compaction needs at least 2")
 

@@ -58,4 +58,7 @@ def replace_deletion_vectors(
         positions[name] = np.unique(np.concatenate([known, *marks]))
     if not positions:
         return (), tuple(indexes)
-    return (files.indexes.write_deletion_vectors(positions, write_id=write_id),), tuple(indexes)
+    written = files.indexes.write_deletion_vectors(
+        positions, write_id=write_id, bitmap64=files.options.deletion_vectors_bitmap64
+    )
+    return (written,), tuple(indexes)

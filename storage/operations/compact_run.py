@@ -65,7 +65,7 @@ def carry_out(
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     check_current_schema(files)
     started = files.env.now_ms()
     snapshot, work = read_latest(files, lambda latest: _live_work(files, plan, latest))

@@ -8,7 +8,7 @@ from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.operations.delete_files import is_half_dropped
 from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import check_new_options
 
 
 def create_table(
@@ -32,7 +32,7 @@ def create_table(
         comment=spec.comment,
     )
     schema = new_schema(completed, time_millis=env.now_ms())
-    check_supported(schema, Use.WRITE, table=table)
+    check_new_options(schema, table=table)
     store = SchemaStore(fs, TablePaths(root))
     if is_half_dropped(fs, root):
         # What is left of the old one would be the new one's history.

@@ -71,7 +71,7 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
         ClockJumped: the latest snapshot is of a time to come, so no age can be told.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
     if every:
         expired, reasons = changelogs, ["every changelog is to go"]
@@ -143,7 +143,7 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
         StalePlan: changelogs came or went so that the plan's are not the earliest any more, or the
             table is being rolled back.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     if not plan.changelog_ids:
         return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)

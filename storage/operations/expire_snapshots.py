@@ -135,7 +135,7 @@ def plan_expire_snapshots(
         ClockJumped: the latest snapshot is of a time to come, so no age can be told.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     retention = _retention(files, retain_min, retain_max, time_retained_ms, max_deletes)
     stale = tuple(each.name for each in plan_expire_consumers(files))
     listed = files.snapshots.listed()
@@ -394,7 +394,7 @@ def run_expire_snapshots(
         StalePlan: snapshots came or went so that the plan's range is not the earliest any more,
             or something refers to what it deletes.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
     run_expire_consumers(files, stale)

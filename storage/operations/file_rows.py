@@ -167,7 +167,7 @@ class FileRows:
         *,
         placed: bool = False,
     ) -> Iterator[pa.Table]:
-        path = self.files.data_file_path(split.partition, split.bucket, file)
+        path = self.files.readable_path(split.partition, split.bucket, file)
         written_with = self.schema_of(file)
         names = {field.id: field.name for field in written_with.fields}
         if file.write_cols is not None:

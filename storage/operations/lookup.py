@@ -152,7 +152,8 @@ def _keys_of_bucket(
     bucket, count = entries[0].bucket, entries[0].total_buckets
     if count > 0:
         fields = files.schema.fields_of(files.options.bucket_keys)
-        return keys.filter(pa.array(buckets_of(keys, fields, count) == bucket))
+        buckets = buckets_of(keys, fields, count, files.options.bucket_function)
+        return keys.filter(pa.array(buckets == bucket))
     held = [files.indexes.read_hash_index(each.file) for each in indexes if each.bucket == bucket]
     if not held:
         return keys

@@ -117,7 +117,7 @@ def plan_postpone_compact(
         InvalidRequestError: the table does not postpone buckets, or a partition cannot be.
         UnsupportedError: the table has an option that is not implemented.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(
             f"{files.name} has {files.options.bucket_mode.value} buckets and postpones none; "
@@ -227,7 +227,7 @@ def run_postpone_compact(
         VerificationFailed: rows written differ from rows due; their partition stays.
         RetriesExhausted: others committed too often; partitions done before stay done.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     check_current_schema(files)
     started = files.env.now_ms()
     snapshot = files.snapshots.latest()
@@ -397,10 +397,12 @@ class BucketSorting:
         split = DataSplit(
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
         )
-        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
+        options = self._files.options
+        keys = self._files.schema.fields_of(options.bucket_keys)
         batch_rows = self._rows.batch_rows(split, file)
         for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
-            buckets = buckets_of(rows, keys, self._move.task.bucket_count)
+            count = self._move.task.bucket_count
+            buckets = buckets_of(rows, keys, count, options.bucket_function)
             # Rows are numbered anew, after those that their bucket holds.
             unnumbered = rows.select(list(self._columns))
             if self._verify is not VerifyLevel.COUNTS:

@@ -69,7 +69,7 @@ def plan_purge(
         UnreadableManifest: that of one that is named cannot be read.
         ClockJumped: a quarantine is from the future, so that ages mean nothing.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     if ttl_ms is not None and ttl_ms < 0:
         raise InvalidRequestError(f"a time to live of {ttl_ms} ms is none; give 0 or more")
     found = list_quarantines(files)
@@ -131,7 +131,7 @@ def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
     Raises:
         CorruptionError: what refers to files cannot be read, or what a quarantine holds.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     started = files.env.now_ms()
     there = {each.id: each for each in list_quarantines(files)}
     due = [_readable(files, there[each]) for each in plan.quarantine_ids if each in there]

@@ -102,7 +102,7 @@ def plan_remove_orphans(
         ClockJumped: a file is from the future, so that ages mean nothing.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     now = read_store_clock(files)
     oldest = (
         now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
@@ -165,7 +165,9 @@ def _owned(files: TableFiles) -> re.Pattern[str]:
     partition = "".join(
         f"{re.escape(escape_path(each.name))}=[^/]*/" for each in files.schema.partition_fields
     )
-    data = rf"{partition}bucket-(\d+|postpone)/[^/]+"
+    directory = files.options.data_file_directory
+    below = re.escape(directory) + "/" if directory else ""
+    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
     return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
 
 
@@ -190,7 +192,7 @@ def run_remove_orphans(
         StalePlan: a rollback is at work or was stopped halfway, or, where files are to be deleted,
             an expiry that has changelogs to keep.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
     started = files.env.now_ms()
     where = places(files.quarantine.listed())

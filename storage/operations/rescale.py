@@ -129,7 +129,7 @@ def plan_rescale(
             partition cannot be, or a partition holds changes that a compaction must tell first.
         UnsupportedError: the table has an option that is not implemented.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     mode = files.options.bucket_mode
     if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         raise InvalidRequestError(
@@ -265,7 +265,7 @@ def run_rescale(
         RetriesExhausted: others committed too often.
         VerificationFailed: rows written differ from rows read; the partition stays.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     started = files.env.now_ms()
     _check_schema(files, plan)
     snapshot, (moves, dropped) = read_latest(files, lambda latest: _live_moves(files, plan, latest))
@@ -325,7 +325,7 @@ def _with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
         options={**files.schema.options, "bucket": str(bucket_count)},
         time_millis=files.env.now_ms(),
     )
-    check_supported(schema, Use.WRITE, table=files.name)
+    check_supported(schema, Use.COMPACT, table=files.name)
     if not files.schemas.put_schema(schema):
         raise SchemaMoved(
             f"somebody else changed the schema of {files.name} just now; open the table and plan "
@@ -613,8 +613,9 @@ class ShareMove:
         """Rows by their new bucket, their order kept."""
         if rows.num_rows == 0:
             return
-        keys = self._files.schema.fields_of(self._files.options.bucket_keys)
-        buckets = buckets_of(rows, keys, self._share.to_buckets)
+        options = self._files.options
+        keys = self._files.schema.fields_of(options.bucket_keys)
+        buckets = buckets_of(rows, keys, self._share.to_buckets, options.bucket_function)
         for bucket in np.unique(buckets).tolist():
             yield bucket, rows.filter(pa.array(buckets == bucket))
 

@@ -100,7 +100,7 @@ def plan_rollback(
         SnapshotNotFound, TagNotFound: there is no such target.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     if sum(each is not None for each in (snapshot_id, tag, as_of_ms)) != 1:
         raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
     target = choose_snapshot(files, snapshot_id=snapshot_id, tag=tag, as_of_ms=as_of_ms)
@@ -222,7 +222,7 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
         StalePlan: something was committed, tagged or expired since; nothing is deleted that
             anything refers to.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     _check_current(files, plan)
     pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"

@@ -217,10 +217,19 @@ def _equals(column: str, value: object) -> Leaf:
 
 
 def plan_scan(
-    files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None = None,
+    *,
+    level: int | None = None,
 ) -> ScanPlan:
-    """The splits to read; `files` must see the schema that the read is for."""
+    """The splits to read; `files` must see the schema that the read is for.
+
+    With a level only its files are read, so that rows are as some compaction left them.
+    """
     entries = live_entries(files, snapshot, predicate=predicate)
+    if level is not None:
+        entries = [entry for entry in entries if entry.file.level == level]
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     picker = _PartitionPicker(files, None, predicate)
     pruner = _FilePruner(files, predicate)
@@ -410,4 +419,5 @@ class _FilePruner:
             for field, values, each in zip(fields, literals, to_arrow_schema(fields), strict=True)
         ]
         rows = pa.table(arrays, schema=to_arrow_schema(fields))
-        return frozenset(buckets_of(rows, fields, total_buckets).tolist())
+        buckets = buckets_of(rows, fields, total_buckets, options.bucket_function)
+        return frozenset(buckets.tolist())

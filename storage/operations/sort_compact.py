@@ -103,7 +103,7 @@ def plan_sort_compact(
         InvalidRequestError: the table's rows have an order already, that of a key or of a
             bucket, or they cannot be sorted by a column.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     _check_sortable(files, by)
 
     def pick(

@@ -33,7 +33,7 @@ def data_file_rows(view: View) -> Iterator[Row]:
             key=lambda file: (file.level, file.min_sequence_number, file.file_name),
         )
         for file in ordered:
-            path = file.external_path or files.fs.uri(files.data_file_path(partition, bucket, file))
+            path = file.external_path or _shown(files, files.readable_path(partition, bucket, file))
             nulls, low, high = texts.of(file)
             yield (
                 folder,
@@ -57,6 +57,12 @@ def data_file_rows(view: View) -> Iterator[Row]:
                 file.first_row_id,
                 None if file.write_cols is None else list(file.write_cols),
             )
+
+
+def _shown(files: TableFiles, path: str) -> str:
+    """A path as Java prints it: with its store, and as it is on a local disk."""
+    uri = files.fs.uri(path)
+    return path if uri.startswith("file:") else uri
 
 
 class _BoundTexts:

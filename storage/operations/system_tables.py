@@ -1,7 +1,8 @@
 """System tables: a table's metadata as rows, by the names, columns and order of the format.
 
 They are read from metadata alone, but for `audit_log`, which holds the table's rows
-with what each does to its key, deletions included that no compaction has ended yet.
+with what each does to its key, deletions included that no compaction has ended yet, and
+`ro`, which holds the rows that a full compaction has merged, or all where no key is merged.
 A partition is printed as `{v1, v2}`, in `partitions` as `k1=v1/k2=v2`; times are UTC.
 
 Source: Paimon, classes of `table.system`.
@@ -19,8 +20,11 @@ from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.change_read import ChangeReader
+from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.incremental import ChangePlan, plan_audit_log
+from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.scan import plan_scan
 from lakewright.storage.operations.system_table_files import (
     bucket_rows,
     data_file_rows,
@@ -44,8 +48,10 @@ from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 AUDIT_LOG = "audit_log"
+READ_OPTIMIZED = "ro"
 # What `audit_log` calls the column that says what a row does to its key.
 ROW_KIND_NAME = "rowkind"
 
@@ -60,7 +66,7 @@ class SystemTable:
 
 def system_table_names() -> tuple[str, ...]:
     """Every system table there is."""
-    return tuple(sorted((*_TABLES, AUDIT_LOG)))
+    return tuple(sorted((*_TABLES, AUDIT_LOG, READ_OPTIMIZED)))
 
 
 def check_system_table(files: TableFiles, name: str) -> None:
@@ -83,6 +89,8 @@ def system_table_schema(files: TableFiles, name: str) -> TableSchema:
         InvalidRequestError: there is no system table of that name.
     """
     check_system_table(files, name)
+    if name == READ_OPTIMIZED:
+        return files.schema
     if name != AUDIT_LOG:
         fields = _TABLES[name].fields
     else:
@@ -100,6 +108,8 @@ def read_system_table(
         InvalidRequestError: there is no system table of that name.
     """
     schema = system_table_schema(files, name)
+    if name == READ_OPTIMIZED:
+        return _merged_already(files, snapshot, predicate)
     arrow_schema = to_arrow_schema(schema.fields)
     if name == AUDIT_LOG:
         plan = plan_audit_log(files, snapshot)
@@ -114,6 +124,21 @@ def read_system_table(
         ]
         rows = pa.table(columns, schema=arrow_schema)
     return keep_matching(rows, predicate, schema)
+
+
+def _merged_already(
+    files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
+) -> pa.Table:
+    """Rows of the deepest level, which are read without merging."""
+    check_supported(files.schema, Use.READ, table=files.name)
+    level = files.options.max_level if files.schema.has_primary_key else None
+    snapshot_id = None if snapshot is None else snapshot.id
+    with told_if_expired(files, snapshot_id):
+        plan = plan_scan(files, snapshot, predicate, level=level)
+    reader = SplitReader(files, columns=None, predicate=predicate, snapshot_id=snapshot_id)
+    schema = reader.arrow_schema
+    parts = [rows.cast(schema) for split in plan.splits for rows in reader.read(split)]
+    return pa.concat_tables([schema.empty_table(), *parts])
 
 
 def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:

@@ -186,7 +186,7 @@ def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
 
 def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes, Snapshot]:
     """The file of a snapshot, or of the tag that holds it; and what it says."""
-    check_supported(files.schema, Use.READ, table=files.name)
+    check_supported(files.schema, Use.TAG, table=files.name)
     if snapshot_id is None:
         latest = files.snapshots.latest()
         if latest is None:
@@ -369,7 +369,7 @@ def plan_delete_tags(
         TagNotFound: there is none of a name; the message lists those there are.
         CorruptionError: something that must be read to be sure cannot be.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     tags = [files.references.tag(name) for name in dict.fromkeys(names)]
     # A tag whose snapshot is still there keeps nothing alone.
     alone = {tag.name for tag in tags if not _has_snapshot(files, tag)}
@@ -409,7 +409,7 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
         StalePlan: a tag stands for another snapshot by now, or is gone, or more files would go with
             it than planned.
     """
-    check_supported(files.schema, Use.WRITE, table=files.name)
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     for name, snapshot_id in zip(plan.tags, plan.snapshot_ids, strict=True):
         _check_still(files, name, snapshot_id)

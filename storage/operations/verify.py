@@ -204,10 +204,11 @@ class _PlacedRows:
         self._target = target
         self._total_buckets = total_buckets
         self._fields = files.schema.fields_of(files.options.bucket_keys)
+        self._function = files.options.bucket_function
         self._misplaced = 0
 
     def add(self, rows: pa.Table) -> None:
-        buckets = buckets_of(rows, self._fields, self._total_buckets)
+        buckets = buckets_of(rows, self._fields, self._total_buckets, self._function)
         self._misplaced += int(np.count_nonzero(buckets != self._target.bucket))
         self._arrived.add(rows)
 

@@ -139,7 +139,7 @@ def _native_scan(
 ) -> DataFrame:
     files = reader.files
     paths = [
-        _spark_path(files, files.data_file_path(split.partition, split.bucket, file))
+        _spark_path(files, files.readable_path(split.partition, split.bucket, file))
         for split in splits
         for file in split.files
     ]

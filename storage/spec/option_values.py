@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.schema import TableSchema
 
 KIB = 1024
@@ -205,5 +206,10 @@ def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
 
 
 def trimmed(options: Mapping[str, str]) -> dict[str, str]:
-    """Names and values without the blanks around them."""
-    return {name.strip(): str(value).strip() for name, value in options.items()}
+    """Names and values without the blanks around them; an older name gives the newer its value."""
+    given = {name.strip(): str(value).strip() for name, value in options.items()}
+    for option in HONOURED_OPTIONS:
+        for older in option.older_names:
+            if older in given:
+                given.setdefault(option.name, given[older])
+    return given

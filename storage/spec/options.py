@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
@@ -39,6 +41,16 @@ class BucketMode(Enum):
     POSTPONE = "postpone"
 
 
+class BucketFunction(Enum):
+    """What a fixed bucket is worked out from; the value is the option's.
+
+    DEFAULT: the hash of the bucket key. MOD: the remainder of a bucket key that is a number.
+    """
+
+    DEFAULT = "default"
+    MOD = "mod"
+
+
 class ChangelogProducer(Enum):
     """Who writes the changes that a streaming reader sees; the value is the option's.
 
@@ -59,6 +71,7 @@ class TableOptions:
     bucket: int
     bucket_mode: BucketMode
     bucket_keys: tuple[str, ...]
+    bucket_function: BucketFunction
     target_file_size: int
     compaction_min_file_num: int
     compaction_small_file_ratio: float
@@ -91,6 +104,10 @@ class TableOptions:
     partition_default_name: str
     partition_legacy_name: bool
     data_file_prefix: str
+    # The folder below the table's that holds the buckets; empty where they lie in the table's own.
+    data_file_directory: str
+    # Below which files outside of the table may lie, as URIs.
+    external_paths: tuple[str, ...]
     file_format: str
     file_format_per_level: Mapping[int, str]
     changelog_file_format: str | None
@@ -104,6 +121,7 @@ class TableOptions:
     counts_rows: bool
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
+    deletion_vectors_bitmap64: bool
     # None: as often as it takes for a while.
     commit_max_retries: int | None
     changelog_producer: ChangelogProducer
@@ -221,6 +239,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         bucket=bucket,
         bucket_mode=_bucket_mode(schema, bucket),
         bucket_keys=bucket_keys,
+        bucket_function=_bucket_function(reader, schema, bucket_keys),
         target_file_size=reader.size("target-file-size", default_target),
         compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
         compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio", 0.7),
@@ -265,6 +284,8 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
         data_file_prefix=reader.text("data-file.prefix", "data-"),
+        data_file_directory=_data_file_directory(reader),
+        external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
         file_format=reader.text("file.format", ORC if schema.version < 3 else PARQUET).lower(),
         file_format_per_level=reader.per_level("file.format.per.level", str.lower),
@@ -280,6 +301,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         # Where whole rows are keys, copies of them would double the files.
         data_file_thin_mode=reader.boolean("data-file.thin-mode", schema.counts_rows),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
+        deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64", False),
         dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
         write_only=reader.boolean("write-only", False),
         commit_max_retries=reader.optional_integer("commit.max-retries", minimum=0),
@@ -358,6 +380,34 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
     if not schema.has_primary_key:
         return BucketMode.UNAWARE
     return BucketMode.POSTPONE if bucket == -2 else BucketMode.DYNAMIC
+
+
+def _data_file_directory(reader: OptionReader) -> str:
+    name = "data-file.path-directory"
+    text = reader.text(name, "").rstrip("/")
+    # Hidden folders are of upkeep, and what leads upwards is of others.
+    if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
+        reader.refuse(name, text, " is no plain path below the table's; write one such as data")
+    return text
+
+
+def _bucket_function(
+    reader: OptionReader, schema: TableSchema, keys: tuple[str, ...]
+) -> BucketFunction:
+    name = "bucket-function.type"
+    text = reader.text(name, BucketFunction.DEFAULT.value).lower()
+    if text != BucketFunction.MOD.value:
+        # Others are refused where a row's bucket matters.
+        return BucketFunction.DEFAULT
+    types = [schema.field(key).type for key in keys]
+    if any(
+        not isinstance(each, AtomicType) or each.root not in (TypeRoot.INT, TypeRoot.BIGINT)
+        for each in types
+    ):
+        reader.refuse(name, text, " needs a bucket key of type INT or BIGINT")
+    if len(keys) > 1:
+        reader.refuse(name, text, f" needs one bucket key, and there are {', '.join(keys)}")
+    return BucketFunction.MOD
 
 
 def _format_tuning(reader: OptionReader) -> FormatTuning:

@@ -1,229 +1,197 @@
-"""Which options are implemented, which change nothing here, and which are refused.
+"""What may be done with a table, as its options say: checked before anything is touched.
 
-An option that steers bytes or rows and is not implemented is refused by name,
-before anything is touched. One that only tunes another engine's buffers or
-schedules is accepted and left alone.
+Each use of a table is checked by itself, so that an option which only writers must heed is no
+reason not to read.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+import difflib
+import re
+from collections.abc import Iterator
+from functools import cache
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
-from lakewright.storage.spec.file_format import (
-    COMPRESSIONS,
-    PARQUET,
-    check_holds,
-)
+from lakewright.storage.spec.file_format import PARQUET, check_holds
+from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
+from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
+from lakewright.storage.spec.known_options import ROWS, Kind, Option, Refusal, Use
 from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
-from lakewright.storage.spec.option_values import COLUMN_STATS_MODE, trimmed
+from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
+from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
+__all__ = [
+    "KNOWN_OPTIONS",
+    "Use",
+    "check_new_options",
+    "check_supported",
+    "find_option",
+    "paimon_group",
+]
 
-class Use(Enum):
-    """What somebody wants to do with a table; an option may stand in the way of one only."""
+KNOWN_OPTIONS: tuple[Option, ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
 
-    READ = "read"
-    WRITE = "write"
+# First words that Paimon's names share with everybody's: no option of a table begins with one
+# and steers what is written.
+_COMMON_WORDS = frozenset({"comment", "owner", "path", "source", "table", "type", "uri"})
+# How alike a new table's option and one of Paimon's are when the first is taken for a typing error.
+_TYPING_ERROR = 0.8
 
 
-# Options with one implemented value (or a few): anything else is refused for the use named.
-_ONLY: dict[str, tuple[frozenset[str], Use]] = {
-    "type": (frozenset({"table"}), Use.READ),
-    "deletion-vectors.enabled": (frozenset({"true", "false"}), Use.READ),
-    "deletion-vectors.bitmap64": (frozenset({"false"}), Use.WRITE),
-    "deletion-vectors.modifiable": (frozenset({"true", "false"}), Use.READ),
-    "row-tracking.enabled": (frozenset({"false"}), Use.READ),
-    "data-evolution.enabled": (frozenset({"false"}), Use.READ),
-    "query-auth.enabled": (frozenset({"false"}), Use.READ),
-    "bucket-function.type": (frozenset({"default"}), Use.READ),
-    "file.format": (frozenset(COMPRESSIONS), Use.WRITE),
-    "changelog-file.format": (frozenset(COMPRESSIONS), Use.WRITE),
-    "manifest.format": (frozenset({"avro"}), Use.READ),
-    "changelog-producer": (frozenset({"none", "input", "full-compaction", "lookup"}), Use.WRITE),
-    "tag.create-success-file": (frozenset({"false"}), Use.WRITE),
-    "tag.callbacks": (frozenset({""}), Use.WRITE),
-    "primary-key-table.file-format": (frozenset({"parquet"}), Use.WRITE),
-    "index-file-in-data-file-dir": (frozenset({"false"}), Use.READ),
-    "force-lookup": (frozenset({"true", "false"}), Use.WRITE),
-    "postpone.batch-write-fixed-bucket": (frozenset({"false"}), Use.WRITE),
-    "postpone.merge-on-read": (frozenset({"false"}), Use.READ),
-    "local-merge-buffer-size": (frozenset(), Use.WRITE),
-    "metadata.stats-dense-store": (frozenset({"true", "false"}), Use.READ),
-    "snapshot.expire.execution-mode": (frozenset({"sync", "async"}), Use.READ),
-    "write-only": (frozenset({"true", "false"}), Use.READ),
-    "auto-create": (frozenset({"true", "false"}), Use.READ),
-}
+def find_option(name: str) -> Option | None:
+    """The description of an option by its name, or by one that it had."""
+    by_name, patterns = _index()
+    if name in by_name:
+        return by_name[name]
+    return next((option for pattern, option in patterns if pattern.fullmatch(name)), None)
 
-# Implemented options: `read_options` turns them into values.
-_IMPLEMENTED = frozenset(
-    {
-        "bucket",
-        "bucket-key",
-        "target-file-size",
-        "compaction.min.file-num",
-        "compaction.small-file-ratio",
-        "compaction.delete-ratio-threshold",
-        "compaction.max-size-amplification-percent",
-        "compaction.size-ratio",
-        "compaction.force-up-level-0",
-        "compaction.force-rewrite-all-files",
-        "compaction.offpeak.start.hour",
-        "compaction.offpeak.end.hour",
-        "compaction.offpeak-ratio",
-        "compaction.optimization-interval",
-        "compaction.total-size-threshold",
-        "compaction.incremental-size-threshold",
-        "num-sorted-run.compaction-trigger",
-        "num-sorted-run.stop-trigger",
-        "changelog-producer.row-deduplicate",
-        "changelog-producer.row-deduplicate-ignore-fields",
-        "num-levels",
-        "snapshot.num-retained.min",
-        "snapshot.num-retained.max",
-        "snapshot.time-retained",
-        "snapshot.expire.limit",
-        "snapshot.clean-empty-directories",
-        "manifest.target-file-size",
-        "manifest.merge-min-count",
-        "manifest.full-compaction-threshold-size",
-        "manifest.compression",
-        "metadata.stats-mode",
-        "partition.default-name",
-        "partition.legacy-name",
-        "data-file.prefix",
-        "file.format.per.level",
-        "file.compression",
-        "file.compression.per.level",
-        "file.compression.zstd-level",
-        "changelog-file.compression",
-        "file.suffix.include.compression",
-        "file.block-size",
-        "data-file.thin-mode",
-        "dynamic-partition-overwrite",
-        "commit.max-retries",
-        "changelog-file.prefix",
-        "dynamic-bucket.target-row-num",
-        "dynamic-bucket.initial-buckets",
-        "dynamic-bucket.max-buckets",
-        "postpone.default-bucket-num",
-        "postpone.target-row-num-per-bucket",
-        "postpone.target-size-per-bucket",
-        "changelog.num-retained.min",
-        "changelog.num-retained.max",
-        "changelog.time-retained",
-        "consumer.expiration-time",
-        "consumer.changelog-only",
-        "tag.automatic-creation",
-        "tag.creation-period",
-        "tag.creation-period-duration",
-        "tag.creation-delay",
-        "tag.period-formatter",
-        "tag.automatic-completion",
-        "tag.batch.customized-name",
-        "tag.num-retained-max",
-        "tag.default-time-retained",
-        "tag.time-expire-enabled",
-    }
-)
 
-# Options that tune another engine, or say where and whose the table is: no bytes and no rows
-# depend on them.
-_WITHOUT_EFFECT = frozenset(
-    {
-        "path",
-        "owner",
-        "comment",
-        "primary-key",
-        "partition",
-        "page-size",
-        "cache-page-size",
-        "async-file-write",
-        "streaming-read-overwrite",
-        "dynamic-bucket.assigner-parallelism",
-        "consumer.mode",
-        "consumer.ignore-progress",
-        "commit.callbacks",
-        "commit.timeout",
-        "commit.min-retry-wait",
-        "commit.max-retry-wait",
-        "commit.force-compact",
-        "commit.user-prefix",
-        "compaction.max.file-num",
-        "full-compaction.delta-commits",
-        "partition.mark-done-action",
-    }
-)
+def paimon_group(name: str) -> str | None:
+    """The word that an unknown name begins with, where options of Paimon's do so too.
 
-_PREFIXES_WITHOUT_EFFECT = (
-    "postpone.batch-write-fixed-bucket.",
-    "write-buffer-",
-    "write-manifest-cache",
-    "write-max-writers-to-spill",
-    "write.batch",
-    "sort-spill-",
-    "sort-engine",
-    "local-sort.",
-    "read.batch-size",
-    "scan.manifest.parallelism",
-    "scan.parallelism",
-    "scan.infer-parallelism",
-    "scan.split-enumerator",
-    "sink.",
-    "source.split.",
-    "parquet.",
-    "orc.",
-    "lookup.",
-    "lookup-",
-    "metastore.",
-    "spill-",
-    "continuous.discovery-interval",
-)
+    Such a name may be an option of a later version. Another one is its owner's property.
+    """
+    return next((word for word in _groups() if re.match(rf"{re.escape(word)}[.-]", name)), None)
 
 
 def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
     """Refuse a table whose options are not implemented for `use`.
 
     Raises:
-        UnsupportedError: names the option, its value, and what is implemented.
+        UnsupportedError: names the option, its value, and what would go wrong.
+        InvalidOption: a value cannot be, or contradicts another.
     """
-    options = trimmed(schema.options)
-    for name, value in options.items():
-        if name in _ONLY:
-            allowed, blocked = _ONLY[name]
-            # What cannot be read cannot be written either.
-            if value.lower() not in allowed and (blocked is Use.READ or use is Use.WRITE):
-                instead = ", ".join(sorted(allowed)) or "leaving it out"
-                raise UnsupportedError(
-                    f"{table} sets option {name}={value}, which is not implemented "
-                    f"(implemented: {instead}); the table was not touched",
-                    table=table,
-                    option=name,
-                )
-        elif not _is_known(name):
-            raise UnsupportedError(
-                f"{table} sets option {name}={value}, which is not implemented; "
-                "the table was not touched",
-                table=table,
-                option=name,
-            )
-    options_read = read_options(schema, table=table)
+    for name, value in _given(schema):
+        option = find_option(name)
+        if option is None:
+            _check_unknown(name, value, use, table)
+            continue
+        for refusal in option.refusals:
+            if refusal.concerns(use, value):
+                raise _refused(name, value, refusal, use, table)
+    options = read_options(schema, table=table)
+    if use not in ROWS:
+        # Files stay and go as manifests say, whatever their rows mean.
+        return
     read_merge_spec(schema, table=table)
-    _check_counted(schema, read_options(schema, table=table), table)
-    _check_bucket(schema, options_read, table, use)
-    if use is Use.WRITE:
-        _check_formats(schema, options_read, table)
+    _check_counted(schema, options, table)
+    _check_bucket(schema, options, table, use)
+    if use is not Use.READ:
+        _check_formats(schema, options, table)
 
 
-def _is_known(name: str) -> bool:
-    return (
-        name in _IMPLEMENTED
-        or is_merge_option(name)
-        or name in _WITHOUT_EFFECT
-        or name.startswith(_PREFIXES_WITHOUT_EFFECT)
-        or COLUMN_STATS_MODE.fullmatch(name) is not None
+def check_new_options(schema: TableSchema, *, table: str) -> None:
+    """Refuse options that a new table cannot have, or that look like a typing error.
+
+    Raises:
+        UnsupportedError: an option is not implemented, or is none of Paimon's.
+        InvalidOption: a value cannot be, or a name is nearly one of Paimon's.
+    """
+    for name, value in _given(schema):
+        option = find_option(name)
+        if option is None:
+            _check_spelling(name, value, table)
+        elif not _is_of(option.kind, value):
+            raise InvalidOption(
+                f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
+            )
+    check_supported(schema, Use.WRITE, table=table)
+    check_supported(schema, Use.READ, table=table)
+
+
+def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
+    return ((name.strip(), str(value).strip()) for name, value in schema.options.items())
+
+
+@cache
+def _index() -> tuple[dict[str, Option], tuple[tuple[re.Pattern[str], Option], ...]]:
+    by_name: dict[str, Option] = {}
+    patterns = []
+    for option in KNOWN_OPTIONS:
+        if "*" in option.name:
+            patterns.append((re.compile(re.escape(option.name).replace(r"\*", ".+")), option))
+        for name in (option.name, *option.older_names):
+            by_name[name] = option
+    # The longest first: what is said about some options of a group comes before the group.
+    return by_name, tuple(sorted(patterns, key=lambda each: -len(each[1].name)))
+
+
+@cache
+def _groups() -> tuple[str, ...]:
+    """What options of Paimon's begin with: the part before the first dot, or the first word."""
+    names = {name for option in KNOWN_OPTIONS for name in (option.name, *option.older_names)}
+    words = {re.split(r"[.]" if "." in name else r"-", name)[0] for name in names}
+    return tuple(sorted(words - _COMMON_WORDS))
+
+
+def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> UnsupportedError:
+    others = f" (implemented: {', '.join(sorted(refusal.unless))})" if refusal.unless else ""
+    return UnsupportedError(
+        f"{table} sets option {name}={value}, which is not implemented{others}: "
+        f"{refusal.reason}; it cannot be {_DONE[use]}, and the table was not touched",
+        table=table,
+        option=name,
     )
+
+
+_DONE = {
+    Use.READ: "read",
+    Use.WRITE: "written to",
+    Use.COMPACT: "compacted",
+    Use.TAG: "tagged, branched or analyzed",
+    Use.EXPIRE: "expired",
+    Use.ORPHANS: "searched for orphans",
+}
+
+
+def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
+    group = paimon_group(name)
+    if group is None or use is Use.READ:
+        return
+    raise UnsupportedError(
+        f"{table} sets option {name}={value}, which is not known here; names of Paimon's options "
+        f"begin with {group!r}, so it may be one of a later version: the table can be read, and "
+        f"cannot be {_DONE[use]}, and the table was not touched; if it is a property of your own, "
+        "give it another name",
+        table=table,
+        option=name,
+    )
+
+
+def _check_spelling(name: str, value: str, table: str) -> None:
+    names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
+    if near:
+        raise InvalidOption(
+            f"{table}: {name}={value} is no option of a table; did you mean {near[0]!r}?",
+            table=table,
+            option=name,
+        )
+
+
+def _is_of(kind: Kind, value: str) -> bool:
+    """Whether a text is a value of a type; what only some texts of it are is checked elsewhere."""
+    match kind:
+        case Kind.BOOLEAN:
+            return value.lower() in ("true", "false")
+        case Kind.INTEGER:
+            return re.fullmatch(r"[+-]?\d+", value) is not None
+        case Kind.NUMBER:
+            return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) is not None
+        case Kind.SIZE | Kind.DURATION:
+            return _parses(kind, value)
+        case Kind.CHOICE | Kind.MAP | Kind.TEXT:
+            return True
+
+
+def _parses(kind: Kind, value: str) -> bool:
+    try:
+        (parse_size if kind is Kind.SIZE else parse_duration_ms)(value)
+    except InvalidOption:
+        return False
+    return True
 
 
 def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
@@ -311,7 +279,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
 
 
 def _refuse_cross_partition(schema: TableSchema, table: str, use: Use) -> None:
-    if use is Use.WRITE:
+    if use is not Use.READ:
         outside = [key for key in schema.partition_keys if key not in schema.primary_keys]
         raise UnsupportedError(
             f"{table}: partition key {outside[0]!r} is not in the primary key "

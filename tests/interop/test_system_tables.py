@@ -15,10 +15,11 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
+from lakewright.storage.spec.predicate import Leaf, Operator
 from tests.interop.test_they_read_ours import as_texts
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
-from tests.oracles.client import JavaOracle, Row
+from tests.oracles.client import JavaOracle, LatestJavaOracle, Row
 from tests.support.builders import compact, events, new_table, rows
 from tests.support.every_type import ATOMS, table_of
 from tests.support.histories import Expire, Rescale, Setting, draw
@@ -156,6 +157,44 @@ def test_an_earlier_state_is_described_alike(catalog: Catalog, java: JavaOracle,
             ours = canonical_rows(table.system_table(name, snapshot_id=snapshot.id))
             common = [each for each in theirs[0] if each in ours[0]]
             assert comparable(ours, common, name) == comparable(theirs, common, name)
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_rows_that_are_merged_already_are_those_that_the_newest_java_shows(
+    catalog: Catalog, java: JavaOracle, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    table = TABLES[kind](catalog, java)
+    for snapshot in table.snapshots():
+        theirs = java_latest.read(catalog.root, "db.t$ro", snapshot=snapshot.id)
+        ours = canonical_rows(table.system_table("ro", snapshot_id=snapshot.id))
+        assert as_texts(ours) == as_texts(theirs)
+    where = Leaf("id", Operator.EQ, (1,))
+    found = canonical_rows(table.system_table("ro", where))
+    theirs = java_latest.read(catalog.root, "db.t$ro", where=[("id", "=", 1)])
+    assert as_texts(found) == as_texts(theirs)
+
+
+def test_rows_that_deletion_vectors_take_out_are_not_among_those_merged_already(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    options = {**KEYED["options"], "deletion-vectors.enabled": "true"}
+    table = new_table(catalog, **{**KEYED, "options": options})
+    table.write(rows(table, events(0, 10)))
+    compact(table, full=True)
+    table.write(rows(table, events(5, 12, v="new")))
+    compact(table)
+    ours = canonical_rows(table.system_table("ro"))
+    assert as_texts(ours) == as_texts(java_latest.read(catalog.root, "db.t$ro"))
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_files_are_named_as_the_newest_java_names_them(
+    catalog: Catalog, java: JavaOracle, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    table = TABLES[kind](catalog, java)
+    theirs = java_latest.read(catalog.root, "db.t$files")
+    ours = table.system_table("files").to_pylist()
+    assert sorted(row["file_path"] for row in ours) == sorted(row["file_path"] for row in theirs)
 
 
 # --- changes ----------------------------------------------------------------------------------

@@ -278,8 +278,8 @@ def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSessio
         stage_dataframe(with_options(table, bucket="4"), frame)
     with pytest.raises(InvalidRequestError, match="no partition key"):
         stage_dataframe(table, frame, partition={"v": 1})
-    with pytest.raises(UnsupportedError, match="local-merge-buffer-size"):
-        stage_dataframe(with_options(table, local_merge_buffer_size="1 mb"), frame)
+    with pytest.raises(UnsupportedError, match="upsert-key"):
+        stage_dataframe(with_options(table, upsert_key="v"), frame)
     with pytest.raises(InvalidRows, match="for partition day=zzz"):
         stage_dataframe(table, frame, partition={"day": "zzz"})
     assert_only_reachable_files(table)

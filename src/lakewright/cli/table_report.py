@@ -70,7 +70,7 @@ class TableReport:
 
 def report_table(table: Table) -> TableReport:
     """Look at a table's metadata; a table with options that are not implemented is shown too."""
-    upkeep_refusal = _refusal(table, Use.WRITE)
+    upkeep_refusal = _refusal(table, Use.COMPACT)
     leases, leases_refusal = _leases(table)
     return TableReport(
         table=table,

@@ -165,9 +165,9 @@ def test_show_says_which_option_stands_in_the_way(
 ) -> None:
     table = keyed_table(unchecked_catalog, commits=1)
     options = dict(table.schema.options)
-    rewrite_schema(table, options={**options, "local-merge-buffer-size": "1 mb"})
+    rewrite_schema(table, options={**options, "clustering.incremental": "true"})
     out = lakewright(unchecked_catalog, "show", "shop.orders").out
-    assert "upkeep       not possible: shop.orders sets option local-merge-buffer-size=1 mb" in out
+    assert "upkeep       not possible: shop.orders sets option clustering.incremental=true" in out
     assert "reading" not in out
 
     rewrite_schema(table, options={**options, "merge-engine": "magic"})

@@ -26,6 +26,11 @@ from lakewright.storage.spec.manifest import EMPTY_ROW
 # What Java Paimon 0.9 wrote for rows 0 and 2 of one data file.
 JAVA_BYTES = bytes.fromhex("01000000185e43f2d03a300000010000000000010010000000000002007b8a0ff7")
 
+# What Java Paimon 1.4.2 wrote for rows 2 and 3 of one data file, with `deletion-vectors.bitmap64`.
+JAVA_BYTES_64 = bytes.fromhex(
+    "0100000024d1d339640100000000000000000000003a300000010000000000010010000000020003007a813847"
+)
+
 
 def test_two_deleted_rows_are_the_bytes_that_java_writes() -> None:
     data, ranges = encode_deletion_vectors({"data-0.parquet": np.array([0, 2])})
@@ -35,13 +40,24 @@ def test_two_deleted_rows_are_the_bytes_that_java_writes() -> None:
     )
 
 
-@given(st.lists(st.sets(st.integers(0, 2**31 - 1), min_size=1), min_size=1, max_size=4))
-def test_positions_survive_the_round_trip(deleted: list[set[int]]) -> None:
+def test_two_deleted_rows_are_the_64_bit_bytes_that_java_writes() -> None:
+    vectors = {"data-0.parquet": np.array([2, 3])}
+    data, ranges = encode_deletion_vectors(vectors, bitmap64=True)
+    assert data == JAVA_BYTES_64
+    assert ranges == (
+        DeletionVectorRange(data_file="data-0.parquet", offset=1, length=44, cardinality=2),
+    )
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 2**31 - 1), min_size=1), min_size=1, max_size=4), st.booleans()
+)
+def test_positions_survive_the_round_trip(deleted: list[set[int]], bitmap64: bool) -> None:
     vectors = {
         f"data-{number}": np.array(sorted(each), dtype=np.int64)
         for number, each in enumerate(deleted)
     }
-    data, ranges = encode_deletion_vectors(vectors)
+    data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
     for where in ranges:
         read = decode_deletion_vector(data, where, name="index-0")
         assert read.tolist() == vectors[where.data_file].tolist()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.known_options import Handling
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import BucketMode, read_options
 from lakewright.storage.spec.schema import TableSchema, new_schema
-from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.supported_options import KNOWN_OPTIONS, Use, check_supported
 from tests.support.builders import EVENTS, events, new_table, rows, spec, with_options
 from tests.support.faults import watched
 
@@ -24,68 +26,157 @@ def schema_with(keyed: bool = True, **given: str) -> TableSchema:
     )
 
 
-# Options that make bytes or rows mean something else: neither read nor written.
-REFUSED_ALWAYS = {
-    "type": "materialized-table",
-    "merge-engine": "of-a-later-version",
-    "row-tracking.enabled": "true",
-    "data-evolution.enabled": "true",
-    "query-auth.enabled": "true",
-    "postpone.merge-on-read": "true",
-    "bucket-function.type": "mod",
-    "manifest.format": "orc",
-    "index-file-in-data-file-dir": "true",
-    "data-file.external-paths": "file:///elsewhere",
-    "data-file.path-directory": "data",
-    "primary-key-columns-of-a-later-version": "x",
-}
-# Options that only writers must heed.
-REFUSED_FOR_WRITING = {
-    "file.format": "csv",
-    "changelog-file.format": "json",
-    "local-merge-buffer-size": "1 mb",
-    "postpone.batch-write-fixed-bucket": "true",
-}
+READ, WRITE, COMPACT, TAG, EXPIRE, ORPHANS = Use
+EVERY = frozenset(Use)
+# What an option stands in the way of, and nothing else.
+REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
+    ("type", "format-table", EVERY),
+    ("type", "materialized-table", {WRITE}),
+    ("manifest.format", "orc", EVERY),
+    ("index-file-in-data-file-dir", "true", EVERY),
+    ("branch", "other", EVERY),
+    ("merge-engine", "of-a-later-version", {READ, WRITE, COMPACT}),
+    ("row-tracking.enabled", "true", {READ, WRITE, COMPACT}),
+    ("data-evolution.enabled", "true", {READ, WRITE, COMPACT}),
+    ("query-auth.enabled", "true", {READ, WRITE, COMPACT}),
+    ("sequence.snapshot-ordering", "true", {READ, WRITE, COMPACT}),
+    ("bucket-function.type", "hive", {READ, WRITE, COMPACT}),
+    ("fields.v.map.storage-layout", "shared-shredding", {READ, WRITE, COMPACT}),
+    ("postpone.merge-on-read", "true", {READ}),
+    ("deletion-vectors.merge-on-read", "true", {READ}),
+    ("scan.mode", "from-snapshot", {READ}),
+    ("log.scan", "from-timestamp", {READ}),
+    ("scan.snapshot-id", "3", {READ}),
+    ("incremental-between", "1,2", {READ}),
+    ("file.format", "csv", {WRITE, COMPACT}),
+    ("changelog-file.format", "json", {WRITE, COMPACT}),
+    ("data-file.external-paths.strategy", "round-robin", {WRITE, COMPACT, EXPIRE}),
+    ("postpone.batch-write-fixed-bucket", "true", {WRITE}),
+    ("upsert-key", "v", {WRITE}),
+    ("tag.create-success-file", "true", {WRITE, TAG}),
+    ("record-level.expire-time", "1 d", {COMPACT}),
+    ("clustering.incremental", "true", {COMPACT}),
+    ("metadata.iceberg.storage", "table-location", EVERY - {READ}),
+    ("pk-btree.index.columns", "v", EVERY - {READ}),
+    ("bucket-order-of-a-later-version", "x", EVERY - {READ}),
+    ("sequence.of-a-later-version", "x", EVERY - {READ}),
+    ("deletion-vectors.of-a-later-version", "x", EVERY - {READ}),
+    ("merge-engine-of-a-later-version", "x", EVERY - {READ}),
+]
 
 
-@pytest.mark.parametrize(("name", "value"), REFUSED_ALWAYS.items())
+@pytest.mark.parametrize(("name", "value", "uses"), REFUSED)
 @pytest.mark.parametrize("use", list(Use))
-def test_an_option_that_changes_what_rows_mean_is_refused_by_name(
-    name: str, value: str, use: Use
+def test_an_option_is_refused_by_name_for_what_it_stands_in_the_way_of_and_nothing_else(
+    name: str, value: str, uses: set[Use], use: Use
 ) -> None:
+    schema = schema_with()
+    schema = replace(schema, options={**schema.options, name: value})
+    if use not in uses:
+        check_supported(schema, use, table="db.t")
+        return
     with pytest.raises(UnsupportedError) as caught:
-        check_supported(schema_with(**{name: value}), use, table="db.t")
+        check_supported(schema, use, table="db.t")
     assert f"{name}={value}" in str(caught.value)
     assert (caught.value.table, caught.value.details) == ("db.t", {"option": name})
 
 
-@pytest.mark.parametrize(("name", "value"), REFUSED_FOR_WRITING.items())
-def test_an_option_for_writers_is_no_reason_not_to_read(name: str, value: str) -> None:
-    schema = schema_with(**{name: value})
-    check_supported(schema, Use.READ, table="db.t")
-    with pytest.raises(UnsupportedError) as caught:
-        check_supported(schema, Use.WRITE, table="db.t")
-    assert f"{name}={value}" in str(caught.value)
+HARMLESS = {
+    "merge-engine": "DEDUPLICATE",
+    "write-only": "true",
+    "write-buffer-size": "256 mb",
+    "snapshot.expire.execution-mode": "async",
+    "metadata.stats-dense-store": "false",
+    "page-size": "64 kb",
+    "sink.parallelism": "4",
+    "dynamic-bucket.assigner-parallelism": "4",
+    "postpone.batch-write-fixed-bucket.max-parallelism": "4",
+    "local-merge-buffer-size": "64 mb",
+    "file-index.bloom-filter.columns": "id,v",
+    "file-index.bloom-filter.id.items": "1000",
+    "file-index.in-manifest-threshold": "1 kb",
+    "bucket-append-ordered": "false",
+    "partition.timestamp-pattern": "$dt",
+    "partition.expiration-time": "7 d",
+    "partition.expiration-strategy": "update-time",
+    "target-file-row-num": "1000",
+    "metadata.stats-keep-first-n-columns": "1",
+    "clustering.columns": "v",
+    "clustering.strategy": "zorder",
+    "scan.mode": "latest-full",
+    "manifest.delete-file-drop-stats": "true",
+    "manifest-sort.enabled": "true",
+    "write.sequence-number-init-mode": "snapshot",
+    "snapshot.watermark-idle-timeout": "1 min",
+    "file-reader-async-threshold": "1 mb",
+    "bucket-function.type": "default",
+    "materialized-table.definition-query": "SELECT 1",
+    "parquet.page.row.count.limit": "100",
+    "commit.callback.a.b.C.param": "x",
+    # Properties of a person's, which none of Paimon's begin like.
+    "team": "payments",
+    "owner.email": "a@example.com",
+    "transient_lastDdlTime": "1",
+    "data_classification": "public",
+    "hive.stored-as": "x",
+}
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS.items())
+def test_an_option_that_changes_no_row_is_left_alone(name: str, value: str) -> None:
+    schema = schema_with()
+    schema = replace(schema, options={**schema.options, name: value})
+    for use in Use:
+        check_supported(schema, use, table="db.t")
+
+
+def test_an_option_is_obeyed_by_the_name_that_it_had() -> None:
+    options = {"bucket": "1", "write.compaction-skip": "true"}
+    schema = replace(schema_with(), options=options)
+    assert read_options(schema).write_only
+    newer = replace(schema, options={**options, "write-only": "false"})
+    assert not read_options(newer).write_only
+
+
+def test_every_option_is_described_once_and_says_what_is_done_about_it() -> None:
+    names = [name for option in KNOWN_OPTIONS for name in (option.name, *option.older_names)]
+    assert len(set(names)) == len(names)
+    for option in KNOWN_OPTIONS:
+        assert option.meaning, option.name
+        assert (option.handling is Handling.IGNORED) <= (not option.refusals), option.name
+        assert (option.handling is Handling.REFUSED) <= bool(option.refusals), option.name
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    {
-        "merge-engine": "DEDUPLICATE",
-        "write-only": "true",
-        "write-buffer-size": "256 mb",
-        "snapshot.expire.execution-mode": "async",
-        "metadata.stats-dense-store": "false",
-        "page-size": "64 kb",
-        "sink.parallelism": "4",
-        "dynamic-bucket.assigner-parallelism": "4",
-        "postpone.batch-write-fixed-bucket.max-parallelism": "4",
-    }.items(),
+    ("name", "value", "words"),
+    [
+        ("file.fromat", "parquet", "did you mean 'file.format'"),
+        ("snapshot.num-retained.mn", "3", "did you mean 'snapshot.num-retained.min'"),
+        ("bukcet", "2", "did you mean 'bucket'"),
+        ("file-index.read.enabled", "maybe", "is not true or false"),
+        ("write-buffer-size", "large", "is not a size"),
+        ("partition.expiration-time", "a while", "is not a duration"),
+    ],
 )
-def test_an_option_that_changes_nothing_here_is_left_alone(name: str, value: str) -> None:
-    check_supported(schema_with(**{name: value}), Use.WRITE, table="db.t")
+def test_a_typing_error_in_an_option_of_a_new_table_is_told(
+    catalog: Catalog, name: str, value: str, words: str
+) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        new_table(catalog, options={name: value})
+    assert catalog.list_databases() == ()
 
 
+def test_a_new_table_keeps_its_owners_properties_and_has_no_options_that_nothing_knows(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, options={"team": "payments"})
+    assert table.schema.options["team"] == "payments"
+    with pytest.raises(UnsupportedError, match="may be one of a later version"):
+        new_table(catalog, name="db.other", options={"manifest.colour": "blue"})
+
+
+_NUMBER = (InvalidOption, "needs a bucket key of type INT or BIGINT")
+_ONE = (InvalidOption, "needs one bucket key")
 BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
     (True, {"bucket": "0"}, InvalidOption, "or -2 to give rows a bucket later"),
     (True, {"bucket": "-3"}, InvalidOption, "or -2 to give rows a bucket later"),
@@ -94,6 +185,9 @@ BUCKETS: list[tuple[bool, dict[str, str], type[Exception], str]] = [
     (False, {"bucket": "-2"}, InvalidOption, "write -1 or a positive number"),
     (False, {"bucket": "2"}, InvalidOption, "without a bucket-key"),
     (False, {"bucket_key": "id"}, InvalidOption, "fixed number of buckets"),
+    (True, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "v"}, *_NUMBER),
+    (False, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "id,v"}, *_NUMBER),
+    (False, {"bucket": "2", "bucket_function__type": "mod", "bucket_key": "id,id"}, *_ONE),
     (False, {"bucket": "2", "bucket_key": "nope"}, InvalidOption, "which is no column"),
     (True, {"bucket": "2", "bucket_key": "v"}, InvalidOption, "not in the primary key"),
 ]
@@ -132,6 +226,7 @@ WRONG_VALUES = {
     "snapshot.time-retained": "a while",
     "snapshot.num-retained.min": "0",
     "manifest.merge-min-count": "1",
+    "data-file.path-directory": "../elsewhere",
     "metadata.stats-mode": "sometimes",
     "fields.nope.stats-mode": "full",
     "fields.v.stats-mode": "sometimes",
@@ -199,9 +294,14 @@ def test_every_accepted_file_compression_can_be_written(catalog: Catalog, compre
 
 
 REFUSED_VERBS: dict[str, Any] = {
+    "read": lambda table: table.read(),
     "write": lambda table: table.write(rows(table, events(0, 1))),
     "compact": lambda table: table.plan_compact(full=True),
+    "tag": lambda table: table.create_tag("now"),
+    "branch": lambda table: table.create_branch("b"),
+    "analyze": lambda table: table.plan_analyze(),
     "expire": lambda table: table.plan_expire_snapshots(),
+    "orphans": lambda table: table.plan_remove_orphans(),
 }
 
 
@@ -209,7 +309,7 @@ REFUSED_VERBS: dict[str, Any] = {
 def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
-    refused, fs = watched(with_options(table, local_merge_buffer_size="1 mb"))
+    refused, fs = watched(with_options(table, manifest__format="orc"))
     with pytest.raises(UnsupportedError, match="the table was not touched"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []

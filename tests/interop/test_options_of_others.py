@@ -1,0 +1,337 @@
+"""Options that other clients set: every one is described, and their tables are looked after."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.known_options import Kind, Option
+from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
+from lakewright.storage.spec.predicate import Leaf, Operator
+from lakewright.storage.spec.supported_options import find_option
+from tests.oracles.client import LatestJavaOracle
+from tests.support.builders import (
+    EVENTS,
+    compact,
+    content,
+    events,
+    expire,
+    remove_orphans,
+    rows,
+    with_options,
+)
+from tests.support.invariants import assert_sound
+
+pytestmark = pytest.mark.interop
+
+
+def test_every_option_that_the_newest_java_declares_is_described(
+    java_latest: LatestJavaOracle,
+) -> None:
+    declared = java_latest.declared_options()
+    assert len(declared) > 300
+    # Names that hold a class are declared with a mark in its place.
+    found = {each.key: find_option(each.key.replace("#", "any.Class")) for each in declared}
+    assert sorted(name for name, option in found.items() if option is None) == []
+    older = {
+        (name, each.key)
+        for each in declared
+        for name in each.fallbacks
+        # Another option's own name, which gives its value to this one.
+        if (option := find_option(name)) is None or (option.name != each.key and name not in found)
+    }
+    assert older == set()
+
+
+def same_default(option: Option, java: str | None) -> bool:
+    if option.default is None or java is None:
+        return True
+    match option.kind:
+        case Kind.SIZE:
+            return parse_size(option.default) == parse_size(java)
+        case Kind.DURATION:
+            return in_java(parse_duration_ms(option.default)) == java
+        case Kind.NUMBER:
+            return float(option.default) == float(java)
+        case _:
+            return option.default in (java, java.lower().replace("_", "-"))
+
+
+def in_java(duration_ms: int) -> str:
+    """A duration as Java prints it."""
+    seconds = duration_ms / 1000
+    hours, minutes = int(seconds // 3600), int(seconds % 3600 // 60)
+    rest = f"{seconds % 60:g}"
+    parts = [f"{hours}H" * bool(hours), f"{minutes}M" * bool(minutes), f"{rest}S" * (rest != "0")]
+    return "PT" + ("".join(parts) or "0S")
+
+
+def test_defaults_are_those_that_the_newest_java_declares(java_latest: LatestJavaOracle) -> None:
+    differing = {
+        each.key: (option.default, each.default)
+        for each in java_latest.declared_options()
+        if (option := find_option(each.key)) is not None
+        and option.name == each.key
+        and not same_default(option, each.default)
+    }
+    assert differing == {}
+
+
+ANY_TABLE = {
+    "team": "payments",
+    "owner.email": "a@example.com",
+    "file.format": "parquet",
+    "file-index.bloom-filter.columns": "v",
+    "file-index.bloom-filter.v.items": "100",
+    "metadata.stats-keep-first-n-columns": "1",
+    "manifest.delete-file-drop-stats": "true",
+    "scan.mode": "latest-full",
+    "snapshot.watermark-idle-timeout": "1 min",
+    "file-reader-async-threshold": "1 mb",
+    "bucket-append-ordered": "false",
+    "manifest-sort.enabled": "true",
+    "metadata.stats-mode.per.level": "0:none",
+}
+DAILY = {
+    "partition.timestamp-pattern": "$day",
+    "partition.timestamp-formatter": "yyyy-MM-dd",
+    "partition.expiration-time": "36500 d",
+    "partition.expiration-check-interval": "1 d",
+}
+TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]] = {
+    "append": (
+        (),
+        (),
+        {"bucket": "-1", "clustering.columns": "v", "target-file-row-num": "3"},
+    ),
+    "ordered": ((), (), {"bucket": "2", "bucket-key": "id"}),
+    "partitioned": (("day",), (), {"bucket": "-1", **DAILY}),
+    "keyed": ((), ("id",), {"bucket": "2", "write.sequence-number-init-mode": "snapshot"}),
+    "keyed and partitioned": (("day",), ("day", "id"), {"bucket": "1", **DAILY}),
+    "keyed, of a materialized table": (
+        (),
+        ("id",),
+        {"bucket": "1", "materialized-table.definition-query": "SELECT 1"},
+    ),
+}
+
+
+def read_by(oracle: LatestJavaOracle, table: Table, catalog: Catalog) -> list[str]:
+    """What another client reads, in the form of `content`."""
+    found = oracle.read(catalog.root, table.name)
+    return sorted(json.dumps(row, sort_keys=True) for row in found)
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_a_table_with_harmless_options_is_read_written_and_kept(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    partitions, keys, options = TABLES[kind]
+    java_latest.create(
+        catalog.root,
+        "db.t",
+        {name: f"{kind} NOT NULL" if name in keys else kind for name, kind in EVENTS.items()},
+        partition_keys=partitions,
+        primary_keys=keys,
+        options={**ANY_TABLE, **options},
+    )
+    for first in (0, 2):
+        java_latest.write(catalog.root, "db.t", events(first, first + 4, day="2024-01-02"))
+    table = catalog.table("db.t")
+
+    def both() -> list[str]:
+        found = content(table)
+        assert read_by(java_latest, table, catalog) == found
+        return found
+
+    assert len(both()) == (6 if keys else 8)
+    table.write(rows(table, events(5, 8, day="2024-01-03", v="ours")))
+    written = both()
+    assert any("ours7" in row for row in written)
+    compact(table, full=True)
+    assert both() == written
+    java_latest.write(catalog.root, "db.t", events(7, 9, day="2024-01-03", v="theirs"))
+    written = both()
+    assert any("theirs7" in row for row in written)
+    assert any("ours7" in row for row in written) == (not keys)
+    expire(table)
+    remove_orphans(table)
+    java_latest.compact(catalog.root, "db.t")
+    assert both() == written
+    expire(table)
+    assert_sound(table)
+
+
+def vector_lengths(table: Table) -> list[int]:
+    found = table.system_table("table_indexes").to_pylist()
+    return sorted(each["f2"] for row in found for each in row["dv_ranges"] or ())
+
+
+def test_deletion_vectors_for_64_bits_are_those_that_java_writes(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    options = {
+        "bucket": "1",
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.bitmap64": "true",
+        "num-sorted-run.compaction-trigger": "2",
+        "write-only": "true",
+    }
+    fields = {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"}
+    found = {}
+    for name in ("db.ours", "db.theirs"):
+        java_latest.create(catalog.root, name, fields, primary_keys=["id"], options=options)
+        java_latest.write(catalog.root, name, events(0, 6))
+        java_latest.compact(catalog.root, name)
+        java_latest.write(catalog.root, name, events(2, 4, v="new"))
+        table = catalog.table(name)
+        if name == "db.ours":
+            compact(table)
+        else:
+            java_latest.compact(catalog.root, name, full=False)
+        index = table.system_table("table_indexes").to_pylist()
+        (file_name,) = {row["file_name"] for row in index}
+        path = table.files.paths.index(file_name)
+        found[name] = (vector_lengths(table), table.files.fs.read_bytes(path))
+        assert read_by(java_latest, table, catalog) == content(table)
+        assert len(content(table)) == 6
+    assert found["db.ours"] == found["db.theirs"]
+    ours = catalog.table("db.ours")
+    java_latest.write(catalog.root, ours.name, events(5, 6, v="newer"))
+    java_latest.compact(catalog.root, ours.name, full=False)
+    assert read_by(java_latest, ours, catalog) == content(ours)
+    assert_sound(ours)
+
+
+def test_a_column_whose_type_is_not_implemented_is_named(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    nested = {"type": "ROW", "fields": [{"name": "inner", "type": "VARIANT"}]}
+    java_latest.create(unchecked_catalog.root, "db.flat", {"id": "INT", "anything": "VARIANT"})
+    java_latest.create(unchecked_catalog.root, "db.nested", {"id": "INT", "outer": nested})
+    with pytest.raises(UnsupportedError, match=r"column 'anything': .*VARIANT"):
+        unchecked_catalog.table("db.flat")
+    with pytest.raises(UnsupportedError, match=r"column 'outer': column 'inner': .*VARIANT"):
+        unchecked_catalog.table("db.nested")
+
+
+@pytest.mark.parametrize(("kind", "keyed"), [("INT", False), ("BIGINT", False), ("BIGINT", True)])
+def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str, keyed: bool
+) -> None:
+    options = {"bucket": "5", "bucket-key": "id", "bucket-function.type": "mod"}
+    numbers: list[int | None] = [17, -3, 5, 0, 2**31 - 1, -(2**31)]
+    numbers += [2**62 + 3, -(2**62)] if kind == "BIGINT" else []
+    numbers += [] if keyed else [None]
+    values = [{"id": number, "v": str(number)} for number in numbers]
+    for name in ("db.ours", "db.theirs"):
+        java_latest.create(
+            catalog.root,
+            name,
+            {"id": f"{kind} NOT NULL" if keyed else kind, "v": "STRING"},
+            primary_keys=["id"] if keyed else [],
+            options=options,
+        )
+    ours, theirs = catalog.table("db.ours"), catalog.table("db.theirs")
+    java_latest.write(catalog.root, theirs.name, values)
+    ours.write(rows(ours, values))
+
+    def placed(table: Table) -> dict[int, int]:
+        found = table.system_table("files").to_pylist()
+        return {row["bucket"]: row["record_count"] for row in found}
+
+    assert placed(ours) == placed(theirs)
+    for table in (ours, theirs):
+        table.write(rows(table, values[:2]))
+        compact(table, full=True)
+        assert read_by(java_latest, table, catalog) == content(table)
+        for value in values[2:6]:
+            where = Leaf("id", Operator.EQ, (value["id"],))
+            assert len(content(table, where=where)) == 1
+            found = java_latest.read(catalog.root, table.name, where=[("id", "=", value["id"])])
+            assert found == [value]
+    if keyed:
+        found_by_key = ours.lookup(pa.table({"id": pa.array(numbers, pa.int64())}))
+        assert found_by_key.num_rows == len(numbers)
+    rescaled = ours.run_rescale(ours.plan_rescale(3))
+    assert rescaled is not None
+    ours = catalog.table("db.ours")
+    assert read_by(java_latest, ours, catalog) == content(ours)
+    java_latest.write(catalog.root, ours.name, values[:1])
+    assert read_by(java_latest, ours, catalog) == content(ours)
+
+
+@pytest.mark.parametrize("kind", ["append", "keyed", "keyed and partitioned"])
+def test_data_files_in_another_folder_of_the_table_are_read_written_and_kept(
+    catalog: Catalog, java_latest: LatestJavaOracle, kind: str
+) -> None:
+    partitions, keys, options = TABLES[kind]
+    java_latest.create(
+        catalog.root,
+        "db.t",
+        {name: f"{kind} NOT NULL" if name in keys else kind for name, kind in EVENTS.items()},
+        partition_keys=partitions,
+        primary_keys=keys,
+        options={**options, "data-file.path-directory": "data/files"},
+    )
+    java_latest.write(catalog.root, "db.t", events(0, 4, day="2024-01-02"))
+    table = catalog.table("db.t")
+    table.write(rows(table, events(2, 6, day="2024-01-02", v="ours")))
+    assert read_by(java_latest, table, catalog) == content(table)
+    compact(table, full=True)
+    java_latest.write(catalog.root, "db.t", events(5, 8, day="2024-01-03", v="theirs"))
+    expected = content(table)
+    assert read_by(java_latest, table, catalog) == expected
+    (entry, *_) = table.data_files()
+    orphan = f"{table.files.bucket_dir(entry.partition, entry.bucket)}/data-lost-0.parquet"
+    assert "/t/data/files/" in orphan
+    table.files.fs.write_bytes(orphan, b"lost")
+    java_latest.compact(catalog.root, "db.t")
+    expire(table)
+    remove_orphans(table)
+    assert not table.files.fs.exists(orphan)
+    assert read_by(java_latest, table, catalog) == content(table) == expected
+
+
+def test_data_files_outside_of_the_table_are_read_where_its_options_allow_it(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, tmp_path: Path
+) -> None:
+    catalog, places = unchecked_catalog, [tmp_path / "one place", tmp_path / "two"]
+    options = {
+        "bucket": "2",
+        "data-file.external-paths": ",".join(f"file://{place}" for place in places),
+        "data-file.external-paths.strategy": "round-robin",
+    }
+    fields = {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING"}
+    java_latest.create(catalog.root, "db.t", fields, primary_keys=["id"], options=options)
+    java_latest.write(catalog.root, "db.t", events(0, 4))
+    java_latest.write(catalog.root, "db.t", events(2, 6, v="new"))
+    table = catalog.table("db.t")
+    assert read_by(java_latest, table, catalog) == content(table)
+    assert len(content(table)) == 6
+    theirs = java_latest.read(catalog.root, "db.t$files")
+    ours = table.system_table("files").to_pylist()
+    assert sorted(row["file_path"] for row in ours) == sorted(row["file_path"] for row in theirs)
+    for verb in (
+        lambda: table.write(rows(table, events(0, 1))),
+        lambda: table.plan_compact(full=True),
+        table.plan_expire_snapshots,
+    ):
+        with pytest.raises(UnsupportedError, match="files belong outside of the table"):
+            verb()
+    fewer = with_options(table, **{"data-file.external-paths": f"file://{places[1]}s"})
+    with pytest.raises(UnsupportedError, match=r"none of its option data-file\.external"):
+        fewer.read()
+    # Without the option too, nothing takes away what lies elsewhere.
+    inside = with_options(table, **{"data-file.external-paths.strategy": "none"})
+    with pytest.raises(UnsupportedError, match="lies outside of the table"):
+        expire(inside)
+    # Orphans are looked for in the table only.
+    expected = content(table)
+    remove_orphans(table)
+    assert read_by(java_latest, table, catalog) == content(table) == expected
