@@ -19,6 +19,7 @@ from lakewright.storage.codec.avro_records import (
     record_fields,
 )
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.index import (
     INDEX_MANIFEST_VERSION,
     DeletionVectorRange,
@@ -115,7 +116,7 @@ def _from_record(record: Record, name: str) -> IndexEntry:
         bucket=record["_BUCKET"],
         file=IndexFileMeta(
             index_type=record["_INDEX_TYPE"],
-            file_name=record["_FILE_NAME"],
+            file_name=plain_name(record["_FILE_NAME"]),
             file_size=record["_FILE_SIZE"],
             row_count=record["_ROW_COUNT"],
             deletion_vectors=(
@@ -123,7 +124,7 @@ def _from_record(record: Record, name: str) -> IndexEntry:
                 if ranges is None
                 else tuple(
                     DeletionVectorRange(
-                        data_file=each["f0"],
+                        data_file=plain_name(each["f0"]),
                         offset=each["f1"],
                         length=each["f2"],
                         cardinality=each.get("_CARDINALITY"),

@@ -20,6 +20,7 @@ from lakewright.storage.codec.avro_records import (
     nullable,
     record_fields,
 )
+from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.manifest import (
     MANIFEST_VERSION,
     DataFileMeta,
@@ -217,7 +218,7 @@ def file_from_record(record: Record) -> DataFileMeta:
     """The inverse of `file_to_record`; fields that older writers leave out are unknown."""
     source = record.get("_FILE_SOURCE")
     return DataFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=plain_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         min_key=record["_MIN_KEY"],
@@ -228,7 +229,7 @@ def file_from_record(record: Record) -> DataFileMeta:
         max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
         schema_id=record["_SCHEMA_ID"],
         level=record["_LEVEL"],
-        extra_files=tuple(record.get("_EXTRA_FILES") or ()),
+        extra_files=tuple(map(plain_name, record.get("_EXTRA_FILES") or ())),
         creation_time=_epoch_ms(record.get("_CREATION_TIME")),
         delete_row_count=record.get("_DELETE_ROW_COUNT"),
         embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
@@ -269,7 +270,7 @@ def _meta_to_record(meta: ManifestFileMeta) -> Record:
 
 def _meta_from_record(record: Record) -> ManifestFileMeta:
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=plain_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         num_added_files=record["_NUM_ADDED_FILES"],
         num_deleted_files=record["_NUM_DELETED_FILES"],

@@ -187,7 +187,7 @@ class References:
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not self.paths:
             return set()
-        reach = Reach(wanted={f"{self.files.paths.root}/{path}" for path in self.paths})
+        reach = Reach(wanted={self.files.paths.below(path) for path in self.paths})
         kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
         return {below for path in kept if (below := self._below(path)) in self.paths}
 
@@ -267,9 +267,7 @@ class Mover:
 
     def _entry(self, orphan: OrphanFile) -> QuarantinedFile | None:
         try:
-            size, crc32 = self.files.quarantine.size_and_crc32(
-                f"{self.files.paths.root}/{orphan.path}"
-            )
+            size, crc32 = self.files.quarantine.size_and_crc32(self.files.paths.below(orphan.path))
         except FileMissing:
             return None
         if size != orphan.size_bytes:

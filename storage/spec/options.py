@@ -262,9 +262,9 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         manifest_compression=reader.choice("manifest.compression", "zstd", _MANIFEST_COMPRESSIONS),
         stats_mode=reader.stats_mode("metadata.stats-mode", "truncate(16)"),
         column_stats_modes=reader.column_stats_modes(schema),
-        partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
+        partition_default_name=reader.file_name("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
-        data_file_prefix=reader.text("data-file.prefix", "data-"),
+        data_file_prefix=reader.file_name("data-file.prefix", "data-"),
         # Schemas before version 3 were written when ORC was the default.
         file_format=reader.text("file.format", ORC if schema.version < 3 else PARQUET).lower(),
         file_format_per_level=reader.per_level("file.format.per.level", str.lower),
@@ -288,7 +288,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
                 "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}
             )
         ),
-        changelog_file_prefix=reader.text("changelog-file.prefix", "changelog-"),
+        changelog_file_prefix=reader.file_name("changelog-file.prefix", "changelog-"),
         changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate", False),
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"
