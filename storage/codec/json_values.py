@@ -9,6 +9,7 @@ import json
 from typing import Any, NoReturn
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 class MalformedJson(ValueError):
@@ -69,6 +70,17 @@ def as_whole(value: object) -> int:
     if not _LEAST <= value <= _MOST:
         raise MalformedJson(f"a number of {value.bit_length()} bits is too large")
     return value
+
+
+def as_moment_ms(value: object) -> int:
+    """A value that must be milliseconds since the epoch, in the years 1 to 9999.
+
+    No clock shows another time, so it can only be damage.
+    """
+    moment = as_whole(value)
+    if not _FIRST_MS <= moment <= _LAST_MS:
+        raise MalformedJson(f"{moment} ms since the epoch is no time in the years 1 to 9999")
+    return moment
 
 
 def _refuse_constant(text: str) -> NoReturn:

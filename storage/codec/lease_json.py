@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from lakewright.storage.codec.json_values import as_whole, read_object
+from lakewright.storage.codec.json_values import as_moment_ms, as_whole, read_object
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.lease import Lease, LeaseBook
@@ -32,7 +32,11 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
             raise UnsupportedError(
                 f"{name} is of version {read['version']}, known is {_VERSION}; upgrade lakewright"
             )
-        return LeaseBook(number=number, leases=value_of(tuple[Lease, ...], read["leases"]))
+        leases = value_of(tuple[Lease, ...], read["leases"])
+        for lease in leases:
+            for moment in (lease.acquired_ms, lease.renewed_ms, lease.expires_ms):
+                as_moment_ms(moment)
+        return LeaseBook(number=number, leases=leases)
     except (ValueError, KeyError) as error:
         raise CorruptionError(
             f"{name} is no book of leases: {error!r}; delete its folder while nobody works on the "

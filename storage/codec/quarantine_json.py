@@ -8,6 +8,7 @@ from typing import Any
 
 from lakewright.storage.codec.json_values import (
     as_list,
+    as_moment_ms,
     as_object,
     as_text,
     as_whole,
@@ -52,7 +53,7 @@ def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
     try:
         return QuarantineManifest(
             table=as_text(read["table"]),
-            created_ms=_whole(read["created_ms"]),
+            created_ms=as_moment_ms(read["created_ms"]),
             reason=as_text(read["reason"]),
             files=tuple(_file(as_object(each)) for each in as_list(read["files"])),
         )
@@ -75,7 +76,7 @@ def _file(data: Any) -> QuarantinedFile:
         # What comes back comes back into the table.
         path=place_below(as_text(data["path"])),
         size_bytes=_whole(data["size_bytes"]),
-        modified_ms=_whole(data["modified_ms"]),
+        modified_ms=as_moment_ms(data["modified_ms"]),
         crc32=_crc32(data["crc32"]),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 from lakewright.storage.codec.json_values import (
     MalformedJson,
     as_list,
+    as_moment_ms,
     as_object,
     as_text,
     as_whole,
@@ -75,7 +76,7 @@ def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> Ta
             primary_keys=_texts(read.get("primaryKeys")),
             options=options,
             comment=as_text(read.get("comment") or ""),
-            time_millis=as_whole(read.get("timeMillis", 0)),
+            time_millis=as_moment_ms(read.get("timeMillis", 0)),
         )
         _check_keys(schema)
     except InvalidSchema as error:

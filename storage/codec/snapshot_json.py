@@ -11,7 +11,14 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lakewright.storage.codec.json_values import as_object, as_text, as_whole, read_object
+from lakewright.storage.codec.json_values import (
+    as_list,
+    as_moment_ms,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.snapshot import (
@@ -52,7 +59,7 @@ _KEYS = {
     "operation": "operation",
     "writerVersion": "writer_version",
 }
-_REQUIRED_NUMBERS = ("id", "schema_id", "time_millis", "commit_identifier")
+_REQUIRED_NUMBERS = ("id", "schema_id", "commit_identifier")
 _OTHER_NUMBERS = (
     "base_manifest_list_size",
     "delta_manifest_list_size",
@@ -118,6 +125,7 @@ def _check_values(values: dict[str, Any]) -> None:
         values[count] = _named(count, as_whole, values[count] or 0)
     for each in _REQUIRED_FILES:
         _named(each, plain_name, values[each])
+    _named("time_millis", as_moment_ms, values["time_millis"])
     _named("commit_user", as_text, values["commit_user"])
     optional = (
         *((each, as_whole) for each in _OTHER_NUMBERS),
@@ -179,7 +187,7 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
         return Tag(
             name=tag_name,
             snapshot=snapshot,
-            create_time=None if created is None else _array_time(created),
+            create_time=None if created is None else _array_time(as_list(created)),
             time_retained_ms=None if retained is None else round(float(retained) * 1000),
         )
     except (ValueError, TypeError, OverflowError) as error:
