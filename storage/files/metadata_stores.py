@@ -26,6 +26,7 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.files.paths import TablePaths, numbered, whole_number
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.tag import Tag
@@ -141,7 +142,9 @@ class SnapshotStore:
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
         missing: int | None = None
+        rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
+            rounds.begin()
             latest_id = self.latest_id()
             if latest_id is None:
                 return None

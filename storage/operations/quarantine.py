@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.quarantine_store import Listed
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.plan import UnreachableFile
@@ -152,7 +153,9 @@ class References:
         """
         # Asked first: what is committed from then on is a root.
         pending = self._newly_pending()
+        rounds = Rounds(self.files.name, "what refers to files was asked")
         while True:
+            rounds.begin()
             roots = all_roots(self.files)
             # What one takes away while roots are read, it may put back.
             check_no_rollback(self.files)
@@ -282,7 +285,9 @@ class Mover:
     def _fill(self, manifest: QuarantineManifest) -> None:
         store = self.files.quarantine
         quarantine_id = self._new_id(manifest.created_ms)
+        rounds = Rounds(self.files.name, "a new quarantine was named")
         while not store.put_manifest(quarantine_id, manifest):
+            rounds.begin()
             quarantine_id = self._new_id(manifest.created_ms)
         self.quarantine_ids.append(quarantine_id)
         try:

@@ -18,6 +18,7 @@ from lakewright.storage.errors import (
     InvalidOption,
     StorageError,
 )
+from lakewright.storage.spec.file_names import UnsafeName, place_below, plain_name
 from tests.support.builders import content, events, new_table, remove_orphans, rows
 from tests.support.environment import FixedEnv
 from tests.support.foreign_metadata import (
@@ -62,22 +63,22 @@ def outside(table: Table) -> dict[str, bytes]:
 
 def verbs(table: Table) -> Iterator[Callable[[], object]]:
     """What reads metadata, and what deletes and writes by it; deletions come last."""
+    yield lambda: table.delete_consumer("reader")
+    yield lambda: table.run_delete_branch(table.plan_delete_branch("side"))
+    yield lambda: table.run_delete_tags(table.plan_delete_tags("kept"))
+    yield lambda: list(
+        table.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=4)
+    )
     yield table.read
     yield lambda: table.system_table("files")
     yield lambda: table.write(rows(table, events(3, 5)))
     yield lambda: table.run_compact(table.plan_compact(full=True))
     yield lambda: table.commit_pending("stream")
     yield lambda: table.run_analyze(table.plan_analyze())
-    yield lambda: table.delete_consumer("reader")
-    yield lambda: list(
-        table.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=3)
-    )
     yield lambda: remove_orphans(table)
     yield lambda: table.run_remove_orphans(
         table.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
     )
-    yield lambda: table.run_delete_branch(table.plan_delete_branch("side"))
-    yield lambda: table.run_delete_tags(table.plan_delete_tags("kept"))
     yield lambda: table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
     yield lambda: list(table.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
     yield lambda: table.run_purge(table.plan_purge(ttl_ms=0))
@@ -98,13 +99,11 @@ def set_key(key: str, name: str) -> Callable[[Json], object]:
     return lambda data: data.__setitem__(key, name)
 
 
-def in_snapshots(key: str) -> Callable[[Table, str], None]:
+def in_snapshots(key: str, *, which: str) -> Callable[[Table, str], None]:
     def change(table: Table, name: str) -> None:
-        for path in root_of(table).glob("**/snapshot/snapshot-*"):
-            if key in json.loads(path.read_bytes()):
+        for path in root_of(table).glob(which):
+            if path.is_file():
                 change_json(path, set_key(key, name))
-        for path in root_of(table).glob("**/tag/tag-*"):
-            change_json(path, set_key(key, name))
 
     return change
 
@@ -136,7 +135,9 @@ MANIFESTS, LISTS = "manifest/manifest-0*", "manifest/manifest-list-*"
 INDEXES = "manifest/index-manifest-*"
 FIELDS: dict[str, Callable[[Table, str], None]] = {
     **{
-        key: in_snapshots(key)
+        f"{key} of {which}": in_snapshots(key, which=which)
+        # What expires, and what is read.
+        for which in ("snapshot/snapshot-[1-4]", "snapshot/snapshot-9", "**/tag/tag-*")
         for key in (
             "baseManifestList",
             "deltaManifestList",
@@ -163,16 +164,16 @@ FIELDS: dict[str, Callable[[Table, str], None]] = {
 }
 
 
-def names_of(victim: Path) -> list[str]:
-    """From the folder of metadata, from that of a bucket, and from anywhere."""
-    return [f"../../../{VICTIM}", f"../../../../{VICTIM}", str(victim)]
+def names_of() -> list[str]:
+    """From the folder of metadata, and from that of a bucket."""
+    return [f"../../../{VICTIM}", f"../../../../{VICTIM}"]
 
 
 @pytest.mark.parametrize("field", list(FIELDS))
 def test_no_name_in_metadata_leads_out_of_the_table(
     unchecked_catalog: Catalog, template: Path, victim: Path, field: str
 ) -> None:
-    for number, name in enumerate(names_of(victim)):
+    for number, name in enumerate(names_of()):
         shutil.copytree(template, Path(unchecked_catalog.root, f"db.db/t{number}"))
         table = unchecked_catalog.table(f"db.t{number}")
         FIELDS[field](table, name)
@@ -332,3 +333,19 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
     assert content(table) == was
     unchecked_catalog.drop_table("db.t")
     assert outside(table) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "/a", "../a", "a\\b", "a\0b", "\ud800", None, 5, ["a"], True]
+)
+def test_what_is_no_plain_name_is_refused(name: object) -> None:
+    with pytest.raises(UnsafeName):
+        plain_name(name)
+    with pytest.raises(UnsafeName):
+        place_below(f"a/../{name}")
+
+
+@pytest.mark.parametrize("name", ["data-1.parquet", "...", "a b", "ä", "%2e%2e", "~", "-rf", "😀"])
+def test_what_stays_in_its_folder_is_a_plain_name(name: str) -> None:
+    assert plain_name(name) == name
+    assert place_below(f"a/{name}") == f"a/{name}"
