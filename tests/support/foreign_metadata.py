@@ -10,17 +10,20 @@ from typing import Any
 
 import fastavro
 
-from lakewright.storage import Table
-from tests.support.builders import compact, events, new_table, rows
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.operations.leases import LeaseRequest, acquire_lease
+from lakewright.storage.spec.lease import LeaseScope
+from tests.support.builders import compact, events, new_table, remove_orphans, rows
 
 Json = dict[str, Any]
 Record = dict[str, Any]
 
 
-def table_of_everything(catalog: Any, *, name: str = "db.t") -> Table:
+def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     """A table that has a file of nearly every kind.
 
-    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer and a batch that waits.
+    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease
+    and a batch that waits.
     """
     table = new_table(
         catalog,
@@ -45,6 +48,11 @@ def table_of_everything(catalog: Any, *, name: str = "db.t") -> Table:
     table.create_tag("kept", snapshot_id=3)
     table.create_branch("side", tag="kept")
     table.set_consumer("reader", 4)
+    (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
+    remove_orphans(table)
+    acquire_lease(
+        table.files, LeaseRequest(kind=LeaseKind.COMPACT, scope=LeaseScope(), holder="somebody")
+    )
     table.keep_pending(
         table.stage(rows(table, events(7, 8)), commit_user="stream", commit_identifier=1)
     )
