@@ -49,7 +49,12 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
     Raises:
         MalformedYamlError: the text cannot be read, or a key stands twice in one mapping.
     """
-    loader = yaml.SafeLoader(text)
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as err:
+        line = text.count("\n", 0, err.position) + 1
+        message = f"character {err.character!r} cannot stand in YAML: {err.reason}"
+        raise MalformedYamlError(message, line) from err
     try:
         while loader.check_node():
             root = loader.get_node()
@@ -62,6 +67,9 @@ def read_marked(text: str) -> Iterator[MarkedDocument]:
         mark = err.problem_mark or err.context_mark
         problem = " ".join(part for part in (err.context, err.problem) if part)
         raise MalformedYamlError(problem, mark.line + 1 if mark else 1) from err
+    except RecursionError:
+        message = "lists and mappings are nested too deeply; leave brackets out"
+        raise MalformedYamlError(message, 1) from None
     except yaml.YAMLError as err:
         raise MalformedYamlError(str(err).splitlines()[0], 1) from err
     finally:
@@ -92,7 +100,7 @@ class _Reader:
                 return [self.read(item, (*place, at)) for at, item in enumerate(node.value)]
             try:
                 return self.loader.construct_object(node)
-            except ValueError as err:
+            except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
                 # The safe tags read 2013-02-30 as a date, which it is not.
                 raise MalformedYamlError(f"{node.value!r} is not valid: {err}", line) from err
         finally:

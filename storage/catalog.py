@@ -24,6 +24,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.create_table import create_table
 from lakewright.storage.operations.delete_files import drop_table_files, is_half_dropped
+from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import SchemaSpec
 from lakewright.storage.table import Table
@@ -166,11 +167,11 @@ class Catalog:
         return f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
 
     def _database_path(self, database: str) -> str:
-        return f"{self.root}/{database}{DATABASE_SUFFIX}"
+        return f"{self.root}/{_folder_name(database, 'database')}{DATABASE_SUFFIX}"
 
     def _table_path(self, name: str) -> str:
         database, table = split_name(name)
-        return f"{self._database_path(database)}/{table}"
+        return f"{self._database_path(database)}/{_folder_name(table, 'table')}"
 
     def _has_schema(self, path: str) -> bool:
         return bool(SchemaStore(self.fs, TablePaths(path)).ids())
@@ -188,8 +189,17 @@ def split_name(name: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
+def _folder_name(name: str, kind: str) -> str:
+    """A name that is looked for, if it can be a folder's."""
+    if not is_place_below(name) or "/" in name:
+        raise InvalidRequestError(f"{kind} name {name!r} cannot be a folder's")
+    return name
+
+
 def _check_name(name: str, kind: str) -> None:
-    if not name.strip() or "/" in name or "\\" in name or name.startswith(".") or "$" in name:
+    """Whether something new may have a name."""
+    _folder_name(name, kind)
+    if not name.strip() or name.startswith(".") or "$" in name:
         raise InvalidRequestError(
             f"{kind} name {name!r} cannot be a folder; leave out slashes, $ and leading dots"
         )

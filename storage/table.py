@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -10,7 +10,12 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, StorageError
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    InvalidRows,
+    StorageError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.analyze import (
     AnalyzePlan,
@@ -927,9 +932,14 @@ def _tables(rows: Rows) -> Iterator[pa.Table]:
         yield rows
     elif isinstance(rows, pa.RecordBatch):
         yield pa.Table.from_batches([rows])
-    else:
+    elif isinstance(rows, Iterable) and not isinstance(rows, (str, bytes, Mapping)):
         for part in rows:
             yield from _tables(part)
+    else:
+        raise InvalidRows(
+            f"{rows!r:.100} is no Arrow table or batch; make one of rows with "
+            "pa.Table.from_pylist(rows, schema=table.arrow_schema)"
+        )
 
 
 def _collected(

@@ -6,7 +6,7 @@ record names are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -32,6 +32,27 @@ def record_fields(required: dict[str, object], optional: dict[str, object]) -> l
     ]
 
 
+def check_types(
+    record: Record, required: Mapping[str, type], optional: Mapping[str, type] | None = None
+) -> None:
+    """Whether fields hold what we take them to hold: a writer may have declared another type.
+
+    Raises:
+        ValueError: one is of another type; only the optional ones may be null or left out.
+    """
+    for name, kind in required.items():
+        if not isinstance(record[name], kind):
+            raise _OtherType(f"{name} is {record[name]!r}, which is no {kind.__name__}")
+    for name, kind in (optional or {}).items():
+        value = record.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise _OtherType(f"{name} is {value!r}, which is no {kind.__name__}")
+
+
+class _OtherType(ValueError):
+    """A field is of another type than the format says."""
+
+
 def encode_records(schema: Any, records: Iterable[Record], compression: str) -> bytes:
     """A container file of the records, in order."""
     buffer = BytesIO()
@@ -50,7 +71,8 @@ def decode_records(
     """
     try:
         for record in fastavro.reader(BytesIO(data)):
-            assert isinstance(record, dict)
+            if not isinstance(record, dict):
+                raise _OtherType("it holds no records")
             if record["_VERSION"] != version:
                 raise UnsupportedError(
                     f"{name} is of version {record['_VERSION']}, known is {version}; "

@@ -160,6 +160,8 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
             unscaled = int.from_bytes(
                 _slice(row, word >> 32, word & 0xFFFFFFFF), "big", signed=True
             )
+        if abs(unscaled) >= 10**data_type.precision:
+            raise CorruptionError(f"a row holds a number that is no {data_type}")
         return Decimal(unscaled).scaleb(-data_type.scale, EXACT_DECIMALS)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION:
         return word * NANOS_PER_MILLI

@@ -5,14 +5,23 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
-from decimal import Decimal
+from dataclasses import asdict, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from lakewright.storage.codec.json_values import (
+    as_list,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
 from lakewright.storage.codec.manifest_avro import decode_manifest, encode_manifest
-from lakewright.storage.errors import CorruptionError, UnsupportedError
-from lakewright.storage.spec.commit import CommitMessage, OverwriteScope, StagedWrite, WriteMode
-from lakewright.storage.spec.index import DeletionVectorRange, IndexFileMeta
+from lakewright.storage.codec.typed_json import value_of
+from lakewright.storage.errors import CorruptionError, UnreadableManifest, UnsupportedError
+from lakewright.storage.spec.commit import CommitMessage, OverwriteScope, StagedWrite
+from lakewright.storage.spec.file_names import plain_name
+from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.values import Value
 
@@ -48,23 +57,22 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
         CorruptionError: it is no staged write.
     """
     try:
-        read = json.loads(data)
-        if read.pop("version") > _VERSION:
+        read = read_object(data)
+        if as_whole(read.pop("version")) > _VERSION:
             raise UnsupportedError(
                 f"{name} was written by a later version of lakewright; upgrade, and try again",
                 path=name,
             )
-        scope = read.pop("overwrite")
-        return StagedWrite(
-            **{
-                **read,
-                "mode": WriteMode(read["mode"]),
-                "messages": tuple(decode_message(json.dumps(each)) for each in read["messages"]),
-            },
-            overwrite=None if scope is None else _decode_scope(scope),
-            partitions=(),
+        scope, messages = read.pop("overwrite"), as_list(read.pop("messages"))
+        staged = value_of(StagedWrite, {**read, "messages": [], "partitions": []})
+        return replace(
+            staged,
+            messages=tuple(_message(as_object(each)) for each in messages),
+            overwrite=None if scope is None else _decode_scope(as_object(scope)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UnreadableManifest as error:
+        raise CorruptionError(f"{name} is no staged write: {error.message}", path=name) from error
+    except (ValueError, KeyError) as error:
         raise CorruptionError(
             f"{name} is no staged write: {error!r}; delete it if its batch is written once more",
             path=name,
@@ -77,8 +85,11 @@ def _encode_scope(scope: OverwriteScope) -> dict[str, Any]:
 
 
 def _decode_scope(data: dict[str, Any]) -> OverwriteScope:
-    spec = tuple((name, _decode_value(value)) for name, value in data["spec"])
-    return OverwriteScope(spec, data["dynamic"])
+    spec = [as_list(each) for each in as_list(data["spec"])]
+    if any(len(each) != 2 for each in spec):
+        raise ValueError("an overwrite names a column with its value")
+    pairs = tuple((as_text(name), _decode_value(value)) for name, value in spec)
+    return OverwriteScope(pairs, value_of(bool, data["dynamic"]))
 
 
 def _encode_value(value: Value) -> object:
@@ -91,15 +102,19 @@ def _encode_value(value: Value) -> object:
             return value
 
 
-def _decode_value(data: Any) -> Value:
+def _decode_value(data: object) -> Value:
     match data:
         case {"bytes": text}:
-            return bytes.fromhex(text)
+            return bytes.fromhex(as_text(text))
         case {"decimal": text}:
-            return Decimal(text)
+            try:
+                return Decimal(as_text(text))
+            except InvalidOperation:
+                raise ValueError(f"{text!r} is no decimal") from None
+        case bool() | int() | float() | str() | None:
+            return data
         case _:
-            value: Value = data
-            return value
+            raise ValueError(f"a {type(data).__name__} is no value of a column")
 
 
 def encode_message(message: CommitMessage) -> str:
@@ -121,19 +136,29 @@ def encode_message(message: CommitMessage) -> str:
 
 
 def decode_message(text: str) -> CommitMessage:
-    """The inverse of `encode_message`."""
-    data: dict[str, Any] = json.loads(text)
+    """The inverse of `encode_message`.
+
+    Raises:
+        CorruptionError: it is no commit message, or names a file outside of the table.
+    """
+    try:
+        return _message(read_object(text))
+    except (ValueError, KeyError) as error:
+        raise CorruptionError(f"this is no commit message: {error!r}") from error
+
+
+def _message(data: dict[str, Any]) -> CommitMessage:
     return CommitMessage(
-        partition=bytes.fromhex(data["partition"]),
-        bucket=data["bucket"],
-        total_buckets=data["total_buckets"],
+        partition=bytes.fromhex(as_text(data["partition"])),
+        bucket=as_whole(data["bucket"]),
+        total_buckets=as_whole(data["total_buckets"]),
         new_files=_decode_files(data["new_files"]),
         compact_before=_decode_files(data["compact_before"]),
         compact_after=_decode_files(data["compact_after"]),
         changelog_files=_decode_files(data["changelog_files"]),
         compact_changelog=_decode_files(data["compact_changelog"]),
-        new_indexes=tuple(map(_decode_index, data["new_indexes"])),
-        removed_indexes=tuple(map(_decode_index, data["removed_indexes"])),
+        new_indexes=_decode_indexes(data["new_indexes"]),
+        removed_indexes=_decode_indexes(data["removed_indexes"]),
     )
 
 
@@ -147,18 +172,18 @@ def _encode_files(files: Iterable[DataFileMeta]) -> str:
     return base64.b64encode(encode_manifest(entries, compression="null")).decode()
 
 
-def _decode_files(text: str) -> tuple[DataFileMeta, ...]:
+def _decode_files(data: object) -> tuple[DataFileMeta, ...]:
+    text = as_text(data)
     if not text:
         return ()
     entries = decode_manifest(base64.b64decode(text), name="a commit message")
     return tuple(entry.file for entry in entries)
 
 
-def _decode_index(data: dict[str, Any]) -> IndexFileMeta:
-    vectors = data.pop("deletion_vectors")
-    return IndexFileMeta(
-        **data,
-        deletion_vectors=(
-            None if vectors is None else tuple(DeletionVectorRange(**each) for each in vectors)
-        ),
-    )
+def _decode_indexes(data: object) -> tuple[IndexFileMeta, ...]:
+    indexes = value_of(tuple[IndexFileMeta, ...], data)
+    for index in indexes:
+        plain_name(index.file_name)
+        for vector in index.deletion_vectors or ():
+            plain_name(vector.data_file)
+    return indexes

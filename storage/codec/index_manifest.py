@@ -13,12 +13,14 @@ import fastavro
 from lakewright.storage.codec.avro_records import (
     NAMESPACE,
     Record,
+    check_types,
     decode_records,
     encode_records,
     nullable,
     record_fields,
 )
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.index import (
     INDEX_MANIFEST_VERSION,
     DeletionVectorRange,
@@ -56,6 +58,17 @@ _SCHEMA = fastavro.parse_schema(
         ),
     }
 )
+
+
+_TYPES = {
+    "_PARTITION": bytes,
+    "_BUCKET": int,
+    "_INDEX_TYPE": str,
+    "_FILE_SIZE": int,
+    "_ROW_COUNT": int,
+}
+_OPTIONAL_TYPES = {"_DELETIONS_VECTORS_RANGES": list, "_EXTERNAL_PATH": str}
+_RANGE_TYPES = {"f1": int, "f2": int}
 
 
 def encode_index_manifest(entries: Iterable[IndexEntry], *, compression: str) -> bytes:
@@ -104,6 +117,7 @@ def _range(vector: DeletionVectorRange) -> Record:
 
 
 def _from_record(record: Record, name: str) -> IndexEntry:
+    check_types(record, _TYPES, _OPTIONAL_TYPES)
     if record.get("_GLOBAL_INDEX") is not None:
         raise UnsupportedError(
             f"{name} lists the global index {record['_FILE_NAME']}, which is not implemented"
@@ -115,22 +129,20 @@ def _from_record(record: Record, name: str) -> IndexEntry:
         bucket=record["_BUCKET"],
         file=IndexFileMeta(
             index_type=record["_INDEX_TYPE"],
-            file_name=record["_FILE_NAME"],
+            file_name=plain_name(record["_FILE_NAME"]),
             file_size=record["_FILE_SIZE"],
             row_count=record["_ROW_COUNT"],
-            deletion_vectors=(
-                None
-                if ranges is None
-                else tuple(
-                    DeletionVectorRange(
-                        data_file=each["f0"],
-                        offset=each["f1"],
-                        length=each["f2"],
-                        cardinality=each.get("_CARDINALITY"),
-                    )
-                    for each in ranges
-                )
-            ),
+            deletion_vectors=(None if ranges is None else tuple(map(_range_from_record, ranges))),
             external_path=record.get("_EXTERNAL_PATH"),
         ),
+    )
+
+
+def _range_from_record(record: Record) -> DeletionVectorRange:
+    check_types(record, _RANGE_TYPES, {"_CARDINALITY": int})
+    return DeletionVectorRange(
+        data_file=plain_name(record["f0"]),
+        offset=record["f1"],
+        length=record["f2"],
+        cardinality=record.get("_CARDINALITY"),
     )

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
 
+from lakewright.storage.codec.json_values import as_moment_ms, as_whole, read_object
+from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
-from lakewright.storage.spec.lease import (
-    Lease,
-    LeaseBook,
-    LeasedPart,
-    LeaseKind,
-    LeaseScope,
-    Want,
-)
+from lakewright.storage.spec.lease import Lease, LeaseBook
 
 _VERSION = 1
 
@@ -33,42 +27,19 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
         CorruptionError: it is no book.
     """
     try:
-        read = json.loads(data)
-        if read["version"] > _VERSION:
+        read = read_object(data)
+        if as_whole(read["version"]) > _VERSION:
             raise UnsupportedError(
                 f"{name} is of version {read['version']}, known is {_VERSION}; upgrade lakewright"
             )
-        return LeaseBook(number=number, leases=tuple(map(_lease, read["leases"])))
-    except (ValueError, KeyError, TypeError) as error:
+        leases = value_of(tuple[Lease, ...], read["leases"])
+        for lease in leases:
+            for moment in (lease.acquired_ms, lease.renewed_ms, lease.expires_ms):
+                as_moment_ms(moment)
+        return LeaseBook(number=number, leases=leases)
+    except (ValueError, KeyError) as error:
         raise CorruptionError(
             f"{name} is no book of leases: {error!r}; delete its folder while nobody works on the "
-            "table, and a new book begins"
+            "table, and a new book begins",
+            path=name,
         ) from error
-
-
-def _lease(data: dict[str, Any]) -> Lease:
-    return Lease(
-        **{
-            **data,
-            "kind": LeaseKind(data["kind"]),
-            "scope": _scope(data["scope"]),
-            "wanted": tuple(
-                Want(holder=each["holder"], scope=_scope(each["scope"])) for each in data["wanted"]
-            ),
-        }
-    )
-
-
-def _scope(data: dict[str, Any]) -> LeaseScope:
-    parts = data["parts"]
-    return LeaseScope(branch=data["branch"], parts=None if parts is None else _parts(parts))
-
-
-def _parts(data: list[dict[str, Any]]) -> tuple[LeasedPart, ...]:
-    return tuple(
-        LeasedPart(
-            partition=each["partition"],
-            buckets=None if each["buckets"] is None else tuple(each["buckets"]),
-        )
-        for each in data
-    )

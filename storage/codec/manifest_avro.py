@@ -15,11 +15,14 @@ import fastavro
 from lakewright.storage.codec.avro_records import (
     NAMESPACE,
     Record,
+    check_types,
     decode_records,
     encode_records,
     nullable,
     record_fields,
 )
+from lakewright.storage.codec.json_values import as_moment_ms
+from lakewright.storage.spec.file_names import plain_name
 from lakewright.storage.spec.manifest import (
     MANIFEST_VERSION,
     DataFileMeta,
@@ -123,6 +126,38 @@ MANIFEST_LIST_SCHEMA = fastavro.parse_schema(
 )
 
 
+_STATS_TYPES = {"_MIN_VALUES": bytes, "_MAX_VALUES": bytes}
+_FILE_TYPES = {
+    "_FILE_SIZE": int,
+    "_ROW_COUNT": int,
+    "_MIN_KEY": bytes,
+    "_MAX_KEY": bytes,
+    "_MIN_SEQUENCE_NUMBER": int,
+    "_MAX_SEQUENCE_NUMBER": int,
+    "_SCHEMA_ID": int,
+    "_LEVEL": int,
+}
+_FILE_OPTIONAL_TYPES = {
+    "_DELETE_ROW_COUNT": int,
+    "_EMBEDDED_FILE_INDEX": bytes,
+    "_EXTERNAL_PATH": str,
+    "_FIRST_ROW_ID": int,
+}
+_ENTRY_TYPES = {"_PARTITION": bytes, "_BUCKET": int, "_TOTAL_BUCKETS": int}
+_META_TYPES = {
+    "_FILE_SIZE": int,
+    "_NUM_ADDED_FILES": int,
+    "_NUM_DELETED_FILES": int,
+    "_SCHEMA_ID": int,
+}
+_META_OPTIONAL_TYPES = {
+    "_MIN_BUCKET": int,
+    "_MAX_BUCKET": int,
+    "_MIN_LEVEL": int,
+    "_MAX_LEVEL": int,
+}
+
+
 def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str) -> bytes:
     """A manifest of these entries, in their order."""
     return encode_records(MANIFEST_SCHEMA, map(_entry_to_record, entries), compression)
@@ -162,6 +197,7 @@ def _stats_to_record(stats: SimpleStats) -> Record:
 
 
 def _stats_from_record(record: Record) -> SimpleStats:
+    check_types(record, _STATS_TYPES)
     counts = record.get("_NULL_COUNTS")
     return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(counts or ()))
 
@@ -178,6 +214,7 @@ def _entry_to_record(entry: ManifestEntry) -> Record:
 
 
 def _entry_from_record(record: Record) -> ManifestEntry:
+    check_types(record, _ENTRY_TYPES)
     return ManifestEntry(
         kind=FileKind(record["_KIND"]),
         partition=record["_PARTITION"],
@@ -215,9 +252,10 @@ def file_to_record(file: DataFileMeta) -> Record:
 
 def file_from_record(record: Record) -> DataFileMeta:
     """The inverse of `file_to_record`; fields that older writers leave out are unknown."""
+    check_types(record, _FILE_TYPES, _FILE_OPTIONAL_TYPES)
     source = record.get("_FILE_SOURCE")
     return DataFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=plain_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         min_key=record["_MIN_KEY"],
@@ -228,7 +266,7 @@ def file_from_record(record: Record) -> DataFileMeta:
         max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
         schema_id=record["_SCHEMA_ID"],
         level=record["_LEVEL"],
-        extra_files=tuple(record.get("_EXTRA_FILES") or ()),
+        extra_files=tuple(map(plain_name, record.get("_EXTRA_FILES") or ())),
         creation_time=_epoch_ms(record.get("_CREATION_TIME")),
         delete_row_count=record.get("_DELETE_ROW_COUNT"),
         embedded_file_index=record.get("_EMBEDDED_FILE_INDEX"),
@@ -248,7 +286,7 @@ def _epoch_ms(value: Any) -> int | None:
     """Milliseconds, from the moment that a logical timestamp decodes to."""
     if value is None:
         return None
-    return value if isinstance(value, int) else round(value.timestamp() * 1000)
+    return as_moment_ms(value if isinstance(value, int) else round(value.timestamp() * 1000))
 
 
 def _meta_to_record(meta: ManifestFileMeta) -> Record:
@@ -268,8 +306,9 @@ def _meta_to_record(meta: ManifestFileMeta) -> Record:
 
 
 def _meta_from_record(record: Record) -> ManifestFileMeta:
+    check_types(record, _META_TYPES, _META_OPTIONAL_TYPES)
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=plain_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         num_added_files=record["_NUM_ADDED_FILES"],
         num_deleted_files=record["_NUM_DELETED_FILES"],

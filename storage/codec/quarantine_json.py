@@ -6,7 +6,16 @@ import json
 import re
 from typing import Any
 
+from lakewright.storage.codec.json_values import (
+    as_list,
+    as_moment_ms,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
 from lakewright.storage.errors import UnreadableManifest, UnsupportedError
+from lakewright.storage.spec.file_names import place_below
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
 _VERSION = 1
@@ -33,9 +42,9 @@ def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
         UnsupportedError: a later version wrote it.
     """
     try:
-        read = json.loads(data)
+        read = read_object(data)
         version = _whole(read["version"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError) as error:
         raise _unreadable(name, error) from error
     if version != _VERSION:
         raise UnsupportedError(
@@ -43,12 +52,12 @@ def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
         )
     try:
         return QuarantineManifest(
-            table=_text(read["table"]),
-            created_ms=_whole(read["created_ms"]),
-            reason=_text(read["reason"]),
-            files=tuple(_file(each) for each in read["files"]),
+            table=as_text(read["table"]),
+            created_ms=as_moment_ms(read["created_ms"]),
+            reason=as_text(read["reason"]),
+            files=tuple(_file(as_object(each)) for each in as_list(read["files"])),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError) as error:
         raise _unreadable(name, error) from error
 
 
@@ -64,9 +73,10 @@ def _file_json(file: QuarantinedFile) -> dict[str, object]:
 
 def _file(data: Any) -> QuarantinedFile:
     return QuarantinedFile(
-        path=_path(data["path"]),
+        # What comes back comes back into the table.
+        path=place_below(as_text(data["path"])),
         size_bytes=_whole(data["size_bytes"]),
-        modified_ms=_whole(data["modified_ms"]),
+        modified_ms=as_moment_ms(data["modified_ms"]),
         crc32=_crc32(data["crc32"]),
     )
 
@@ -74,30 +84,17 @@ def _file(data: Any) -> QuarantinedFile:
 def _crc32(data: object) -> int | None:
     if data is None:
         return None
-    text = _text(data)
+    text = as_text(data)
     if _CRC32.fullmatch(text) is None:
         raise ValueError(f"{text!r} is no CRC-32")
     return int(text, 16)
 
 
-def _path(data: object) -> str:
-    path = _text(data)
-    # What comes back comes back into the table.
-    if any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"{path!r} is no place below the table")
-    return path
-
-
-def _text(data: object) -> str:
-    if not isinstance(data, str):
-        raise TypeError(f"{data!r} is no text")
-    return data
-
-
 def _whole(data: object) -> int:
-    if not isinstance(data, int) or isinstance(data, bool) or data < 0:
-        raise TypeError(f"{data!r} is no whole number")
-    return data
+    number = as_whole(data)
+    if number < 0:
+        raise ValueError(f"{number} is no whole number of 0 or more")
+    return number
 
 
 def _unreadable(name: str, error: Exception) -> UnreadableManifest:

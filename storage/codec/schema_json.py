@@ -8,6 +8,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lakewright.storage.codec.json_values import (
+    MalformedJson,
+    as_list,
+    as_moment_ms,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
 from lakewright.storage.errors import CorruptionError, InvalidSchema, UnsupportedError
 from lakewright.storage.spec.data_types import (
     ArrayType,
@@ -40,41 +49,61 @@ def encode_schema(schema: TableSchema) -> bytes:
     return json.dumps(data, indent=2, ensure_ascii=False).encode()
 
 
-def decode_schema(data: bytes, *, name: str) -> TableSchema:
-    """Read a schema file; `name` is how errors call it.
+def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> TableSchema:
+    """Read a schema file; `name` is how errors call it, `schema_id` what its name says.
 
     Raises:
         UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no schema.
+        CorruptionError: it is no schema, or another than its name says.
     """
     try:
-        read = json.loads(data)
-        version = int(read.get("version", 1))
+        read = read_object(data)
+        version = as_whole(read.get("version", 1))
         if version > SCHEMA_VERSION:
             raise UnsupportedError(
                 f"{name} is of version {version}, known are 1 to {SCHEMA_VERSION}; "
                 "upgrade lakewright"
             )
-        options = {str(key): str(value) for key, value in read.get("options", {}).items()}
+        options = {key: str(value) for key, value in as_object(read.get("options", {})).items()}
         if version < SCHEMA_VERSION:
             options.setdefault("file.format", "orc")
-        return TableSchema(
+        schema = TableSchema(
             version=version,
-            id=int(read["id"]),
-            fields=tuple(_field_from_json(field) for field in read["fields"]),
-            highest_field_id=int(read["highestFieldId"]),
-            partition_keys=tuple(read.get("partitionKeys") or ()),
-            primary_keys=tuple(read.get("primaryKeys") or ()),
+            id=as_whole(read["id"]),
+            fields=tuple(_field_from_json(field) for field in as_list(read["fields"])),
+            highest_field_id=as_whole(read["highestFieldId"]),
+            partition_keys=_texts(read.get("partitionKeys")),
+            primary_keys=_texts(read.get("primaryKeys")),
             options=options,
-            comment=read.get("comment") or "",
-            time_millis=int(read.get("timeMillis", 0)),
+            comment=as_text(read.get("comment") or ""),
+            time_millis=as_moment_ms(read.get("timeMillis", 0)),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InvalidSchema):
-            raise UnsupportedError(
-                f"{name} holds a type that is not implemented: {error}"
-            ) from error
-        raise CorruptionError(f"{name} is no schema: {error!r}") from error
+        _check_keys(schema)
+    except InvalidSchema as error:
+        raise UnsupportedError(f"{name} holds a type that is not implemented: {error}") from error
+    except (ValueError, KeyError, RecursionError) as error:
+        raise CorruptionError(f"{name} is no schema: {error!r}", path=name) from error
+    if schema_id not in (None, schema.id):
+        raise CorruptionError(
+            f"{name} says that it is schema {schema.id}, which it is not by its name; put it back "
+            "from a copy",
+            path=name,
+        )
+    return schema
+
+
+def _check_keys(schema: TableSchema) -> None:
+    names = set(schema.field_names)
+    if len(names) < len(schema.fields):
+        raise MalformedJson("it has a column more than once")
+    for key in (*schema.partition_keys, *schema.primary_keys):
+        if key not in names:
+            raise MalformedJson(f"its key {key!r} is no column")
+    for field in schema.partition_fields:
+        if not isinstance(field.type, AtomicType):
+            raise MalformedJson(
+                f"its partition key {field.name!r} is of the nested type {field.type}"
+            )
 
 
 def type_to_json(data_type: DataType) -> str | Json:
@@ -97,7 +126,7 @@ def type_from_json(data: str | Json) -> DataType:
     """The inverse of `type_to_json`."""
     if isinstance(data, str):
         return parse_data_type(data)
-    kind = str(data["type"])
+    kind = as_text(as_object(data)["type"])
     nullable = not kind.endswith("NOT NULL")
     match kind.removesuffix("NOT NULL").strip():
         case "ARRAY":
@@ -107,7 +136,7 @@ def type_from_json(data: str | Json) -> DataType:
         case "MAP":
             return MapType(type_from_json(data["key"]), type_from_json(data["value"]), nullable)
         case "ROW":
-            return RowType(tuple(_field_from_json(each) for each in data["fields"]), nullable)
+            return RowType(tuple(map(_field_from_json, as_list(data["fields"]))), nullable)
         case other:
             raise InvalidSchema(f"type {other} is not implemented")
 
@@ -122,13 +151,14 @@ def field_to_json(field: DataField) -> Json:
     return data
 
 
-def _field_from_json(data: Json) -> DataField:
+def _field_from_json(data: object) -> DataField:
+    read = as_object(data)
     return DataField(
-        int(data["id"]),
-        str(data["name"]),
-        _type_of_field(data),
-        data.get("description"),
-        data.get("defaultValue"),
+        as_whole(read["id"]),
+        as_text(read["name"]),
+        _type_of_field(read),
+        _optional_text(read.get("description")),
+        _optional_text(read.get("defaultValue")),
     )
 
 
@@ -137,3 +167,11 @@ def _type_of_field(data: Json) -> DataType:
         return type_from_json(data["type"])
     except InvalidSchema as error:
         raise InvalidSchema(f"column {data['name']!r}: {error.message}") from error
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(as_text, as_list(value or [])))
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else as_text(value)

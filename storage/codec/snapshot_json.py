@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from lakewright.storage.codec.json_values import (
+    as_list,
+    as_moment_ms,
+    as_object,
+    as_text,
+    as_whole,
+    read_object,
+)
 from lakewright.storage.errors import CorruptionError, UnsupportedError
-from lakewright.storage.spec.snapshot import SNAPSHOT_VERSION, CommitKind, Snapshot
+from lakewright.storage.spec.file_names import plain_name
+from lakewright.storage.spec.snapshot import (
+    FIRST_SNAPSHOT_ID,
+    SNAPSHOT_VERSION,
+    CommitKind,
+    Snapshot,
+)
 from lakewright.storage.spec.tag import Tag
+
+_T = TypeVar("_T")
 
 _TAG_CREATE_TIME = "tagCreateTime"
 _TAG_TIME_RETAINED = "tagTimeRetained"
@@ -42,6 +59,18 @@ _KEYS = {
     "operation": "operation",
     "writerVersion": "writer_version",
 }
+_REQUIRED_NUMBERS = ("id", "schema_id", "commit_identifier")
+_OTHER_NUMBERS = (
+    "base_manifest_list_size",
+    "delta_manifest_list_size",
+    "changelog_manifest_list_size",
+    "changelog_record_count",
+    "watermark",
+    "next_row_id",
+)
+_REQUIRED_FILES = ("base_manifest_list", "delta_manifest_list")
+_OTHER_FILES = ("changelog_manifest_list", "index_manifest", "statistics")
+_OTHER_TEXTS = ("operation", "writer_version")
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
@@ -56,32 +85,67 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return json.dumps(data, indent=2).encode()
 
 
-def decode_snapshot(data: bytes, *, name: str) -> Snapshot:
+def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -> Snapshot:
     """Read a snapshot file (or a tag, which is one with more keys).
+
+    `snapshot_id` is what the file's name says; a tag's name says nothing of it.
 
     Raises:
         UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no snapshot.
+        CorruptionError: it is no snapshot, names a file outside of its folder, or is another
+            snapshot than its name says.
     """
     try:
-        read = json.loads(data)
-        values = {attribute: read.get(key) for key, attribute in _KEYS.items()}
-        values["version"] = int(read.get("version") or 1)
+        read = read_object(data)
+        values: dict[str, Any] = {attribute: read.get(key) for key, attribute in _KEYS.items()}
+        values["version"] = as_whole(read.get("version") or 1)
         if values["version"] > SNAPSHOT_VERSION:
             raise UnsupportedError(
                 f"{name} is of version {values['version']}, known are 1 to {SNAPSHOT_VERSION}; "
                 "upgrade lakewright"
             )
-        for required in ("id", "schema_id", "time_millis", "commit_identifier"):
-            values[required] = int(values[required])
-        for text in ("base_manifest_list", "delta_manifest_list", "commit_user"):
-            if not isinstance(values[text], str):
-                raise KeyError(text)
-        for number in ("total_record_count", "delta_record_count"):
-            values[number] = int(values[number] or 0)
-        return Snapshot(commit_kind=CommitKind(read["commitKind"]), **values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(f"{name} is no snapshot: {error!r}") from error
+        _check_values(values)
+        snapshot = Snapshot(commit_kind=CommitKind(read["commitKind"]), **values)
+    except (ValueError, KeyError) as error:
+        raise CorruptionError(f"{name} is no snapshot: {error!r}", path=name) from error
+    if snapshot.id < FIRST_SNAPSHOT_ID or snapshot_id not in (None, snapshot.id):
+        raise CorruptionError(
+            f"{name} says that it is snapshot {snapshot.id}, which it is not by its name; put it "
+            "back from a copy",
+            path=name,
+        )
+    return snapshot
+
+
+def _check_values(values: dict[str, Any]) -> None:
+    """Whether values of a snapshot are what they must be; counts left out are zero."""
+    for number in _REQUIRED_NUMBERS:
+        _named(number, as_whole, values[number])
+    for count in ("total_record_count", "delta_record_count"):
+        values[count] = _named(count, as_whole, values[count] or 0)
+    for each in _REQUIRED_FILES:
+        _named(each, plain_name, values[each])
+    _named("time_millis", as_moment_ms, values["time_millis"])
+    _named("commit_user", as_text, values["commit_user"])
+    optional = (
+        *((each, as_whole) for each in _OTHER_NUMBERS),
+        *((each, plain_name) for each in _OTHER_FILES),
+        *((each, as_text) for each in _OTHER_TEXTS),
+    )
+    for each, check in optional:
+        if values[each] is not None:
+            _named(each, check, values[each])
+    if values["properties"] is not None:
+        for text in as_object(values["properties"]).values():
+            _named("properties", as_text, text)
+
+
+def _named(attribute: str, check: Callable[[object], _T], value: object) -> _T:
+    """What a check makes of a value; what is wrong is said with its attribute."""
+    try:
+        return check(value)
+    except ValueError as error:
+        raise ValueError(f"{attribute}: {error}") from None
 
 
 def encode_tag(
@@ -117,17 +181,17 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
         CorruptionError: it is no tag.
     """
     snapshot = decode_snapshot(data, name=name)
-    read = json.loads(data)
+    read = read_object(data)
     try:
         created, retained = read.get(_TAG_CREATE_TIME), read.get(_TAG_TIME_RETAINED)
         return Tag(
             name=tag_name,
             snapshot=snapshot,
-            create_time=None if created is None else _array_time(created),
+            create_time=None if created is None else _array_time(as_list(created)),
             time_retained_ms=None if retained is None else round(float(retained) * 1000),
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptionError(f"{name} is no tag: {error!r}") from error
+        raise CorruptionError(f"{name} is no tag: {error!r}", path=name) from error
 
 
 def _time_array(time: dt.datetime) -> list[int]:

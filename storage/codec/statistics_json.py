@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lakewright.storage.errors import CorruptionError
+from lakewright.storage.codec.json_values import as_object, as_text, as_whole, read_object
+from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.partition import partition_text
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
@@ -46,28 +47,34 @@ def decode_statistics(data: bytes, *, name: str) -> TableStatistics:
         CorruptionError: it holds no statistics.
     """
     try:
-        read = json.loads(data)
+        read = read_object(data)
         return TableStatistics(
-            snapshot_id=int(read["snapshotId"]),
-            schema_id=int(read["schemaId"]),
+            snapshot_id=as_whole(read["snapshotId"]),
+            schema_id=as_whole(read["schemaId"]),
             merged_record_count=_count(read.get("mergedRecordCount")),
             merged_record_size=_count(read.get("mergedRecordSize")),
             columns=tuple(
-                ColumnStatistics(
-                    name=column,
-                    field_id=int(stats["colId"]),
-                    distinct_count=_count(stats.get("distinctCount")),
-                    minimum=stats.get("min"),
-                    maximum=stats.get("max"),
-                    null_count=_count(stats.get("nullCount")),
-                    avg_len=_count(stats.get("avgLen")),
-                    max_len=_count(stats.get("maxLen")),
-                )
-                for column, stats in (read.get("colStats") or {}).items()
+                _column(column, as_object(stats))
+                for column, stats in as_object(read.get("colStats") or {}).items()
             ),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(f"{name} holds no statistics: {error!r}") from error
+    except (ValueError, KeyError) as error:
+        raise CorruptionError(
+            f"{name} holds no statistics: {error!r}; analyze the table again", path=name
+        ) from error
+
+
+def _column(name: str, stats: Json) -> ColumnStatistics:
+    return ColumnStatistics(
+        name=name,
+        field_id=as_whole(stats["colId"]),
+        distinct_count=_count(stats.get("distinctCount")),
+        minimum=_bound(stats.get("min")),
+        maximum=_bound(stats.get("max")),
+        null_count=_count(stats.get("nullCount")),
+        avg_len=_count(stats.get("avgLen")),
+        max_len=_count(stats.get("maxLen")),
+    )
 
 
 def column_statistics_text(statistics: TableStatistics) -> str:
@@ -94,7 +101,10 @@ def decode_bound(text: str | None, field: DataField) -> Value:
         return None
     assert isinstance(field.type, AtomicType)
     if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
-        return int(text)
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidRequestError(f"{text!r} is no {field.type}: it is no number") from None
     return from_python(text, field.type)
 
 
@@ -116,4 +126,8 @@ def _pretty(data: Json) -> str:
 
 
 def _count(value: object) -> int | None:
-    return None if value is None else int(str(value))
+    return None if value is None else as_whole(value)
+
+
+def _bound(value: object) -> str | None:
+    return None if value is None else as_text(value)

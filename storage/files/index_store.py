@@ -16,12 +16,7 @@ from lakewright.storage.codec.deletion_vectors import (
 )
 from lakewright.storage.codec.hash_index import decode_hash_index, encode_hash_index
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import (
-    CorruptionError,
-    FileMissing,
-    UnavailableError,
-    UnsupportedError,
-)
+from lakewright.storage.errors import CorruptionError, FileMissing, UnavailableError
 from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.spec.index import (
     DELETION_VECTORS_INDEX,
@@ -88,13 +83,7 @@ class IndexStore:
 
         Raises:
             CorruptionError: the file is missing, or of another size than the index manifest says.
-            UnsupportedError: it lies outside of the table.
         """
-        if index.external_path is not None:
-            raise UnsupportedError(
-                f"hash index {index.file_name} lies outside of the table, at "
-                f"{index.external_path}, which is not implemented"
-            )
         name = self.paths.index(index.file_name)
         return decode_hash_index(self._read(index.file_name), name=name, expected=index.row_count)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
+from lakewright.storage.codec.json_values import as_whole, read_object
 from lakewright.storage.codec.schema_json import decode_schema, encode_schema
 from lakewright.storage.codec.snapshot_json import (
     decode_snapshot,
@@ -23,7 +25,8 @@ from lakewright.storage.errors import (
     TableNotFound,
     TagNotFound,
 )
-from lakewright.storage.files.paths import TablePaths, numbered
+from lakewright.storage.files.paths import TablePaths, numbered, whole_number
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.tag import Tag
@@ -59,7 +62,7 @@ class SchemaStore:
         """
         path = self.paths.schema(schema_id)
         try:
-            return decode_schema(self.fs.read_bytes(path), name=path)
+            return decode_schema(self.fs.read_bytes(path), name=path, schema_id=schema_id)
         except FileMissing as error:
             raise SchemaNotFound(
                 f"schema {schema_id} is missing at {path}; files written with it cannot be read"
@@ -139,7 +142,9 @@ class SnapshotStore:
     def latest(self) -> Snapshot | None:
         """The current snapshot, None for a table nobody has committed to."""
         missing: int | None = None
+        rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
+            rounds.begin()
             latest_id = self.latest_id()
             if latest_id is None:
                 return None
@@ -158,7 +163,11 @@ class SnapshotStore:
         Raises:
             SnapshotNotFound: it is not there, or no more; the message says which there are.
         """
-        return decode_snapshot(self.read_file(snapshot_id), name=self.paths.snapshot(snapshot_id))
+        return decode_snapshot(
+            self.read_file(snapshot_id),
+            name=self.paths.snapshot(snapshot_id),
+            snapshot_id=snapshot_id,
+        )
 
     def read_file(self, snapshot_id: int) -> bytes:
         """The file of one snapshot, as it is.
@@ -232,7 +241,7 @@ class SnapshotStore:
             text = self.fs.read_bytes(path)
         except FileMissing:
             return None
-        return int(text) if text.strip().isdigit() else None
+        return whole_number(text.strip().decode("ascii", errors="replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +331,13 @@ class ReferenceStore:
                 except FileMissing:
                     continue
                 try:
-                    position = int(json.loads(data)["nextSnapshot"])
-                except (ValueError, KeyError, TypeError) as error:
-                    raise CorruptionError(f"{status.path} is no consumer: {error!r}") from error
+                    position = as_whole(read_object(data)["nextSnapshot"])
+                except (ValueError, KeyError) as error:
+                    raise CorruptionError(
+                        f"{status.path} is no consumer: {error!r}; delete the consumer, or let it "
+                        "say again where it is",
+                        path=status.path,
+                    ) from error
                 positions[status.name.removeprefix("consumer-")] = position
         return positions
 
@@ -358,12 +371,12 @@ class ReferenceStore:
         """
         found = []
         for status in self.fs.list_dir(self.paths.changelog_dir):
-            if numbered(status.name, "changelog-") is None:
+            snapshot_id = numbered(status.name, "changelog-")
+            if snapshot_id is None:
                 continue
-            try:
-                found.append(decode_snapshot(self.fs.read_bytes(status.path), name=status.path))
-            except FileMissing:
-                continue
+            with suppress(FileMissing):
+                data = self.fs.read_bytes(status.path)
+                found.append(decode_snapshot(data, name=status.path, snapshot_id=snapshot_id))
         return sorted(found, key=lambda changelog: changelog.id)
 
     def put_changelog(self, snapshot_id: int, snapshot_file: bytes) -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.file_names import UnsafeName, place_below, plain_name
 from lakewright.storage.spec.options import POSTPONE_BUCKET, TableOptions
 from lakewright.storage.spec.partition import escape_path, partition_path
 from lakewright.storage.spec.values import Value
 
 DATABASE_SUFFIX = ".db"
 UPKEEP_FOLDER = ".lakewright"
+_MOST_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class TablePaths:
     @property
     def metadata_root(self) -> str:
         """Where snapshots, schemas and tags lie; branches keep their own."""
-        return f"{self.root}/branch/branch-{self.branch}" if self.branch else self.root
+        return _inside(self.branch_dir, f"branch-{self.branch}") if self.branch else self.root
 
     @property
     def snapshot_dir(self) -> str:
@@ -56,14 +59,14 @@ class TablePaths:
         return f"{self.metadata_root}/tag"
 
     def tag(self, name: str) -> str:
-        return f"{self.tag_dir}/tag-{name}"
+        return _inside(self.tag_dir, f"tag-{name}")
 
     @property
     def consumer_dir(self) -> str:
         return f"{self.metadata_root}/consumer"
 
     def consumer(self, name: str) -> str:
-        return f"{self.consumer_dir}/consumer-{name}"
+        return _inside(self.consumer_dir, f"consumer-{name}")
 
     @property
     def changelog_dir(self) -> str:
@@ -89,21 +92,21 @@ class TablePaths:
         return f"{self.root}/manifest"
 
     def manifest(self, name: str) -> str:
-        return f"{self.manifest_dir}/{name}"
+        return _inside(self.manifest_dir, name)
 
     @property
     def index_dir(self) -> str:
         return f"{self.root}/index"
 
     def index(self, name: str) -> str:
-        return f"{self.index_dir}/{name}"
+        return _inside(self.index_dir, name)
 
     @property
     def statistics_dir(self) -> str:
         return f"{self.root}/statistics"
 
     def statistics(self, name: str) -> str:
-        return f"{self.statistics_dir}/{name}"
+        return _inside(self.statistics_dir, name)
 
     @property
     def upkeep_dir(self) -> str:
@@ -120,14 +123,22 @@ class TablePaths:
         return f"{self.upkeep_dir}/quarantine"
 
     def quarantine(self, quarantine_id: str) -> str:
-        return f"{self.quarantine_dir}/{quarantine_id}"
+        return _inside(self.quarantine_dir, quarantine_id)
 
     def quarantine_manifest(self, quarantine_id: str) -> str:
         return f"{self.quarantine(quarantine_id)}/manifest.json"
 
     def quarantined(self, quarantine_id: str, path: str) -> str:
         """Where a file lies that was at a path below the table's root."""
-        return f"{self.quarantine(quarantine_id)}/files/{path}"
+        return f"{self.quarantine(quarantine_id)}/files/{_place(path)}"
+
+    def below(self, path: str) -> str:
+        """A file by its path below the table's root, as plans and quarantines name it.
+
+        Raises:
+            InvalidRequestError: the path would lead out of the table.
+        """
+        return f"{self.root}/{_place(path)}"
 
     @property
     def expiry_mark_dir(self) -> str:
@@ -173,4 +184,33 @@ def partition_folder(
 def numbered(name: str, prefix: str) -> int | None:
     """The number of a file such as `snapshot-12`, None for other files."""
     digits = name.removeprefix(prefix)
-    return int(digits) if digits != name and digits.isdecimal() else None
+    return whole_number(digits) if digits != name else None
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text is in a file's name or a hint, None for other texts.
+
+    A number has one spelling: `snapshot-007` is not where snapshot 7 would be looked for.
+    """
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        return None
+    return int(text) if text == "0" or not text.startswith("0") else None
+
+
+def _inside(folder: str, name: str) -> str:
+    """The path of something in a folder, which a caller or a plan may have named.
+
+    Raises:
+        InvalidRequestError: the name would lead out of the folder.
+    """
+    try:
+        return f"{folder}/{plain_name(name)}"
+    except UnsafeName as error:
+        raise InvalidRequestError(str(error)) from None
+
+
+def _place(path: str) -> str:
+    try:
+        return place_below(path)
+    except UnsafeName as error:
+        raise InvalidRequestError(str(error)) from None

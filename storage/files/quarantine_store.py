@@ -100,7 +100,7 @@ class QuarantineStore:
         """Move a file of the table in; False if it was gone already."""
         target = self.paths.quarantined(quarantine_id, path)
         try:
-            return self.fs.move_if_absent(f"{self.paths.root}/{path}", target)
+            return self.fs.move_if_absent(self.paths.below(path), target)
         except FileMissing:
             # Where two move a file at once, each may end with one, and neither with the first.
             return self.fs.exists(target)
@@ -113,12 +113,12 @@ class QuarantineStore:
         """
         source = self.paths.quarantined(quarantine_id, path)
         try:
-            return self.fs.move_if_absent(source, f"{self.paths.root}/{path}")
+            return self.fs.move_if_absent(source, self.paths.below(path))
         except FileMissing:
             if not self.fs.exists(source):
                 raise
         # Its folder was taken away as empty on the way.
-        return self.fs.move_if_absent(source, f"{self.paths.root}/{path}")
+        return self.fs.move_if_absent(source, self.paths.below(path))
 
     def size_and_crc32(self, path: str) -> tuple[int, int]:
         """How many bytes a file holds, and their checksum.
@@ -144,7 +144,7 @@ class QuarantineStore:
         """Of some paths below the table those where there is a file; lists their folders."""
         wanted: dict[str, set[str]] = {}
         for path in paths:
-            folder, _, name = f"{self.paths.root}/{path}".rpartition("/")
+            folder, _, name = self.paths.below(path).rpartition("/")
             wanted.setdefault(folder, set()).add(name)
         below = f"{self.paths.root}/"
         return {

@@ -34,7 +34,7 @@ from lakewright.storage.operations.sweep import (
     sweep_after_failure,
     sweep_repeated,
 )
-from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.operations.write import planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.lease import Lease
@@ -168,8 +168,7 @@ def _live_work(
     indexes = deletion_indexes(files, snapshot)
     work: list[BucketWork] = []
     for task in plan.tasks:
-        values = dict(partition_spec_values(files, task.partition))
-        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        partition = planned_partition(files, task.partition)
         place = (partition, task.bucket)
         held = {entry.file.file_name: entry for entry in live.get(place, ())}
         if held.keys() >= set(task.files):

@@ -32,14 +32,13 @@ def delete_unreachable(
     """
     if not planned:
         return Deleted(files=0, bytes=0)
-    root_folder = files.paths.root
     reach = Reach(wanted={file.path for file in planned})
     roots = settled_roots(files) if roots is None else roots
     if roots is None:
         return Deleted(files=0, bytes=0)
     kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
-    going = [file for file in planned if f"{root_folder}/{file.path}" not in kept]
-    paths = [f"{root_folder}/{file.path}" for file in going]
+    going = [file for file in planned if files.paths.below(file.path) not in kept]
+    paths = [files.paths.below(file.path) for file in going]
     count = delete_files(files.fs, paths)
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)

@@ -366,7 +366,7 @@ def _present(
     """The files with their sizes, without those known to be gone; few have to be looked at."""
     present = []
     for each in found:
-        path = f"{files.paths.root}/{each.path}"
+        path = files.paths.below(each.path)
         if each.size_bytes or path in sizes:
             present.append(each)
             continue
@@ -440,8 +440,7 @@ def _run(
         _check_unused(files, plan, there, lineage)
     _check_undisturbed(files, plan, end)
     _keep_changelogs(files, plan.changelog_ids)
-    root = files.paths.root
-    paths = [f"{root}/{file.path}" for file in plan.files]
+    paths = [files.paths.below(file.path) for file in plan.files]
     deleted = delete_files(files.fs, paths)
     _check_undisturbed(files, plan, end)
     delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])

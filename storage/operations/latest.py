@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lakewright.storage.errors import CorruptionError
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -27,7 +28,9 @@ def read_latest(
     Raises:
         CorruptionError: something is missing though the snapshot still is the latest.
     """
+    rounds = Rounds(files.name, "what its latest snapshot names was read")
     while True:
+        rounds.begin()
         latest = files.snapshots.latest()
         try:
             return latest, read(latest)

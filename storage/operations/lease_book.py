@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, StorageError, UnavailableError
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.spec.lease import Lease, LeaseBook
@@ -68,7 +69,9 @@ def _latest(
 ) -> LeaseBook:
     """The book that counts; `known` saves reading it if it is that one."""
     store = files.leases
+    rounds = Rounds(files.name, "its leases were read")
     while True:
+        rounds.begin()
         numbers = store.numbers(listing)
         if known is not None and numbers[-1:] in ([known.number], []):
             return known

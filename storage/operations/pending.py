@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from lakewright.storage.errors import FileMissing, InvalidRequestError
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_write
 from lakewright.storage.operations.delete_files import delete_files
@@ -38,7 +39,9 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
             "again; stage it with one that grows from batch to batch of its commit_user"
         )
     path = files.paths.pending(staged.commit_user, staged.commit_identifier)
+    rounds = Rounds(files.name, "a batch was kept")
     while not files.pending.put(staged):
+        rounds.begin()
         with suppress(FileMissing):
             earlier = files.pending.read(path)
             if earlier.write_id != staged.write_id:

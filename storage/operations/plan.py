@@ -7,11 +7,13 @@ carried out as it stands or refused because the table has changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from types import NoneType, UnionType
-from typing import Any, Protocol, Self, Union, get_args, get_origin, get_type_hints
+from typing import Protocol, Self
+
+from lakewright.storage.codec.json_values import read_object
+from lakewright.storage.codec.typed_json import value_of
+from lakewright.storage.spec.file_names import place_below
 
 
 class Plan:
@@ -28,15 +30,13 @@ class Plan:
         """The inverse of `to_json`; values that are no JSON come back as text, which plans take.
 
         Raises:
-            ValueError: the text is no JSON, or a value is none of those there are.
-            TypeError: a part is missing, or something else than it should be.
+            ValueError: the text is no JSON, a part is missing or something else than it should
+                be, or a file that the plan names is none of the table.
         """
-        data = _checked(Mapping, json.loads(text))
+        data = read_object(text)
         # Whoever shows a plan may put beside it what is no part of it.
         own = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        plan = _read(cls, {name: value for name, value in data.items() if name in own})
-        assert isinstance(plan, cls)
-        return plan
+        return value_of(cls, {name: value for name, value in data.items() if name in own})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,10 @@ class UnreachableFile:
 
     path: str
     size_bytes: int
+
+    def __post_init__(self) -> None:
+        # A plan may come from anywhere, and this one is about to delete.
+        place_below(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,30 +107,3 @@ def _as_json(value: object) -> object:
             return value.hex()
         case _:
             return str(value)
-
-
-def _read(kind: Any, data: Any) -> Any:
-    """A value of a type that plans are made of, from JSON."""
-    if get_origin(kind) in (Union, UnionType):
-        (present,) = (each for each in get_args(kind) if each is not NoneType)
-        return None if data is None else _read(present, data)
-    if get_origin(kind) is tuple:
-        item, _ = get_args(kind)
-        return tuple(_read(item, each) for each in _checked(list, data))
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind)
-        given = _checked(Mapping, data)
-        unknown = sorted(given.keys() - {field.name for field in fields(kind)})
-        if unknown:
-            raise TypeError(f"{kind.__name__} has no {unknown[0]}")
-        return kind(**{name: _read(hints[name], value) for name, value in given.items()})
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(data)
-    return _checked(get_origin(kind) or kind, data)
-
-
-def _checked(kind: Any, data: Any) -> Any:
-    # A truth value would pass for a number.
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise TypeError(f"{data!r} is no {kind.__name__}")
-    return data

@@ -56,7 +56,7 @@ from lakewright.storage.operations.verify import (
     check_files,
     refuse_rows,
 )
-from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.operations.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
@@ -270,8 +270,7 @@ def _live_moves(
     moves: list[Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:
-        values = dict(partition_spec_values(files, task.partition))
-        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        partition = planned_partition(files, task.partition)
         held = live.get(partition, _Held([], []))
         metas = {entry.file.file_name: entry.file for entry in held.postponed}
         if not metas.keys() >= set(task.files) or held.bucket_count not in (

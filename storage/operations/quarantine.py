@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.quarantine_store import Listed
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.plan import UnreachableFile
@@ -152,7 +153,9 @@ class References:
         """
         # Asked first: what is committed from then on is a root.
         pending = self._newly_pending()
+        rounds = Rounds(self.files.name, "what refers to files was asked")
         while True:
+            rounds.begin()
             roots = all_roots(self.files)
             # What one takes away while roots are read, it may put back.
             check_no_rollback(self.files)
@@ -187,7 +190,7 @@ class References:
     def _kept(self, roots: Sequence[Root]) -> set[str]:
         if not roots or not self.paths:
             return set()
-        reach = Reach(wanted={f"{self.files.paths.root}/{path}" for path in self.paths})
+        reach = Reach(wanted={self.files.paths.below(path) for path in self.paths})
         kept = reach.data_of_all(roots).keys() | reach.metadata_of_all(roots)
         return {below for path in kept if (below := self._below(path)) in self.paths}
 
@@ -267,9 +270,7 @@ class Mover:
 
     def _entry(self, orphan: OrphanFile) -> QuarantinedFile | None:
         try:
-            size, crc32 = self.files.quarantine.size_and_crc32(
-                f"{self.files.paths.root}/{orphan.path}"
-            )
+            size, crc32 = self.files.quarantine.size_and_crc32(self.files.paths.below(orphan.path))
         except FileMissing:
             return None
         if size != orphan.size_bytes:
@@ -284,7 +285,9 @@ class Mover:
     def _fill(self, manifest: QuarantineManifest) -> None:
         store = self.files.quarantine
         quarantine_id = self._new_id(manifest.created_ms)
+        rounds = Rounds(self.files.name, "a new quarantine was named")
         while not store.put_manifest(quarantine_id, manifest):
+            rounds.begin()
             quarantine_id = self._new_id(manifest.created_ms)
         self.quarantine_ids.append(quarantine_id)
         try:

@@ -44,6 +44,7 @@ from lakewright.storage.operations.quarantine import (
 from lakewright.storage.operations.reachable import on_branch, stale_when_roots_go
 from lakewright.storage.operations.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.time_travel import moment_text
+from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -114,7 +115,7 @@ def plan_remove_orphans(
     for status in _listed(files):
         path = status.path.removeprefix(below)
         newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
-        if status.modified_ms <= oldest and owned.fullmatch(path):
+        if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
             candidates[path] = OrphanFile(path, status.size, status.modified_ms)
     if newest[1] > now:
         # Written while the rest was listed, or from the future.
@@ -176,7 +177,7 @@ def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[Unreacha
     return tuple(
         UnreachableFile(status.path.removeprefix(below), status.size)
         for status in listed.unfinished
-        if status.modified_ms <= oldest
+        if status.modified_ms <= oldest and is_place_below(status.path.removeprefix(below))
     )
 
 
@@ -204,13 +205,13 @@ def run_remove_orphans(
     if plan.files and quarantine:
         mover.set_aside(plan.files, reason="remove-orphans", now_ms=read_store_clock(files))
         if files.options.snapshot_clean_empty_directories:
-            remove_bucket_folders(files, [f"{files.paths.root}/{path}" for path in mover.moved])
+            remove_bucket_folders(files, [files.paths.below(path) for path in mover.moved])
     elif plan.files:
         _check_no_changelogs_to_come(files)
         going = [file for file in plan.files if file.path not in mover.kept]
         gone = delete_unreachable(files, going)
         deleted = gone.files, gone.bytes
-    delete_files(files.fs, [f"{files.paths.root}/{file.path}" for file in plan.leftovers])
+    delete_files(files.fs, [files.paths.below(file.path) for file in plan.leftovers])
     return OrphansResult(
         files_moved=len(mover.moved),
         bytes_moved=sum(mover.moved.values()),
@@ -247,9 +248,9 @@ def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
     owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
     hidden = re.compile(rf"{re.escape(upkeep)}/(.+/)?{UNFINISHED.pattern}")
     for file in plan.files:
-        is_owned = owned.fullmatch(file.path) and ".." not in file.path.split("/")
+        is_owned = owned.fullmatch(file.path) and is_place_below(file.path)
         if not is_owned or file.modified_ms > plan.older_than_ms:
             raise InvalidRequestError(f"{file.path} can be no orphan of {files.name}; plan again")
     for leftover in plan.leftovers:
-        if not hidden.fullmatch(leftover.path) or ".." in leftover.path.split("/"):
+        if not hidden.fullmatch(leftover.path):
             raise InvalidRequestError(f"{leftover.path} is no leftover of upkeep; plan again")

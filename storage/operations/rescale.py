@@ -58,7 +58,7 @@ from lakewright.storage.operations.scan import (
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
-from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.operations.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.lease import Lease
@@ -347,8 +347,7 @@ def _live_moves(
     moves: list[_Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:
-        values = dict(partition_spec_values(files, task.partition))
-        partition = files.partition_bytes([values[key] for key in files.schema.partition_keys])
+        partition = planned_partition(files, task.partition)
         entries = live.get(partition, [])
         if {entry.file.file_name for entry in entries} == set(task.files):
             check_rewritable(files, (entry.file for entry in entries))

@@ -127,7 +127,7 @@ def _check_unchanged(files: TableFiles, copy: str, file: QuarantinedFile) -> Non
 
 def _check_same(files: TableFiles, quarantine_id: str, path: str, *, restored: int) -> None:
     """Whether what is in the place of a file is that file, left in both by somebody who stopped."""
-    target = f"{files.paths.root}/{path}"
+    target = files.paths.below(path)
     if not files.quarantine.is_same(files.paths.quarantined(quarantine_id, path), target):
         raise TargetExists(
             f"{path} of {files.name} is another file by now than the one in quarantine "

@@ -34,6 +34,7 @@ from lakewright.storage.errors import (
     StalePlan,
     TagNotFound,
 )
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit_standing import follows, trace_of
 from lakewright.storage.operations.delete_files import delete_files
@@ -339,7 +340,9 @@ def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> D
     Raises:
         CorruptionError: something is missing though nothing went.
     """
+    rounds = Rounds(files.name, "what a rollback leaves unreachable was asked")
     while True:
+        rounds.begin()
         before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
         try:
             # The pin that is there is our own.
@@ -375,7 +378,9 @@ def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
     died. Those on top of the target stay.
     """
     count, deleted = 0, Deleted(files=0, bytes=0)
+    rounds = Rounds(files.name, "snapshots on top of what was rolled back were looked for")
     while True:
+        rounds.begin()
         latest_id, strays = _strays(files, target)
         if not strays:
             return count, deleted

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from lakewright.storage.errors import StalePlan
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.latest import ROLLBACK_PIN
 from lakewright.storage.operations.local_clock import local_now
@@ -55,7 +56,9 @@ def is_rollback_under_way(files: TableFiles) -> bool:
 
 def settled_roots(files: TableFiles) -> list[Root] | None:
     """Every root there is, with none held back by a rollback; None while one is under way."""
+    rounds = Rounds(files.name, "what keeps files was listed")
     while not is_rollback_under_way(files):
+        rounds.begin()
         roots = all_roots(files)
         if not is_rollback_under_way(files) and not are_back(files, roots):
             return roots

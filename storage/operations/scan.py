@@ -19,6 +19,7 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
@@ -86,10 +87,22 @@ def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestF
 
 
 def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
-    """Every index file of a snapshot's state."""
+    """Every index file of a snapshot's state.
+
+    Raises:
+        UnsupportedError: one lies outside of the table.
+    """
     if snapshot is None or snapshot.index_manifest is None:
         return ()
-    return files.manifests.read_index_manifest(snapshot.index_manifest)
+    entries = files.manifests.read_index_manifest(snapshot.index_manifest)
+    for entry in entries:
+        if entry.file.external_path is not None:
+            raise UnsupportedError(
+                f"{files.name}: index file {entry.file.file_name} lies outside of the table, at "
+                f"{entry.file.external_path}, which is not implemented",
+                table=files.name,
+            )
+    return entries
 
 
 def live_entries(

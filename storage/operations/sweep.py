@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from lakewright.storage.errors import CorruptionError, StorageError
+from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.reachable import Root, RootKind, all_roots
@@ -128,7 +129,9 @@ def _published(
 
     None while nobody can tell, beside a rollback.
     """
+    rounds = Rounds(files.name, "what a commit has published was asked")
     while (roots := settled_roots(files)) is not None:
+        rounds.begin()
         try:
             return _named_by(roots, names, since_snapshot_id, began_ms)
         except CorruptionError:

@@ -143,6 +143,23 @@ def partition_spec_values(
     )
 
 
+def planned_partition(files: TableFiles, spec: Mapping[str, object]) -> bytes:
+    """The row of a whole partition that a plan names.
+
+    Raises:
+        InvalidRequestError: a partition key is missing, or a value is none of its type.
+    """
+    values = dict(partition_spec_values(files, spec))
+    keys = files.schema.partition_keys
+    missing = [key for key in keys if key not in values]
+    if missing:
+        raise InvalidRequestError(
+            f"a plan names a partition of {files.name} without its key {missing[0]!r}; plan again",
+            table=files.name,
+        )
+    return files.partition_bytes([values[key] for key in keys])
+
+
 class StagingWriter:
     """Writes rows of any partitions and buckets; one per task."""
 

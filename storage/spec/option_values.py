@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption
+from lakewright.storage.spec.file_names import UnsafeName, plain_name
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.schema import TableSchema
 
@@ -70,6 +71,14 @@ class OptionReader:
 
     def text(self, name: str, default: str) -> str:
         return self.options.get(name, default)
+
+    def file_name(self, name: str, default: str) -> str:
+        """What names of files or folders begin with, or are."""
+        text = self.options.get(name, default)
+        try:
+            return plain_name(text)
+        except UnsafeName:
+            self.refuse(name, text, " is no plain name, which leads to no other folder")
 
     def integer(self, name: str, default: int, *, minimum: int | None = None) -> int:
         text = self.options.get(name)

@@ -281,9 +281,9 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
         manifest_compression=reader.choice("manifest.compression", "zstd", _MANIFEST_COMPRESSIONS),
         stats_mode=reader.stats_mode("metadata.stats-mode", "truncate(16)"),
         column_stats_modes=reader.column_stats_modes(schema),
-        partition_default_name=reader.text("partition.default-name", "__DEFAULT_PARTITION__"),
+        partition_default_name=reader.file_name("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
-        data_file_prefix=reader.text("data-file.prefix", "data-"),
+        data_file_prefix=reader.file_name("data-file.prefix", "data-"),
         data_file_directory=_data_file_directory(reader),
         external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
@@ -310,7 +310,7 @@ def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptio
                 "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}
             )
         ),
-        changelog_file_prefix=reader.text("changelog-file.prefix", "changelog-"),
+        changelog_file_prefix=reader.file_name("changelog-file.prefix", "changelog-"),
         changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate", False),
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"

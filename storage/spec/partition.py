@@ -21,6 +21,10 @@ from lakewright.storage.spec.values import (
     to_python,
 )
 
+_SECONDS_A_DAY = 86_400
+# After 400 years the calendar repeats.
+_DAYS_A_CYCLE = 146_097
+
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = frozenset(chr(code) for code in range(0x20)) | frozenset("\x7f\"#%'*/:=?\\{}[]^")
@@ -73,7 +77,7 @@ def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) 
         return _timestamp_text(value, field.type, legacy_name=legacy_name)
     if root is TypeRoot.DATE and not legacy_name:
         assert isinstance(value, int)
-        return (dt.date(1970, 1, 1) + dt.timedelta(days=value)).isoformat()
+        return _date_text(value)
     if root is TypeRoot.TIME and not legacy_name:
         moment = to_python(value, field.type)
         assert isinstance(moment, dt.time)
@@ -83,17 +87,30 @@ def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) 
 
 def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy_name: bool) -> str:
     """ISO local date-time as `LocalDateTime.toString` prints it, or the text SQL casts it to."""
-    moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=nanos // NANOS_PER_SECOND)
+    days, second = divmod(nanos // NANOS_PER_SECOND, _SECONDS_A_DAY)
+    time = (dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)).time()
     fraction = f"{nanos % NANOS_PER_SECOND:09d}"
     if not legacy_name:
-        text = moment.isoformat(" ", "seconds")
+        text = f"{_date_text(days)} {time.isoformat('seconds')}"
         while len(fraction) > data_type.precision and fraction.endswith("0"):
             fraction = fraction[:-1]
         return f"{text}.{fraction}" if fraction else text
     if int(fraction):
         digits = fraction.removesuffix("000").removesuffix("000")
-        return f"{moment.isoformat('T', 'seconds')}.{digits}"
-    return moment.isoformat("T", "seconds" if moment.second else "minutes")
+        return f"{_date_text(days)}T{time.isoformat('seconds')}.{digits}"
+    return f"{_date_text(days)}T{time.isoformat('seconds' if time.second else 'minutes')}"
+
+
+def _date_text(days: int) -> str:
+    """Days since the epoch as `LocalDate.toString` prints them, in any year."""
+    try:
+        return (dt.date(1970, 1, 1) + dt.timedelta(days=days)).isoformat()
+    except OverflowError:
+        cycles, rest = divmod(days, _DAYS_A_CYCLE)
+        near = dt.date(1970, 1, 1) + dt.timedelta(days=rest)
+        year = near.year + 400 * cycles
+        sign = "-" if year < 0 else "+" if year > 9999 else ""
+        return f"{sign}{abs(year):04d}{near:-%m-%d}"
 
 
 def _float_text(value: float, *, single: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.file_names import is_place_below
 
 MAIN_BRANCH = "main"
 
@@ -16,7 +17,8 @@ def check_reference_name(name: str, kind: str) -> None:
     """
     if not name.strip():
         raise InvalidRequestError(f"{kind} name {name!r} is blank")
-    if name.startswith(".") or any(char in "/\\" or ord(char) < 32 for char in name):
+    has_control = any(ord(char) < 32 for char in name)
+    if name.startswith(".") or has_control or "/" in name or not is_place_below(name):
         raise InvalidRequestError(
             f"{kind} name {name!r} cannot be a file's; leave out slashes, control characters and "
             "leading dots"

@@ -44,6 +44,7 @@ from lakewright.storage.spec.data_types import (
     TypeRoot,
     parse_data_type,
 )
+from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
@@ -69,6 +70,8 @@ from tests.support.strategies import (
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 COUNTS = st.integers(0, 2**63 - 1)
+FILE_NAMES = text().filter(lambda name: is_place_below(name) and "/" not in name)
+MOMENTS_MS = st.integers(FIRST_MICROS // 1000, LAST_MICROS // 1000)
 
 
 def metadata_value(value: Any, data_type: AtomicType) -> Value:
@@ -191,7 +194,7 @@ def test_a_type_in_a_schema_file_reads_back(data_type: DataType) -> None:
     ),
     st.dictionaries(text(), text(), max_size=3),
     text(),
-    COUNTS,
+    MOMENTS_MS,
 )
 @pytest.mark.mission("SE32", "SE21")
 def test_a_schema_file_reads_back(
@@ -207,24 +210,24 @@ def test_a_schema_file_reads_back(
 @given(
     st.builds(
         Snapshot,
-        id=COUNTS,
+        id=st.integers(1, 2**63 - 1),
         schema_id=COUNTS,
-        base_manifest_list=text(),
-        delta_manifest_list=text(),
+        base_manifest_list=FILE_NAMES,
+        delta_manifest_list=FILE_NAMES,
         commit_user=text(),
         commit_identifier=LONGS,
         commit_kind=st.sampled_from(CommitKind),
-        time_millis=LONGS,
+        time_millis=MOMENTS_MS,
         total_record_count=LONGS,
         delta_record_count=LONGS,
         base_manifest_list_size=st.none() | COUNTS,
         delta_manifest_list_size=st.none() | COUNTS,
-        changelog_manifest_list=st.none() | text(),
+        changelog_manifest_list=st.none() | FILE_NAMES,
         changelog_manifest_list_size=st.none() | COUNTS,
-        index_manifest=st.none() | text(),
+        index_manifest=st.none() | FILE_NAMES,
         changelog_record_count=st.none() | COUNTS,
         watermark=st.none() | LONGS,
-        statistics=st.none() | text(),
+        statistics=st.none() | FILE_NAMES,
         properties=st.none() | st.dictionaries(text(), text(), max_size=3),
         next_row_id=st.none() | COUNTS,
     )
@@ -245,7 +248,7 @@ STATS = st.builds(
 )
 DATA_FILES = st.builds(
     DataFileMeta,
-    file_name=text(),
+    file_name=FILE_NAMES,
     file_size=COUNTS,
     row_count=COUNTS,
     min_key=st.binary(max_size=30),
@@ -256,7 +259,7 @@ DATA_FILES = st.builds(
     max_sequence_number=LONGS,
     schema_id=COUNTS,
     level=st.integers(0, 5),
-    extra_files=st.lists(text(), max_size=2).map(tuple),
+    extra_files=st.lists(FILE_NAMES, max_size=2).map(tuple),
     creation_time=st.none() | st.integers(0, LAST_MICROS // 1000),
     delete_row_count=st.none() | COUNTS,
     embedded_file_index=st.none() | st.binary(max_size=10),
@@ -287,7 +290,7 @@ def test_a_manifest_reads_back_in_order(entries: list[ManifestEntry], codec: str
     st.lists(
         st.builds(
             ManifestFileMeta,
-            file_name=text(),
+            file_name=FILE_NAMES,
             file_size=COUNTS,
             num_added_files=COUNTS,
             num_deleted_files=COUNTS,

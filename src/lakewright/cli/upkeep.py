@@ -48,6 +48,7 @@ from lakewright.storage import (
     SortCompactionPlan,
     Table,
 )
+from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
@@ -525,7 +526,7 @@ def _plan_data(path: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise InvalidRequestError(f"plan {path} is no text: {error}") from error
     try:
-        data = json.loads(text)
+        data = read_json(text)
     except ValueError as error:
         raise InvalidRequestError(f"plan {path} is no JSON: {error}") from error
     if not isinstance(data, dict):

@@ -1,0 +1,64 @@
+"""Names of files as metadata and callers give them, checked before a path is made of them.
+
+Metadata may come from any client, or from an attacker. A name that leads out of its folder would
+let an expiry delete, and a write create, files that are not the table's.
+"""
+
+from __future__ import annotations
+
+# Windows and some stores take a backslash for a separator too.
+_NEVER = ("/", "\\", "\0")
+
+
+class UnsafeName(ValueError):
+    """A name that could lead to another folder, or to none."""
+
+
+def plain_name(name: object) -> str:
+    """A name, if it can only be that of something directly inside its folder.
+
+    Raises:
+        UnsafeName: it is no text, empty, a dot or two, or holds a separator, a NUL or half of a
+            surrogate pair.
+    """
+    if not isinstance(name, str):
+        raise UnsafeName(f"{name!r} is no file name, but a {type(name).__name__}")
+    if not name or name in (".", "..") or any(each in name for each in _NEVER):
+        raise UnsafeName(f"{name!r} is no plain file name, which leads to no other folder")
+    if not name.isascii():
+        _check_encodable(name)
+    return name
+
+
+def place_below(path: object) -> str:
+    """A path of plain names, if it can only be that of a file below its root.
+
+    Raises:
+        UnsafeName: it is no text, absolute, empty, or one of its parts is no plain name.
+    """
+    if not isinstance(path, str):
+        raise UnsafeName(f"{path!r} is no path, but a {type(path).__name__}")
+    try:
+        for part in path.split("/"):
+            plain_name(part)
+    except UnsafeName:
+        raise UnsafeName(f"{path!r} is no place below the table") from None
+    return path
+
+
+def is_place_below(path: str) -> bool:
+    """Whether `place_below` takes a path."""
+    try:
+        place_below(path)
+    except UnsafeName:
+        return False
+    return True
+
+
+def _check_encodable(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UnsafeName(f"{name!r} holds half of a surrogate pair, which no file name has") from (
+            None
+        )

@@ -1,0 +1,82 @@
+"""Metadata as another hand may leave it: one field of one file changed in a whole table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.operations.leases import LeaseRequest, acquire_lease
+from lakewright.storage.spec.lease import LeaseScope
+from tests.support.builders import compact, events, new_table, remove_orphans, rows
+
+Json = dict[str, Any]
+Record = dict[str, Any]
+
+
+def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
+    """A table that has a file of nearly every kind.
+
+    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease
+    and a batch that waits.
+    """
+    table = new_table(
+        catalog,
+        name=name,
+        keys=["day", "id"],
+        partitions=["day"],
+        options={
+            "bucket": "1",
+            "deletion-vectors.enabled": "true",
+            "changelog-producer": "lookup",
+            "changelog.num-retained.max": "100",
+            "changelog.num-retained.min": "100",
+        },
+    )
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    table.run_analyze(table.plan_analyze())
+    # What is on a level below is marked as deleted where it is not merged into.
+    table.write(rows(table, events(1, 2, v="d")))
+    compact(table)
+    table.create_tag("kept", snapshot_id=3)
+    table.create_branch("side", tag="kept")
+    table.set_consumer("reader", 4)
+    (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
+    remove_orphans(table)
+    acquire_lease(
+        table.files, LeaseRequest(kind=LeaseKind.COMPACT, scope=LeaseScope(), holder="somebody")
+    )
+    table.keep_pending(
+        table.stage(rows(table, events(7, 8)), commit_user="stream", commit_identifier=1)
+    )
+    return table
+
+
+def root_of(table: Table) -> Path:
+    return Path(table.files.paths.root)
+
+
+def change_json(path: Path, change: Callable[[Json], object]) -> None:
+    """Change what a JSON file says."""
+    data = json.loads(path.read_bytes())
+    change(data)
+    path.write_text(json.dumps(data))
+
+
+def change_records(path: Path, change: Callable[[Record], object]) -> None:
+    """Change every record of an Avro file, under the schema that it was written with."""
+    reader = fastavro.reader(BytesIO(path.read_bytes()))
+    schema, found = reader.writer_schema, [each for each in reader if isinstance(each, dict)]
+    for each in found:
+        change(each)
+    buffer = BytesIO()
+    assert schema is not None
+    fastavro.writer(buffer, schema, found)
+    path.write_bytes(buffer.getvalue())
