@@ -20,13 +20,14 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.operations.task_memory import BATCH_BYTES
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import (
@@ -170,6 +171,7 @@ class FileRows:
         path = self.files.data_file_path(split.partition, split.bucket, file)
         written_with = self.schema_of(file)
         names = {field.id: field.name for field in written_with.fields}
+        types = {field.id: field.type for field in written_with.fields}
         if file.write_cols is not None:
             names = {key: name for key, name in names.items() if name in file.write_cols}
         stored = [names[field.id] for field in fields if field.id in names]
@@ -182,7 +184,7 @@ class FileRows:
         for start, rows in self.pieces(path, wanted, file, batch_rows):
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
-            columns += [self._evolved(rows, field, names, path) for field in fields]
+            columns += [self._evolved(rows, field, names, types, path) for field in fields]
             read = pa.table(columns, schema=schema)
             if placed:
                 read = _placed(read, split.files.index(file), start)
@@ -210,15 +212,23 @@ class FileRows:
         return None if found is None else self.files.indexes.read_deletion_vector(*found)
 
     def _evolved(
-        self, rows: pa.Table, field: DataField, names: dict[int, str], path: str
+        self,
+        rows: pa.Table,
+        field: DataField,
+        names: dict[int, str],
+        types: dict[int, DataType],
+        path: str,
     ) -> pa.ChunkedArray:
         target = to_arrow_type(field.type)
         if field.id not in names:
             return pa.chunked_array([pa.nulls(rows.num_rows, target)])
         column = rows.column(names[field.id])
-        if column.type.equals(target):
-            return column
+        old, new = types[field.id], field.type
         try:
+            if isinstance(old, AtomicType) and isinstance(new, AtomicType):
+                # A file may store values in another type of Arrow's than the one they have.
+                stored = cast_column(column, to_arrow_type(old))
+                return pa.chunked_array([evolved(each, old, new) for each in stored.chunks], target)
             return cast_column(column, target)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise UnsupportedError(
