@@ -40,10 +40,12 @@ def is_same_type(old: AtomicType, new: AtomicType) -> bool:
     return replace(old, nullable=True) == replace(new, nullable=True)
 
 
-def evolved(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
+def evolved(array: pa.Array, old: AtomicType, new: AtomicType, *, shown: bool = False) -> pa.Array:
     """Values of the Arrow type of `old` in that of `new`.
 
-    A decimal that is too wide for its new type becomes null.
+    A decimal that is too wide for its new type becomes null. Bytes that are no UTF-8 are no text
+    of Arrow's: if they are only `shown`, replacement characters stand for them, as in Java, which
+    keeps the bytes.
 
     Raises:
         pa.ArrowInvalid: a value cannot be cast, as it cannot in Java.
@@ -51,7 +53,7 @@ def evolved(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     """
     if is_same_type(old, new):
         return array
-    cast = _cast_of(old, new)
+    cast = _shown_texts if shown and old.root.is_bytes and new.root.is_text else _cast_of(old, new)
     if cast is None:
         raise pa.ArrowNotImplementedError(f"no client casts {old} to {new}")
     result = cast(array, old, new)
@@ -205,25 +207,30 @@ def _decimals_to_texts(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Ar
 
 def _floats_to_texts(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Array:
     narrow = old.root is TypeRoot.FLOAT
-    values = _numbers(array)
-    texts: list[str | None] = []
-    for value, shortest in zip(values, array.cast(pa.string()).to_pylist(), strict=True):
-
-        def is_same(text: str, value: Any = value) -> bool:
-            number = float(text)
-            return bool((np.float32(number) if narrow else number) == value)
-
-        texts.append(None if shortest is None else java_text.float_text(shortest, is_same))
+    shortest = array.cast(pa.string()).to_pylist()
+    texts = [
+        None if text is None else java_text.float_text(value, text, narrow=narrow)
+        for value, text in zip(array.to_pylist(), shortest, strict=True)
+    ]
     return _fitted_texts(pa.array(texts, pa.string()), new)
 
 
-def _bytes_to_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
-    # Java takes the bytes as they are, whatever length the type has, and shows what is no UTF-8 as
-    # replacement characters. Arrow has no texts that are no UTF-8.
+def _shown_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         return _each(array, lambda value: value.decode("utf-8", "replace"), pa.string())
+
+
+def _bytes_to_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
+    # Whatever length the new type has.
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(
+            "bytes that are no UTF-8 can be shown as a text, but not be written anew as one; "
+            "alter the column back to BYTES first"
+        ) from error
 
 
 def _to_bytes(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
@@ -382,11 +389,11 @@ def _timestamps(millis: _Numbers, nanos: _Numbers, array: pa.Array, new: AtomicT
 def _to_wall_clock(millis: _Numbers) -> _Numbers:
     """What the machine's wall clock showed at some moments, as if it were in UTC."""
 
-    def offset(each: int) -> int:
-        moment = (_EPOCH + dt.timedelta(milliseconds=each)).replace(tzinfo=dt.UTC)
-        return _offset_ms(moment.astimezone())
+    def shift(seconds: int) -> int:
+        moment = (_EPOCH + dt.timedelta(seconds=seconds)).replace(tzinfo=dt.UTC)
+        return (moment.astimezone().utcoffset() or dt.timedelta()) // dt.timedelta(seconds=1)
 
-    return _shifted(millis, offset)
+    return _shifted(millis, shift)
 
 
 def _to_moments(millis: _Numbers) -> _Numbers:
@@ -395,21 +402,18 @@ def _to_moments(millis: _Numbers) -> _Numbers:
     A time that was skipped counts by the offset before it, as in Java.
     """
 
-    def offset(each: int) -> int:
-        return -_offset_ms((_EPOCH + dt.timedelta(milliseconds=each)).astimezone())
+    def shift(seconds: int) -> int:
+        return int((_EPOCH + dt.timedelta(seconds=seconds)).timestamp()) - seconds
 
-    return _shifted(millis, offset)
+    return _shifted(millis, shift)
 
 
-def _shifted(millis: _Numbers, offset: Callable[[int], int]) -> _Numbers:
-    # Offsets do not change within a second. Beyond the years of Python that of the nearest counts.
+def _shifted(millis: _Numbers, shift: Callable[[int], int]) -> _Numbers:
+    """Times moved by what `shift` says of their seconds, in seconds."""
+    # Beyond the years that Python knows, the nearest that it knows counts.
     seconds, index = np.unique(np.clip(millis, _FIRST_MS, _LAST_MS) // 1000, return_inverse=True)
-    offsets = np.array([offset(each * 1000) for each in seconds.tolist()], np.int64)
-    return millis + offsets[index]
-
-
-def _offset_ms(there: dt.datetime) -> int:
-    return (there.utcoffset() or dt.timedelta()) // dt.timedelta(milliseconds=1)
+    shifts = np.array([shift(each) for each in seconds.tolist()], np.int64)
+    return millis + shifts[index] * 1000
 
 
 _CASTS: dict[tuple[str, str], _Cast] = {

@@ -8,9 +8,9 @@ digit more of some numbers.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from calendar import monthrange
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ from lakewright.storage.spec.values import EXACT_DECIMALS
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MS_PER_DAY = 86_400_000
 # Values from here on are written with an exponent, and so are those below the other bound.
-_LEAST_PLAIN, _LEAST_SCIENTIFIC = Decimal("0.001"), Decimal(10_000_000)
+_LEAST_PLAIN, _LEAST_SCIENTIFIC = 0.001, 10_000_000
 _WHITE = "".join(map(chr, range(33)))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _SUFFIXED = re.compile(rf"(?P<number>{_NUMBER.pattern})[fFdD]?", re.ASCII)
@@ -42,26 +42,24 @@ _MOST_YEAR = 9999
 # --- numbers to texts --------------------------------------------------------------------------
 
 
-def float_text(shortest: str, is_same: Callable[[str], bool]) -> str:
-    """A floating number as Java prints it.
+def float_text(value: float, shortest: str, *, narrow: bool) -> str:
+    """A floating number as Java prints it; `narrow` numbers have 32 bits.
 
-    `shortest` is the shortest text that reads as the number, in any spelling; `is_same` says
-    whether another text does.
+    `shortest` is the shortest text that reads as the number, in any spelling.
     """
-    if shortest in ("nan", "inf", "-inf"):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[shortest]
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if _LEAST_PLAIN <= abs(value) < _LEAST_SCIENTIFIC and "e" not in shortest:
+        return shortest if "." in shortest else shortest + ".0"
     number = Decimal(shortest)
     sign, digits, _ = number.as_tuple()
     if len(digits) == 1 and digits != (0,):
         # Java writes two digits at least, and takes those nearest to the number.
-        nearest = f"{float(shortest):.1e}"
-        number = Decimal(nearest) if is_same(nearest) else number
-    size = abs(number)
-    if not size:
+        nearest = f"{value:.1e}"
+        read = parse_float(nearest) if narrow else float(nearest)
+        number = Decimal(nearest) if read == value else number
+    if not number:
         return "-0.0" if sign else "0.0"
-    if _LEAST_PLAIN <= size < _LEAST_SCIENTIFIC:
-        plain = format(number.normalize(EXACT_DECIMALS), "f")
-        return plain if "." in plain else plain + ".0"
     _, digits, _ = number.normalize(EXACT_DECIMALS).as_tuple()
     rest = "".join(map(str, digits[1:])) or "0"
     return f"{'-' if sign else ''}{digits[0]}.{rest}E{number.adjusted()}"

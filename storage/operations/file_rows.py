@@ -70,10 +70,16 @@ class KeyValueReading(TypedDict, total=False):
 
 
 class FileRows:
-    """Reads data files of one table in one choice of columns."""
+    """Reads data files of one table in one choice of columns.
 
-    def __init__(self, files: TableFiles, fields: Sequence[DataField]) -> None:
+    If the rows are only `shown`, what has no exact value in a column's new type may have another.
+    """
+
+    def __init__(
+        self, files: TableFiles, fields: Sequence[DataField], *, shown: bool = False
+    ) -> None:
         self.files = files
+        self._shown = shown
         self.fields = tuple(fields)
         self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
         # Of the split last read; a split may have as many vectors as files.
@@ -228,7 +234,8 @@ class FileRows:
             if isinstance(old, AtomicType) and isinstance(new, AtomicType):
                 # A file may store values in another type of Arrow's than the one they have.
                 stored = cast_column(column, to_arrow_type(old))
-                return pa.chunked_array([evolved(each, old, new) for each in stored.chunks], target)
+                parts = [evolved(each, old, new, shown=self._shown) for each in stored.chunks]
+                return pa.chunked_array(parts, target)
             return cast_column(column, target)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise UnsupportedError(

@@ -241,7 +241,7 @@ class _KeyedRows(FileRows):
     """Reads of data files the rows that may be those of some keys."""
 
     def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
-        super().__init__(files, fields)
+        super().__init__(files, fields, shown=True)
         self.ranges = _Ranges.of(files, keys)
         self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
 
