@@ -5,6 +5,7 @@ Every cast between atomic types that Java's `ALTER TABLE` allows is a column of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,7 +84,7 @@ def fits(old: str, new: str, value: Any) -> bool:
     """Whether Java casts the value, and every format and Arrow's nanoseconds hold what it was."""
     if new.startswith("DECIMAL") and isinstance(value, str):
         return value not in ("NaN", "Infinity", "-Infinity")
-    if new.startswith("TIME(") or new == "TIMESTAMP(7)":
+    if new.startswith("TIME(") or old == "DATE" and new != "STRING":
         return not str(value).startswith(("0001", "1969", "9999"))
     if new.startswith("TIMESTAMP") and old in WHOLE:
         return abs(value) < 2**31
@@ -143,7 +144,9 @@ def evolved_by(java: JavaOracle, catalog: Catalog, format_name: str) -> Table:
         | {f"c{i}": values[row] for i, (_, _, values) in enumerate(pairs) if row < len(values)}
         for row in range(longest + 1)
     ]
-    java.write(catalog.root, table.name, given)
+    # One file alone would not be compacted.
+    java.write(catalog.root, table.name, given[:2])
+    java.write(catalog.root, table.name, given[2:])
     changes = [{"update_type": f"c{i}", "type": new} for i, (_, new, _) in enumerate(pairs)]
     java.alter(catalog.root, table.name, *changes)
     return catalog.table(table.name)
@@ -163,7 +166,8 @@ def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted
 ) -> None:
     table = evolved_by(client, catalog, format_name)
     expected = as_read_by(client, catalog, table)
-    assert content(table) == expected
+    for mine, theirs in zip(content(table), expected, strict=True):
+        assert json.loads(mine) == json.loads(theirs)
     compact(table, full=True)
     assert {entry.file.schema_id for entry in table.data_files()} == {table.schema.id}
     assert content(table) == expected
