@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
-from lakewright.storage.errors import CorruptionError, UnsupportedError
+from lakewright.storage.codec.mapping_proof import mapping_difference
+from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
 from lakewright.storage.files.data_files import read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
@@ -71,11 +72,18 @@ class KeyValueReading(TypedDict, total=False):
 
 
 class FileRows:
-    """Reads data files of one table in one choice of columns."""
+    """Reads data files of one table in one choice of columns.
 
-    def __init__(self, files: TableFiles, fields: Sequence[DataField]) -> None:
+    `proved` asks for proof that rows of files of other schemas hold what their files hold; reading
+    raises `VerificationFailed` if they do not.
+    """
+
+    def __init__(
+        self, files: TableFiles, fields: Sequence[DataField], *, proved: bool = False
+    ) -> None:
         self.files = files
         self.fields = tuple(fields)
+        self.proved = proved
         self.schemas = FileSchemas(files)
         # Of the split last read; a split may have as many vectors as files.
         self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
@@ -182,7 +190,10 @@ class FileRows:
         for start, rows in self.pieces(path, wanted, file, batch_rows):
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
-            columns += [_mapped(rows, column, path) for column in asked]
+            mapped = [_mapped(rows, column, path) for column in asked]
+            if self.proved and file.schema_id != self.files.schema.id:
+                _prove(rows, asked, mapped, path)
+            columns += mapped
             read = pa.table(columns, schema=schema)
             if placed:
                 read = _placed(read, split.files.index(file), start)
@@ -230,6 +241,26 @@ def _mapped(rows: pa.Table, column: FieldMapping, path: str) -> pa.ChunkedArray:
             f"column {field.name} of data file {path} holds {held.type} and cannot be read "
             f"as {field.type}: {error}"
         ) from error
+
+
+def _prove(
+    rows: pa.Table,
+    asked: Sequence[FieldMapping],
+    mapped: Sequence[pa.ChunkedArray],
+    path: str,
+) -> None:
+    for column, found in zip(asked, mapped, strict=True):
+        if column.stored is None:
+            continue
+        held = rows.column(column.stored.name)
+        difference = mapping_difference(held, column.stored, found, column.field)
+        if difference is not None:
+            raise VerificationFailed(
+                f"data file {path} would be written anew with other values than it holds: "
+                f"{difference}; nothing was committed and what was written is deleted; report it",
+                path=path,
+                column=column.field.name,
+            )
 
 
 def _is_fixed(field: DataField) -> bool:
