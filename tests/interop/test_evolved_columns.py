@@ -27,7 +27,7 @@ VALUES: dict[str, list[Any]] = {
     "SMALLINT": [-1, 300, -32768, 32767],
     "INT": [0, -1, 70000, 2**31 - 1, -(2**31)],
     "BIGINT": [0, -1, 2**53 + 1, 2**63 - 1, -(2**63) + 1],
-    "FLOAT": [0.0, -0.0, 1.0, 0.1, 1e20, -1e-5, 9999999.0, "NaN", "-Infinity", 127.5, -3e9],
+    "FLOAT": [0.0, 1.0, -0.0, 0.1, 1e20, -1e-5, 9999999.0, "NaN", "-Infinity", 127.5, -3e9],
     "DOUBLE": [1.0, 0.1, 1e20, -1e-5, 1e7, 0.001, "NaN", "Infinity", -300.7, 9.3e18, 1.005],
     "DECIMAL(5, 2)": ["0.00", "1.50", "-1.05", "999.99", "-0.01"],
     "DECIMAL(18, 6)": ["0.000000", "123456789012.345678", "-0.000001"],
@@ -84,7 +84,7 @@ def fits(old: str, new: str, value: Any) -> bool:
     """Whether Java casts the value, and every format and Arrow's nanoseconds hold what it was."""
     if new.startswith("DECIMAL") and isinstance(value, str):
         return value not in ("NaN", "Infinity", "-Infinity")
-    if new.startswith("TIME(") or old == "DATE" and new != "STRING":
+    if new.startswith("TIME(") or (old == "DATE" and new != "STRING"):
         return not str(value).startswith(("0001", "1969", "9999"))
     if new.startswith("TIMESTAMP") and old in WHOLE:
         return abs(value) < 2**31
