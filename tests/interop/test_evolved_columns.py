@@ -16,7 +16,7 @@ from lakewright.storage.errors import UnsupportedError
 from tests.interop.test_they_read_ours import as_read_by
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
-from tests.support.builders import compact, content
+from tests.support.builders import compact, content, rows
 from tests.support.zones import machine_in
 
 # Left out is where the two releases of Java differ from the newest source: the time of the day
@@ -123,10 +123,17 @@ READ_FROM_TEXTS: dict[str, list[Any]] = {
 
 
 def held(java: JavaOracle, format_name: str, old: str, new: str) -> bool:
-    if old == "TIMESTAMP(9)" and format_name == "parquet":
-        # Java 0.9 reads no Parquet file with such a column, not even its own.
-        return java.name != "java"
-    return format_name != "avro" or not {old, new} & {"TIMESTAMP(7)", "TIMESTAMP(9)"}
+    """Whether Java reads the values from a file of the format, before and after a compaction."""
+    fine = {old, new} & {"TIMESTAMP(7)", "TIMESTAMP(9)"}
+    match format_name:
+        case "parquet":
+            # Java 0.9 reads no files in which timestamps have nanoseconds, not even its own.
+            return java.name != "java" or not fine
+        case "avro":
+            return not fine
+        case _:
+            # ORC cuts what casts leave longer than a VARCHAR, and the blanks of what they fill up.
+            return new not in ("CHAR(3)", "VARCHAR(2)")
 
 
 def evolved_by(java: JavaOracle, catalog: Catalog, format_name: str) -> Table:
@@ -152,26 +159,48 @@ def evolved_by(java: JavaOracle, catalog: Catalog, format_name: str) -> Table:
     return catalog.table(table.name)
 
 
-@pytest.fixture(params=["java", "java_latest"])
-def client(request: pytest.FixtureRequest) -> Iterator[JavaOracle]:
-    found: JavaOracle = request.getfixturevalue(request.param)
-    # The oracles' machines are in UTC.
+def assert_alike(found: list[str], expected: list[str]) -> None:
+    """Row by row, so that a failure shows the columns that differ and no others."""
+    for mine, theirs in zip(found, expected, strict=True):
+        assert json.loads(mine) == json.loads(theirs)
+
+
+@pytest.mark.parametrize(
+    ("client", "format_name"),
+    [
+        ("java", "parquet"),
+        ("java_latest", "parquet"),
+        ("java_latest", "orc"),
+        ("java_latest", "avro"),
+    ],
+)
+def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted(
+    request: pytest.FixtureRequest, catalog: Catalog, client: str, format_name: str
+) -> None:
+    java: JavaOracle = request.getfixturevalue(client)
+    # The clients' machines are in UTC.
     with machine_in("UTC"):
-        yield found
+        table = evolved_by(java, catalog, format_name)
+        expected = as_read_by(java, catalog, table)
+        assert_alike(content(table), expected)
+        compact(table, full=True)
+        assert {entry.file.schema_id for entry in table.data_files()} == {table.schema.id}
+        assert_alike(content(table), expected)
+        assert_alike(as_read_by(java, catalog, table), expected)
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "avro"])
-def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted(
-    catalog: Catalog, client: JavaOracle, format_name: str
+def test_char_of_a_file_is_read_as_java_reads_it(
+    catalog: Catalog, java_latest: JavaOracle, format_name: str
 ) -> None:
-    table = evolved_by(client, catalog, format_name)
-    expected = as_read_by(client, catalog, table)
-    for mine, theirs in zip(content(table), expected, strict=True):
-        assert json.loads(mine) == json.loads(theirs)
+    options = {"file.format": format_name}
+    table = create_theirs(catalog, java_latest, {"k": "INT", "c": "CHAR(5)"}, options=options)
+    given = [{"k": number, "c": text} for number, text in enumerate(["ab", "ab   ", "  ab", ""])]
+    java_latest.write(catalog.root, table.name, given)
+    table.write(rows(table, given))
+    assert content(table) == as_read_by(java_latest, catalog, table)
     compact(table, full=True)
-    assert {entry.file.schema_id for entry in table.data_files()} == {table.schema.id}
-    assert content(table) == expected
-    assert as_read_by(client, catalog, table) == expected
+    assert content(table) == as_read_by(java_latest, catalog, table)
 
 
 @pytest.mark.parametrize("old", ["BYTES", "BINARY(3)"])
