@@ -36,6 +36,16 @@ def altered(catalog: Catalog, table: Table, change: Callable[[TableSchema], Tabl
     return catalog.table(table.name)
 
 
+def with_default_values(catalog: Catalog, table: Table, defaults: Mapping[str, str]) -> Table:
+    """The table after another client set the defaults of some columns."""
+
+    def change(schema: TableSchema) -> TableSchema:
+        fields = [replace(each, default_value=defaults.get(each.name)) for each in schema.fields]
+        return replace(schema, fields=tuple(fields))
+
+    return altered(catalog, table, change)
+
+
 def with_changed_members(schema: TableSchema, changes: Mapping[str, Change]) -> TableSchema:
     """The schema after a change to every row that has a member `a`, column by column."""
     highest = schema.highest_field_id
