@@ -129,12 +129,15 @@ class OrcFileReader:
         self.column_names: Sequence[str] = self._file.schema.names
 
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
+        # The library takes a name with a dot for the path of a member as well, so that only whole
+        # files can be read with certainty.
+        asked = None if any("." in name for name in columns) else list(columns)
         try:
             if batch_rows is None:
-                yield self._file.read(columns=list(columns)).select(list(columns))
+                yield self._file.read(columns=asked).select(list(columns))
                 return
             for stripe in range(self._file.nstripes):
-                batch = self._file.read_stripe(stripe, columns=list(columns))
+                batch = self._file.read_stripe(stripe, columns=asked)
                 rows = pa.Table.from_batches([batch]).select(list(columns))
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)

@@ -113,10 +113,7 @@ class ParquetFileReader:
         """The least and the greatest value of columns, of those for which every part says it."""
         metadata = self._file.metadata
         found: dict[str, tuple[Any, Any]] = {}
-        for index in range(metadata.num_columns):
-            name = metadata.schema.column(index).path
-            if name not in names:
-                continue
+        for name, index in self._leaves(names).items():
             groups = range(metadata.num_row_groups)
             parts = [_bounds(metadata.row_group(group).column(index)) for group in groups]
             known = [part for part in parts if part is not None]
@@ -135,19 +132,34 @@ class ParquetFileReader:
         It is asked for each, with the bounds of the columns `bounded` that are known.
         """
         metadata = self._file.metadata
-        leaves = {
-            metadata.schema.column(index).path: index for index in range(metadata.num_columns)
-        }
+        leaves = self._leaves(bounded)
         start = 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
-            found = {
-                name: _bounds(group.column(leaves[name])) for name in bounded if name in leaves
-            }
+            found = {name: _bounds(group.column(index)) for name, index in leaves.items()}
             known = {name: bounds for name, bounds in found.items() if bounds is not None}
             if may_hold(known):
                 yield start, self._file.read_row_group(number, columns=list(columns))
             start += int(group.num_rows)
+
+    def _leaves(self, names: Sequence[str]) -> dict[str, int]:
+        """Where the chunks of columns lie, of those without parts.
+
+        By the place of the column: a path of names says both `a.b` and the member `b` of `a`.
+        """
+        found: dict[str, int] = {}
+        index = 0
+        for field in self._file.schema_arrow:
+            count = _leaf_count(field.type)
+            if field.name in names and not field.type.num_fields:
+                found[field.name] = index
+            index += count
+        return found
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return sum(map(_leaf_count, inner)) if inner else 1
 
 
 def _bounds(column: Any) -> tuple[Any, Any] | None:

@@ -170,7 +170,8 @@ class ChangeReader:
 
     def _rows(self, names: Iterable[str]) -> FileRows:
         wanted = set(names)
-        return FileRows(self.files, [f for f in self.files.schema.fields if f.name in wanted])
+        fields = [each for each in self.files.schema.fields if each.name in wanted]
+        return FileRows(self.files, fields, shown=True)
 
 
 def collect_changes(

@@ -21,9 +21,14 @@ from lakewright.storage.operations.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
-from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit
-from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
+from lakewright.storage.operations.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    check_files,
+    rows_to_rewrite,
+)
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
@@ -86,7 +91,7 @@ def rewrite_append(
     Raises:
         VerificationFailed: rows written differ from rows read.
     """
-    source, split = FileRows(files, files.schema.fields), split_of(task)
+    source, split = rows_to_rewrite(files, verify), split_of(task)
 
     def batches(stretch: Iterable[DataFileMeta]) -> Iterator[pa.Table]:
         for file in stretch:

@@ -45,7 +45,13 @@ from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import key_windows, merged_windows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
-from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
+from lakewright.storage.operations.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    check_files,
+    rows_to_rewrite,
+)
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
@@ -117,7 +123,7 @@ class LevelsRewriting:
             task.levels, self.output_level, deletion_vectors=self.lookups.deletion_vectors
         )
         self.function = merge_function(files.merge_spec, files.schema.fields)
-        self.source = FileRows(files, files.schema.fields)
+        self.source = rows_to_rewrite(files, verify)
         self.write_id = write_id
         target = BucketTarget(
             partition=task.partition,

@@ -1,7 +1,8 @@
 """Rows of data files, brought to the schema that the read is for.
 
-1. Columns of a file are found by field id under the schema it was written with.
-2. Columns it does not have are null; columns retyped since are cast.
+1. Columns of a file, and members of rows in them, are found by field id under the schema it
+   was written with.
+2. Those it does not have are null; those retyped since are cast.
 3. Rows that a deletion vector names are left out.
 
 Keys are read from the table's own columns: the copies that data files hold of them
@@ -17,16 +18,20 @@ from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
-from lakewright.storage.errors import UnsupportedError
-from lakewright.storage.files.data_files import read_rows
+from lakewright.storage.codec.mapping_proof import mapping_difference
+from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
+from lakewright.storage.files.data_files import format_of_path, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.file_schemas import FileSchemas
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.operations.task_memory import BATCH_BYTES
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import (
@@ -34,8 +39,8 @@ from lakewright.storage.spec.schema import (
     KEY_PREFIX,
     SEQUENCE_NUMBER,
     VALUE_KIND,
-    TableSchema,
 )
+from lakewright.storage.spec.schema_mapping import FieldMapping
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
 # Who stops reading early should not have asked for many more rows than these.
@@ -69,12 +74,26 @@ class KeyValueReading(TypedDict, total=False):
 
 
 class FileRows:
-    """Reads data files of one table in one choice of columns."""
+    """Reads data files of one table in one choice of columns.
 
-    def __init__(self, files: TableFiles, fields: Sequence[DataField]) -> None:
+    `proved` asks for proof that rows of files of other schemas hold what their files hold; reading
+    raises `VerificationFailed` if they do not. If they are only `shown`, what has no exact value in
+    a column's new type may have another.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        fields: Sequence[DataField],
+        *,
+        proved: bool = False,
+        shown: bool = False,
+    ) -> None:
         self.files = files
         self.fields = tuple(fields)
-        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        self.proved = proved
+        self.shown = shown
+        self.schemas = FileSchemas(files)
         # Of the split last read; a split may have as many vectors as files.
         self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
 
@@ -168,21 +187,23 @@ class FileRows:
         placed: bool = False,
     ) -> Iterator[pa.Table]:
         path = self.files.readable_path(split.partition, split.bucket, file)
-        written_with = self.schema_of(file)
-        names = {field.id: field.name for field in written_with.fields}
-        if file.write_cols is not None:
-            names = {key: name for key, name in names.items() if name in file.write_cols}
-        stored = [names[field.id] for field in fields if field.id in names]
+        mapping = self.schemas.mapping_of(file)
+        asked = [mapping.columns[field.id] for field in fields]
+        stored = [column.stored.name for column in asked if column.stored is not None]
         # A file whose every asked-for column is new still says how many rows it has.
-        wanted = [*system, *stored] or [next(iter(names.values()))]
+        wanted = [*system, *stored] or [self._some_column(file)]
         gone = self._deleted_positions(split, file)
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
-        for start, rows in self.pieces(path, wanted, file, batch_rows):
+        for start, piece in self.pieces(path, wanted, file, batch_rows):
+            rows = _as_written(piece, asked, path)
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
-            columns += [self._evolved(rows, field, names, path) for field in fields]
+            mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
+            if self.proved and file.schema_id != self.files.schema.id:
+                _prove(rows, asked, mapped, path)
+            columns += mapped
             read = pa.table(columns, schema=schema)
             if placed:
                 read = _placed(read, split.files.index(file), start)
@@ -209,28 +230,58 @@ class FileRows:
         found = by_file.get(file.file_name)
         return None if found is None else self.files.indexes.read_deletion_vector(*found)
 
-    def _evolved(
-        self, rows: pa.Table, field: DataField, names: dict[int, str], path: str
-    ) -> pa.ChunkedArray:
-        target = to_arrow_type(field.type)
-        if field.id not in names:
-            return pa.chunked_array([pa.nulls(rows.num_rows, target)])
-        column = rows.column(names[field.id])
-        if column.type.equals(target):
-            return column
-        try:
-            return cast_column(column, target)
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            raise UnsupportedError(
-                f"column {field.name} of data file {path} holds {column.type} and cannot be read "
-                f"as {field.type}: {error}"
-            ) from error
+    def _some_column(self, file: DataFileMeta) -> str:
+        return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
 
-    def schema_of(self, file: DataFileMeta) -> TableSchema:
-        """The schema that a file was written with."""
-        if file.schema_id not in self._schemas:
-            self._schemas[file.schema_id] = self.files.schemas.read(file.schema_id)
-        return self._schemas[file.schema_id]
+
+def _as_written(rows: pa.Table, asked: Sequence[FieldMapping], path: str) -> pa.Table:
+    """Without the blanks with which ORC files fill up CHAR values, and which Java takes off."""
+    if format_of_path(path) != ORC:
+        return rows
+    for field in (column.stored for column in asked):
+        if field and isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
+            trimmed = pc.utf8_rtrim(rows.column(field.name), characters=" ")
+            rows = rows.set_column(rows.column_names.index(field.name), field.name, trimmed)
+    return rows
+
+
+def _mapped(rows: pa.Table, column: FieldMapping, path: str, *, shown: bool) -> pa.ChunkedArray:
+    field, stored = column.field, column.stored
+    if stored is None:
+        return pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_type(field.type))])
+    held = rows.column(stored.name)
+    try:
+        return map_column(held, column.values, shown=shown)
+    except pa.ArrowKeyError as error:
+        raise CorruptionError(
+            f"column {stored.name} of data file {path} is not what its schema says: {error}",
+            path=path,
+        ) from error
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise UnsupportedError(
+            f"column {field.name} of data file {path} holds {held.type} and cannot be read "
+            f"as {field.type}: {error}"
+        ) from error
+
+
+def _prove(
+    rows: pa.Table,
+    asked: Sequence[FieldMapping],
+    mapped: Sequence[pa.ChunkedArray],
+    path: str,
+) -> None:
+    for column, found in zip(asked, mapped, strict=True):
+        if column.stored is None:
+            continue
+        held = rows.column(column.stored.name)
+        difference = mapping_difference(held, column.stored, found, column.field)
+        if difference is not None:
+            raise VerificationFailed(
+                f"data file {path} would be written anew with other values than it holds: "
+                f"{difference}; nothing was committed and what was written is deleted; report it",
+                path=path,
+                column=column.field.name,
+            )
 
 
 def _is_fixed(field: DataField) -> bool:

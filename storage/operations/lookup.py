@@ -242,7 +242,7 @@ class _KeyedRows(FileRows):
     """Reads of data files the rows that may be those of some keys."""
 
     def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
-        super().__init__(files, fields)
+        super().__init__(files, fields, shown=True)
         self.ranges = _Ranges.of(files, keys)
         self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
 
@@ -268,18 +268,18 @@ class _KeyedRows(FileRows):
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
     ) -> Iterator[tuple[int, pa.Table]]:
-        now = {each.id: each.name for each in self.files.schema.key_fields}
-        then = {each.name: now[each.id] for each in self.schema_of(file).fields if each.id in now}
+        # Bounds of a key that was retyped since are not those of the values looked for.
+        now = self.schemas.mapping_of(file).same_columns(self.files.schema.key_fields)
 
         def may_hold(bounds: Mapping[str, tuple[Any, Any]]) -> bool:
-            return self.ranges.meet({then[name]: known for name, known in bounds.items()})
+            return self.ranges.meet({now[name]: known for name, known in bounds.items()})
 
         yield from read_pieces(
             self.files.fs,
             path,
             columns,
             expected_rows=file.row_count,
-            bounded=list(then),
+            bounded=list(now),
             may_hold=may_hold,
         )
 

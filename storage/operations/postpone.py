@@ -42,7 +42,6 @@ from lakewright.storage.operations.bucket_writer import (
 )
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.engine import Engine
-from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
@@ -55,6 +54,7 @@ from lakewright.storage.operations.verify import (
     Written,
     check_files,
     refuse_rows,
+    rows_to_rewrite,
 )
 from lakewright.storage.operations.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
@@ -372,7 +372,7 @@ class BucketSorting:
     def __init__(self, files: TableFiles, move: Move, verify: VerifyLevel) -> None:
         self._files = files
         self._move = move
-        self._rows = FileRows(files, files.schema.fields)
+        self._rows = rows_to_rewrite(files, verify)
         self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
         self._verify = verify
         self._buckets: dict[int, _OneBucket] = {}

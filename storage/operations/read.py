@@ -45,8 +45,11 @@ class SplitReader:
         needed = needed or {files.schema.fields[0].name}
         merging = set(files.merge_spec.with_needed(needed))
         fields = files.schema.fields
-        self._raw_rows = FileRows(files, [field for field in fields if field.name in needed])
-        self._merging_rows = FileRows(files, [field for field in fields if field.name in merging])
+        raw, merged = (
+            [each for each in fields if each.name in names] for names in (needed, merging)
+        )
+        self._raw_rows = FileRows(files, raw, shown=True)
+        self._merging_rows = FileRows(files, merged, shown=True)
         self._needed = tuple(field.name for field in fields if field.name in needed)
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 

@@ -43,7 +43,6 @@ from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWri
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.engine import Engine
-from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.merge_read import merged_windows
@@ -57,7 +56,13 @@ from lakewright.storage.operations.scan import (
 )
 from lakewright.storage.operations.sweep import sweep, sweep_after_failure, sweep_repeated
 from lakewright.storage.operations.task_memory import MOVED_BYTES, free_memory
-from lakewright.storage.operations.verify import Proof, VerifyLevel, Written, check_files
+from lakewright.storage.operations.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    check_files,
+    rows_to_rewrite,
+)
 from lakewright.storage.operations.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
@@ -532,7 +537,7 @@ class ShareMove:
         self._share = share
         self._write_id = write_id
         self._writers: list[RollingWriter] = []
-        self._rows = FileRows(files, files.schema.fields)
+        self._rows = rows_to_rewrite(files, verify)
         # Of all buckets together, since it is between them that rows move.
         self._proof = Proof(files, verify, ordered=False)
 

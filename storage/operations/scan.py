@@ -22,6 +22,7 @@ from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
+from lakewright.storage.operations.file_schemas import FileSchemas
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
@@ -358,7 +359,7 @@ class _FilePruner:
         self._files = files
         self._predicate = predicate
         self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
-        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        self._schemas = FileSchemas(files)
         self._buckets: dict[int, frozenset[int] | None] = {}
 
     def takes_bucket(self, bucket: int, total_buckets: int) -> bool:
@@ -386,25 +387,9 @@ class _FilePruner:
     def takes_values(self, file: DataFileMeta) -> bool:
         if self._predicate is None:
             return True
-        return may_match(self._predicate, self._bounds_now(file))
-
-    def _bounds_now(self, file: DataFileMeta) -> Mapping[str, Bounds]:
-        """Bounds by the names of the schema read with; columns retyped since are left out."""
-        written_with = self._schemas.get(file.schema_id)
-        if written_with is None:
-            written_with = self._files.schemas.read(file.schema_id)
-            self._schemas[file.schema_id] = written_with
-        known = file_bounds(file, written_with)
-        by_id = {field.id: field for field in written_with.fields}
-        bounds = {}
-        for field in self._files.schema.fields:
-            old = by_id.get(field.id)
-            if old is None:
-                # The file predates the column, so all its rows hold null there.
-                bounds[field.name] = Bounds(None, None, file.row_count, file.row_count)
-            elif old.name in known and old.type == field.type:
-                bounds[field.name] = known[old.name]
-        return bounds
+        known = file_bounds(file, self._schemas.schema_of(file))
+        bounds = self._schemas.mapping_of(file).bounds(known, file.row_count)
+        return may_match(self._predicate, bounds)
 
     def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
         """Buckets of the keys that the filter names one by one; None for all."""

@@ -43,7 +43,7 @@ from lakewright.storage.operations.compaction_plan import CompactionPlan, Compac
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.plan import Plan
-from lakewright.storage.operations.verify import Proof, VerifyLevel
+from lakewright.storage.operations.verify import Proof, VerifyLevel, rows_to_rewrite
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.data_types import AtomicType
 from lakewright.storage.spec.index import IndexFileMeta
@@ -228,7 +228,7 @@ def _sorted_parts(
     files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
 ) -> Iterator[pa.Table]:
     """Rows of one part after the other; all but the only one are put aside meanwhile."""
-    source, split = FileRows(files, files.schema.fields), split_of(work)
+    source, split = rows_to_rewrite(files, proof.level), split_of(work)
     read = (rows for file in work.files for rows in source.batches(split, file))
     batches = proof.expected(read)
     if not len(points):

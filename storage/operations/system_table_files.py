@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.file_schemas import FileSchemas
 from lakewright.storage.operations.scan import grouped_by_bucket, index_entries, live_entries
 from lakewright.storage.operations.system_table_history import Row, View
 from lakewright.storage.operations.system_table_text import (
@@ -18,7 +19,6 @@ from lakewright.storage.operations.system_table_text import (
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.predicate import Bounds
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -69,8 +69,7 @@ class _BoundTexts:
     """Null counts and bounds of files' columns, under the names of the table's schema."""
 
     def __init__(self, files: TableFiles) -> None:
-        self._files = files
-        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        self._schemas = FileSchemas(files)
 
     def of(self, file: DataFileMeta) -> tuple[str, str, str]:
         nulls: dict[str, str] = {}
@@ -83,22 +82,14 @@ class _BoundTexts:
         return map_text(nulls), map_text(low), map_text(high)
 
     def _bounds(self, file: DataFileMeta) -> Iterator[tuple[DataField, Bounds]]:
-        if file.schema_id not in self._schemas:
-            self._schemas[file.schema_id] = self._files.schemas.read(file.schema_id)
-        written_with = self._schemas[file.schema_id]
-        known = file_bounds(file, written_with)
-        by_id = {field.id: field for field in written_with.fields}
-        for field in self._files.schema.fields:
-            old = by_id.get(field.id)
-            if old is None:
-                # The file predates the column, so all its rows hold null there.
-                yield field, Bounds(None, None, file.row_count, file.row_count)
-                continue
-            bounds = known.get(old.name, Bounds(None, None, None, file.row_count))
-            if old.type != field.type:
-                # Bounds of another type say nothing in the text of this one.
-                bounds = Bounds(None, None, bounds.null_count, file.row_count)
-            yield field, bounds
+        known = file_bounds(file, self._schemas.schema_of(file))
+        mapping = self._schemas.mapping_of(file)
+        bounds = mapping.bounds(known, file.row_count)
+        for column in mapping.columns.values():
+            old = None if column.stored is None else known.get(column.stored.name)
+            # Bounds of another type say nothing in the text of this one.
+            unbounded = Bounds(None, None, None if old is None else old.null_count, file.row_count)
+            yield column.field, bounds.get(column.field.name, unbounded)
 
 
 def manifest_rows(view: View) -> Iterator[Row]:

@@ -5,6 +5,8 @@
 2. Rows are added up where merging gives them, and again where they go into a file, after casts,
    rolling, sorting, spills and moves between buckets; both sides must add up to the same.
 3. Where the level says so, the files are read back, and what is read must add up to it too.
+4. Rows of files that an older schema wrote are compared with what is read of them, member by
+   member, before anything is made of them.
 
 The levels are those that a policy chooses from; none of them does less than the one before.
 """
@@ -76,6 +78,15 @@ def verify_level(name: str | VerifyLevel) -> VerifyLevel:
         raise InvalidRequestError(f"verify level {name!r} is none of {names}") from None
 
 
+def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
+    """Reads files that a rewrite replaces; what they hold is compared with what is read of them.
+
+    All that a `Proof` is shown is read by the mapping between the files' schema and the table's,
+    so a mistake of that is one no checksum would notice.
+    """
+    return FileRows(files, files.schema.fields, proved=level is not VerifyLevel.COUNTS)
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """New files, where they lie, and who was shown their rows."""
@@ -96,14 +107,14 @@ class Proof:
         self, files: TableFiles, level: VerifyLevel = VerifyLevel.CHECKSUMS, *, ordered: bool = True
     ) -> None:
         self._files = files
-        self._level = level
+        self.level = level
         self._ordered = ordered
         self._stored = stored_schema(files)
         self._due = self._checksum()
 
     def expect(self, rows: pa.Table) -> None:
         """Rows, in the columns of data files or more, that the files are to hold."""
-        if self._level is not VerifyLevel.COUNTS:
+        if self.level is not VerifyLevel.COUNTS:
             self._due.add(_as_stored(rows, self._stored))
 
     def expected(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -114,11 +125,11 @@ class Proof:
 
     def witness(self) -> Checksum | None:
         """What one writer of the files is to show its rows to."""
-        return None if self._level is VerifyLevel.COUNTS else self._checksum()
+        return None if self.level is VerifyLevel.COUNTS else self._checksum()
 
     def witness_of_bucket(self, target: BucketTarget, total_buckets: int) -> Checksum | None:
         """The same where rows move to a bucket: each must be one that belongs there."""
-        if self._level is VerifyLevel.COUNTS:
+        if self.level is VerifyLevel.COUNTS:
             return None
         return _PlacedRows(self._files, self._checksum(), target, total_buckets)
 
@@ -128,7 +139,7 @@ class Proof:
         Raises:
             VerificationFailed: it is not.
         """
-        if self._level is VerifyLevel.COUNTS:
+        if self.level is VerifyLevel.COUNTS:
             return
         targets = [each.target for each in written]
         arrived = Sums(0, ())
@@ -138,7 +149,7 @@ class Proof:
             if each.witness is not None:
                 arrived = arrived.plus(each.witness.sums())
         self._compare(targets, arrived, "written")
-        if self._level is VerifyLevel.FULL:
+        if self.level is VerifyLevel.FULL:
             read = self._checksum()
             for each in written:
                 for rows in self._read_back(each.target, each.files):

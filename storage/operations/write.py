@@ -32,6 +32,7 @@ from lakewright.storage.operations.bucket_writer import (
     WrittenFiles,
 )
 from lakewright.storage.operations.concurrency import map_concurrently
+from lakewright.storage.operations.default_values import with_defaults, with_left_out_columns
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import read_latest
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
@@ -173,9 +174,12 @@ class StagingWriter:
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
 
     def write(self, rows: pa.Table) -> None:
-        """Take rows with the table's columns; columns fixed by the partition may be left out.
+        """Take rows with the table's columns; left out may be those that the partition fixes.
+
+        So may those that have a default or may be null, and no partition keys.
 
         Raises:
+            UnsupportedError: a default that is needed cannot be read.
             InvalidRows: a row does not fit the table or the partition.
             BucketCountChanged: the option `bucket` was changed since a partition was written.
         """
@@ -248,8 +252,8 @@ class StagingWriter:
         if ROW_KIND_COLUMN in rows.column_names:
             kinds = rows.column(ROW_KIND_COLUMN)
             rows = rows.drop_columns([ROW_KIND_COLUMN])
-        rows = self._with_static_partition(rows)
-        rows = conform(rows, files.schema.fields, table=files.name)
+        rows = with_left_out_columns(self._with_static_partition(rows), files)
+        rows = with_defaults(conform(rows, files.schema.fields, table=files.name), files)
         return with_row_kinds(files, rows, kinds)
 
     def _with_static_partition(self, rows: pa.Table) -> pa.Table:

@@ -6,7 +6,7 @@ Source: Paimon specification, chapter Schema (version 3).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -163,7 +163,7 @@ def new_schema(spec: SchemaSpec, *, time_millis: int) -> TableSchema:
     )
 
 
-def with_member_ids(data_type: DataType, ids: count[int]) -> DataType:
+def with_member_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
     """The type with a fresh id from `ids` for every row member inside it."""
     match data_type:
         case RowType(fields=members):

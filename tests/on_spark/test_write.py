@@ -246,7 +246,7 @@ def test_a_row_that_does_not_fit_leaves_no_file_and_keeps_its_kind(
 
 
 BAD_FRAMES: dict[str, tuple[str, list[tuple[Any, ...]], str]] = {
-    "a missing column": ("id long, day string", [(1, "a")], "lack column v"),
+    "a missing partition": ("id long, v string", [(1, "a")], "lack column day"),
     "a missing key": ("day string, v string", [("a", "b")], "lack column id"),
     "an unknown column": ("id long, day string, v string, w int", [(1, "a", "b", 2)], "unknown"),
     "text for a number": ("id string, day string, v string", [("1", "a", "b")], "convert"),

@@ -121,6 +121,22 @@ def test_columns_come_back_in_the_order_asked_for(folder: Folder, format_name: s
     assert as_written(read, rows_written.schema).to_pylist() == rows_written.to_pylist()
 
 
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+@pytest.mark.parametrize("order", [["k", "a.b", "a"], ["a", "k", "a.b"]])
+def test_a_name_with_a_dot_is_no_member_of_another_column(
+    folder: Folder, format_name: str, order: list[str]
+) -> None:
+    given = {"k": [1, 2], "a.b": [3, 4], "a": [{"b": 50, "c.d": 60}, {"b": 51, "c.d": 61}]}
+    written = pa.table({name: given[name] for name in order})
+    path = folder.write([written], format_name)
+    for asked in ([name] for name in order):
+        for batch_rows in (None, 5):
+            (read,) = folder.read(path, asked, batch_rows=batch_rows)
+            assert read.select(asked).to_pylist() == written.select(asked).to_pylist()
+    expected = {"k": (1, 2), "a.b": (3, 4)} if format_name == "parquet" else {}
+    assert read_footer(folder.fs, path, ["k", "a.b", "a"]).bounds == expected
+
+
 @dataclass
 class FailingDisk(WatchedFiles):
     """A disk that opens files, and fails while they are read."""

@@ -213,3 +213,22 @@ def test_keys_that_cannot_be_are_refused(catalog: Catalog) -> None:
         append.lookup(pa.table({"id": [1]}))
     empty = new_table(catalog, name="db.empty", keys=["id"], options={"bucket": "1"})
     assert empty.lookup(pa.table({"id": [1]})).num_rows == 0
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+@pytest.mark.parametrize(
+    "columns",
+    [{"a.b": "INT", "a": "ROW<b INT>"}, {"a": "ROW<b INT>", "a.b": "INT"}],
+    ids=["before", "after"],
+)
+def test_a_key_with_a_dot_in_its_name_is_found_beside_a_member_of_that_path(
+    catalog: Catalog, columns: dict[str, str], format_name: str
+) -> None:
+    options = {"bucket": "1", "file.format": format_name}
+    table = new_table(catalog, columns, keys=["a.b"], options=options)
+    given = [{"a.b": number, "a": {"b": -number}} for number in range(1, 9)]
+    table.write(rows(table, given))
+    found = look_up(table, pa.table({"a.b": pa.array([3, 7, 99], pa.int32())}))
+    assert comparable(found.rows) == comparable(rows(table, [given[2], given[6]]))
+    compact(table, full=True)
+    assert comparable(table.read()) == comparable(rows(table, given))

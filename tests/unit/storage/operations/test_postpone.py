@@ -290,21 +290,21 @@ def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Cat
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost_at: str
 ) -> None:
-    from lakewright.storage.operations import bucket_writer, postpone
+    from lakewright.storage.operations import bucket_writer, verify
 
     class Forgetful(bucket_writer.RollingWriter):
         def write(self, new: Any) -> None:
             changelog = lost_at == "changelog"
             super().write(new.slice(1) if self.target.changelog is changelog else new)
 
-    class Skipping(postpone.FileRows):
+    class Skipping(verify.FileRows):
         def key_value_rows(self, *args: Any, **reading: Any) -> Any:
             return (read.slice(1) for read in super().key_value_rows(*args, **reading))
 
     table = postponed_table(catalog, **{"changelog-producer": "input"})
     table.write(rows(table, events(0, 20)))
     if lost_at == "reading":
-        monkeypatch.setattr(postpone, "FileRows", Skipping)
+        monkeypatch.setattr(verify, "FileRows", Skipping)
     else:
         monkeypatch.setattr(bucket_writer, "RollingWriter", Forgetful)
     with pytest.raises(CorruptionError, match="nothing was committed"):

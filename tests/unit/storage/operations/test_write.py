@@ -15,6 +15,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from tests.support.builders import (
+    EVENTS,
     compact,
     content,
     events,
@@ -528,7 +529,7 @@ def test_a_row_that_does_not_fit_is_refused_and_leaves_nothing(
 
 
 BAD_COLUMNS: dict[str, tuple[list[str], str]] = {
-    "missing": (["id", "day"], "lack column v"),
+    "missing": (["day", "v"], "lack column id"),
     "unknown": (["id", "day", "v", "w"], "have unknown column w"),
     "both": (["id", "v", "w"], "lack column day and have unknown column w"),
     "twice": (["id", "day", "v", "v"], "column twice"),
@@ -537,7 +538,7 @@ BAD_COLUMNS: dict[str, tuple[list[str], str]] = {
 
 @pytest.mark.parametrize("case", list(BAD_COLUMNS))
 def test_columns_must_be_those_of_the_table(catalog: Catalog, case: str) -> None:
-    table = new_table(catalog)
+    table = new_table(catalog, {**EVENTS, "id": "STRING NOT NULL"})
     names, words = BAD_COLUMNS[case]
     given = pa.Table.from_arrays([pa.array(["1"])] * len(names), names)
     with pytest.raises(InvalidRows, match=f"{words}; its columns are id, day, v"):

@@ -1,0 +1,159 @@
+"""Columns of data files as columns that are read: members of rows taken by field id.
+
+1. Rows are taken apart and put together as the mapping says; lists and maps keep their lengths.
+2. What is at the leaves is cast, first to the type its file's schema gives it, since formats hold
+   some types as others, then to the type that is read.
+3. Where the type that is read allows no null, none may be left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.evolved_values import evolved
+from lakewright.storage.spec.data_types import AtomicType, DataField
+from lakewright.storage.spec.schema_mapping import (
+    ArrayMapping,
+    CastValues,
+    MapMapping,
+    NoValues,
+    RowMapping,
+    SameValues,
+    TypeMapping,
+)
+
+
+def map_column(
+    column: pa.ChunkedArray, values: TypeMapping, *, shown: bool = False
+) -> pa.ChunkedArray:
+    """A column of a file as it is read; `shown` as `evolved` has it.
+
+    Raises:
+        pa.ArrowKeyError: rows in the file lack a member that its schema has.
+        pa.ArrowInvalid, pa.ArrowNotImplementedError: a value does not fit the type that is read,
+            or is null where it must not be, or the types are of different kinds.
+    """
+    target = to_arrow_type(values.read)
+    if isinstance(values, SameValues):
+        return cast_column(column, target)
+    loose = _nullable(target)
+    mapped = [_mapped(chunk, values, loose, shown) for chunk in column.chunks]
+    return cast_column(pa.chunked_array(mapped, loose), target)
+
+
+def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, shown: bool) -> pa.Array:
+    """The array as `target`, in which everything but keys may be null."""
+    source = array.type
+    match values:
+        case NoValues():
+            return pa.nulls(len(array), target)
+        case RowMapping() if pa.types.is_struct(source):
+            return _mapped_rows(array, values, target, shown)
+        case ArrayMapping() if _is_list(source):
+            lists = _as_lists(array)
+            elements = _mapped(lists.flatten(), values.element, target.value_type, shown)
+            return pa.ListArray.from_arrays(
+                _offsets(lists), elements, type=target, mask=_nulls(lists)
+            )
+        case MapMapping() if pa.types.is_map(source):
+            keys, items = _entries(array)
+            return pa.MapArray.from_arrays(
+                _offsets(array),
+                _mapped(keys, values.key, target.key_type, shown),
+                _mapped(items, values.value, target.item_type, shown),
+                type=target,
+                mask=_nulls(array),
+            )
+        case CastValues(stored=stored, read=read):
+            # A format may hold values as another type than they have.
+            held = _cast(array, _nullable(to_arrow_type(stored)))
+            if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
+                return evolved(held, stored, read, shown=shown)
+            return _cast(held, target)
+    return _cast(array, target)
+
+
+def _mapped_rows(
+    array: pa.Array, values: RowMapping, target: pa.StructType, shown: bool
+) -> pa.Array:
+    # Flattened, a member is null wherever the row is.
+    held = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
+    members = [
+        pa.nulls(len(array), field.type)
+        if member.stored is None
+        else _mapped(_member(held, member.stored), member.values, field.type, shown)
+        for member, field in zip(values.members, target, strict=True)
+    ]
+    if not members:
+        # Arrays made of no members would have no length either.
+        validity = array.is_valid().buffers()[1]
+        return pa.Array.from_buffers(target, len(array), [validity], array.null_count)
+    return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(array))
+
+
+def _member(held: dict[str, pa.Array], stored: DataField) -> pa.Array:
+    if stored.name not in held:
+        raise pa.ArrowKeyError(
+            f"rows of {', '.join(held)} lack the member {stored.name!r} that their schema has"
+        )
+    return held[stored.name]
+
+
+def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if array.type.equals(target):
+        return array
+    return cast_column(pa.chunked_array([array]), target).combine_chunks()
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """The type with nulls allowed everywhere but in keys."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(_nullable(kind.key_type))
+        return pa.map_(key, _nullable_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_nullable_field(kind.value_field))
+    return kind
+
+
+def _nullable_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_nullable(field.type)).with_nullable(True)
+
+
+# --- arrays and their parts -------------------------------------------------------------------
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _as_lists(array: pa.Array) -> pa.ListArray:
+    """Lists of one kind: other writers say in Parquet files that theirs are of another."""
+    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
+
+
+def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and items of the maps that are not null."""
+    present = array.filter(array.is_valid()) if array.null_count else array
+    # Keys and items are those of the whole underlying array, whatever slice this is.
+    first = present.offsets[0].as_py()
+    count = present.offsets[len(present)].as_py() - first
+    return present.keys.slice(first, count), present.items.slice(first, count)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Where each list would begin if the null ones and those outside of a slice held nothing."""
+    lengths = np.diff(array.offsets.to_numpy())
+    if array.null_count:
+        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

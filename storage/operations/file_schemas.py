@@ -1,0 +1,42 @@
+"""The schemas that data files were written with, and how each maps to the schema that is read."""
+
+from __future__ import annotations
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_mapping import SchemaMapping, schema_mapping
+
+
+class FileSchemas:
+    """Remembers what it read: a schema is read, and mapped, once for all files it wrote."""
+
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
+        self._schemas: dict[int, TableSchema] = {files.schema.id: files.schema}
+        self._mappings: dict[tuple[int, tuple[str, ...] | None], SchemaMapping] = {}
+
+    def schema_of(self, file: DataFileMeta) -> TableSchema:
+        """The schema that a file was written with.
+
+        Raises:
+            SchemaNotFound: it is there no more, so the file cannot be read.
+        """
+        if file.schema_id not in self._schemas:
+            self._schemas[file.schema_id] = self._files.schemas.read(file.schema_id)
+        return self._schemas[file.schema_id]
+
+    def mapping_of(self, file: DataFileMeta) -> SchemaMapping:
+        """From the columns that a file holds to those of the schema that is read.
+
+        Raises:
+            SchemaNotFound: as `schema_of`.
+            InvalidSchema: fields beside each other have one id, and the schemas differ there.
+        """
+        key = (file.schema_id, file.write_cols)
+        if key not in self._mappings:
+            stored = self.schema_of(file).fields
+            if file.write_cols is not None:
+                stored = tuple(field for field in stored if field.name in file.write_cols)
+            self._mappings[key] = schema_mapping(stored, self._files.schema.fields)
+        return self._mappings[key]

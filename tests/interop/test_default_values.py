@@ -1,0 +1,55 @@
+"""Defaults of columns: Java and we write the same rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakewright.storage import Catalog
+from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
+from tests.interop.test_we_read_theirs import create_theirs
+from tests.oracles.client import LatestJavaOracle
+from tests.support.builders import content, rows
+from tests.support.evolution import with_default_values
+from tests.support.zones import machine_in
+
+COLUMNS = {
+    "k": "INT",
+    "b": "BOOLEAN",
+    "i": "INT",
+    "f": "FLOAT",
+    "d": "DECIMAL(5, 2)",
+    "s": "STRING",
+    "v": "VARCHAR(3)",
+    "c": "CHAR(3)",
+    "x": "BYTES",
+    "t": "TIMESTAMP(3)",
+    "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+    "day": "DATE",
+}
+DEFAULTS = {
+    "b": "yes",
+    "i": "'5'",
+    "f": "1e400",
+    "d": "1.005",
+    "s": "it's '",
+    "v": "abcdef",
+    "c": "'a'",
+    "x": "ä",
+    "t": "2024-02-31",
+    "z": "2024-01-01 00:00:00",
+    "day": "2024-1-2",
+}
+
+
+def test_java_and_we_put_the_same_defaults_into_nulls(
+    catalog: Catalog, java_latest: LatestJavaOracle
+) -> None:
+    table = with_default_values(catalog, create_theirs(catalog, java_latest, COLUMNS), DEFAULTS)
+    given: list[dict[str, Any]] = [{"k": 1}, {"k": 2, "i": 9, "s": "", "day": "2024-05-05"}]
+    with machine_in("UTC"):
+        java_latest.write(catalog.root, table.name, given)
+        theirs = as_read_by(java_latest, catalog, table)
+        given[1]["day"] = None
+        table.write(rows(table, [{**row, "day": None} for row in given[:1]]))
+        assert content(table) == sorted([*theirs, *theirs[:1]])
+        assert_read_alike([java_latest], catalog, table)
