@@ -43,6 +43,13 @@ def scalar_of(value: Value, data_type: DataType) -> pa.Scalar:
     return pa.array([value], target)[0]
 
 
+def with_one_nan(values: pa.Array) -> pa.Array:
+    """The values with the NaN that Java writes in the place of every other."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
+
+
 def keep_matching(rows: pa.Table, predicate: Predicate | None, schema: TableSchema) -> pa.Table:
     """The rows for which the predicate is true, in their order."""
     if predicate is None:

@@ -223,6 +223,11 @@ def order_key(value: Value) -> Any:
     return value
 
 
+def same_value(left: Value, right: Value) -> bool:
+    """Whether two values of a column are one to partitions and keys: NaN is, 0.0 is not -0.0."""
+    return bool(order_key(left) == order_key(right))
+
+
 def comparison_key(value: Value) -> Any:
     """A key that compares like SQL: NaN above all numbers and equal to itself, -0.0 = 0.0."""
     if isinstance(value, float):
