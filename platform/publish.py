@@ -43,7 +43,12 @@ from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.compact_written import check_writer_may_compact
 from lakewright.storage.operations.plan import RewritePlan
-from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
+from lakewright.storage.spark import (
+    dataframe_of,
+    fits_spark,
+    read_staged_dataframe,
+    stage_dataframe,
+)
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -267,7 +272,7 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
-        frame = rows if _is_dataframe(rows) else order.session().createDataFrame(rows)
+        frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
         stage = partial(stage_dataframe, table, frame)
     elif _is_dataframe(rows):
         stage = partial(table.stage, rows.toArrow())
@@ -388,7 +393,7 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     choice = order.declaration.write.engine
     if _is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
-    return prefers_spark(choice, row_count=rows.num_rows)
+    return prefers_spark(choice, row_count=rows.num_rows) and fits_spark(rows)
 
 
 def _is_dataframe(rows: Any) -> bool:

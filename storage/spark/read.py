@@ -190,7 +190,7 @@ def _arrow_scan(
 
 def for_spark(rows: pa.Table) -> pa.Table:
     """Rows with timestamps in Spark's microseconds, each in the one that it is in."""
-    fields = [pa.field(each.name, _in_micros(each.type), True) for each in rows.schema]
+    fields = [pa.field(each.name, spark_arrow_type(each.type), True) for each in rows.schema]
     columns = [
         cast_column(column, field.type, in_micros)
         for column, field in zip(rows.columns, fields, strict=True)
@@ -198,16 +198,19 @@ def for_spark(rows: pa.Table) -> pa.Table:
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def _in_micros(arrow_type: pa.DataType) -> pa.DataType:
+def spark_arrow_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type with microseconds in the place of every other unit of timestamps."""
     if pa.types.is_timestamp(arrow_type):
         return pa.timestamp("us", arrow_type.tz)
     if pa.types.is_map(arrow_type):
-        return pa.map_(_in_micros(arrow_type.key_type), _in_micros(arrow_type.item_type))
+        return pa.map_(
+            spark_arrow_type(arrow_type.key_type), spark_arrow_type(arrow_type.item_type)
+        )
     if pa.types.is_list(arrow_type):
-        return pa.list_(_in_micros(arrow_type.value_type))
+        return pa.list_(spark_arrow_type(arrow_type.value_type))
     if pa.types.is_struct(arrow_type):
         members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
-        return pa.struct([pa.field(each.name, _in_micros(each.type)) for each in members])
+        return pa.struct([pa.field(each.name, spark_arrow_type(each.type)) for each in members])
     return arrow_type
 
 
