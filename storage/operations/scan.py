@@ -16,7 +16,7 @@ from itertools import chain, groupby
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.arrow_values import array_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
@@ -422,8 +422,7 @@ class _FilePruner:
         if len(fields) > 1 and any(len(values) > 1 for values in literals):
             return None
         arrays = [
-            pa.array([scalar_of(value, field.type).as_py() for value in values], each.type)
-            for field, values, each in zip(fields, literals, to_arrow_schema(fields), strict=True)
+            array_of(values, field.type) for field, values in zip(fields, literals, strict=True)
         ]
         rows = pa.table(arrays, schema=to_arrow_schema(fields))
         return frozenset(buckets_of(rows, fields, total_buckets).tolist())

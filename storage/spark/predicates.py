@@ -11,14 +11,28 @@ from pyspark.sql import functions as f
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.spark.spark_types import compares_natively, to_spark_type
 from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
-from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate, columns_of
+from lakewright.storage.spec.predicate import (
+    And,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    columns_of,
+    literal_count,
+)
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import NANOS_PER_MICRO, Value
 
+# Each literal is an expression in Spark, which costs a driver about a millisecond.
+_MOST_LITERALS = 1000
+
 
 def is_spark_filter(predicate: Predicate, schema: TableSchema) -> bool:
-    """Whether Spark can decide the filter, without what it lacks: nanoseconds and TIME."""
-    return all(compares_natively(schema.field(name).type) for name in columns_of(predicate))
+    """Whether Spark decides the filter well: without nanoseconds, TIME or very many literals."""
+    return literal_count(predicate) <= _MOST_LITERALS and all(
+        compares_natively(schema.field(name).type) for name in columns_of(predicate)
+    )
 
 
 def to_spark_filter(predicate: Predicate, schema: TableSchema) -> Column:

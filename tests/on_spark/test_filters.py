@@ -136,7 +136,7 @@ def test_a_filter_keeps_the_rows_that_arrow_keeps(
 ) -> None:
     table, stored = filled(catalog, kind, keyed=False)
     every = filters(stored)
-    check(spark, table, Random(kind).sample(every, min(8, len(every))))
+    check(spark, table, Random(kind).sample(every, min(5, len(every))))
 
 
 @pytest.mark.deep

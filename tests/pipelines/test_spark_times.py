@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.platform import publish
+from lakewright.platform.names import TableNames
 from lakewright.storage.spark import build_session, dataframe_of, fits_spark
 from tests.pipelines import sources
 from tests.pipelines.lake import Lake
@@ -83,7 +84,8 @@ def test_times_are_written_validated_and_read_as_they_are(
 
     sources.give("shop.derived", counted)
     keys = [hour.isoformat() for hour in HOURS]
-    lake.instance.add_dynamic_partitions("lakewright/shop/derived/at", keys)
+    named = TableNames("shop.derived").dynamic_partitions
+    lake.instance.add_dynamic_partitions(f"{named}/at", keys)
     for key in keys:
         outcome = lake.materialize("shop.derived", partitions=key)
         assert outcome.success, outcome.failure
