@@ -19,7 +19,11 @@ from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.health import TableHealth, partition_columns, read_health
 from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.platform.names import TableNames
-from lakewright.platform.partition_keys import InvalidPartitionKeyError, decode_partition
+from lakewright.platform.partition_keys import (
+    InvalidPartitionKeyError,
+    decode_partition,
+    partition_identity,
+)
 from lakewright.platform.reports import (
     compaction_metadata,
     partition_health_metadata,
@@ -207,10 +211,10 @@ def _observe_partitions(
     context: dg.OpExecutionContext,
 ) -> None:
     """Tell each compacted partition's files before and after."""
-    touched = [dict(task.partition) for task in plan.tasks]
+    touched = {partition_identity(task.partition) for task in plan.tasks}
     earlier = {each.key: each for each in before.partitions}
     for partition in after.partitions:
-        if not partition.key or dict(partition.spec) not in touched:
+        if not partition.key or partition_identity(partition.spec) not in touched:
             continue
         context.log_event(
             dg.AssetObservation(

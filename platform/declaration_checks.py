@@ -353,5 +353,9 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
         if dimension.key_of(dimension.spec_of(key)) != key:
             kind = dimension.cadence.value
             yield ("format",), f"format {formats} does not tell {kind} partitions apart"
+        conflict = dimension.hours_in_conflict()
     except (ValueError, StorageError) as err:
         yield ("format",), f"format {formats} does not fit the column: {err}"
+        return
+    if conflict is not None:
+        yield ("timezone",), conflict

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +137,8 @@ def validate_dataframe(
     # Every expectation is a query of its own, so the rows are read once and kept.
     cached = rows.persist()
     try:
-        results = _evaluate(expectations, "spark", cached, form)
+        with _local_times_as_they_are(rows.sparkSession):
+            results = _evaluate(expectations, "spark", cached, form)
     finally:
         cached.unpersist()
     outcomes = [
@@ -149,6 +151,18 @@ def validate_dataframe(
         engine="spark",
         duration_ms=env.now_ms() - started,
     )
+
+
+@contextmanager
+def _local_times_as_they_are(spark: Any) -> Iterator[None]:
+    """Have times without a zone among the arguments compared as such, not as of this machine."""
+    name = "spark.sql.timestampType"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "TIMESTAMP_NTZ")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def _evaluate(

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import DataType
-from lakewright.storage.spec.values import from_python, to_python
+from lakewright.storage.spec.values import from_python, order_key, to_python
 
 NULL_KEY = "%null"
 EMPTY_KEY = "%empty"
@@ -88,6 +88,14 @@ def describe_partition(spec: Mapping[str, object]) -> str:
         return "the table"
     return ", ".join(
         f"{name}={'null' if value is None else value_text(value)}" for name, value in spec.items()
+    )
+
+
+def partition_identity(spec: Mapping[str, object]) -> tuple[tuple[str, object], ...]:
+    """Equal for the values of one partition only: NaN equals itself, and 0.0 is not -0.0."""
+    return tuple(
+        (name, order_key(value) if isinstance(value, float) else value)
+        for name, value in sorted(spec.items())
     )
 
 

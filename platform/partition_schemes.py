@@ -8,9 +8,10 @@ dimension prints them in its own format, the others percent-encoded.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from zoneinfo import ZoneInfo
 
 from lakewright.platform.partition_keys import (
     InvalidPartitionKeyError,
@@ -25,6 +26,8 @@ from lakewright.storage.spec.values import from_python, to_python
 
 # What Dagster puts between the keys of two dimensions.
 _DIMENSION_SEPARATOR = "|"
+# Rules for clocks repeat every year, so a span without an end is looked at so far.
+_LOOKED_AHEAD = dt.timedelta(days=5 * 366)
 
 
 class Cadence(Enum):
@@ -65,7 +68,11 @@ class FormattedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeDimension:
-    """Partitions by time, from `start` up to but without `end`, or to the present."""
+    """Partitions by time, from `start` up to but without `end`, or to the present.
+
+    They begin by the clocks of `timezone`, which keys and columns show; a column TIMESTAMP WITH
+    LOCAL TIME ZONE holds the moment itself.
+    """
 
     cadence: Cadence
     columns: tuple[FormattedColumn, ...]
@@ -81,7 +88,44 @@ class TimeDimension:
     def column_names(self) -> tuple[str, ...]:
         return tuple(each.column.name for each in self.columns)
 
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
     def key_of(self, spec: Mapping[str, object]) -> str:
+        moment = self._moment_in(spec)
+        key = self._written(moment)
+        known = {name: spec[name] for name in self.column_names}
+        try:
+            begins = self.cadence.begins_at(moment) and self.spec_of(key) == known
+        except InvalidPartitionKeyError:
+            begins = False
+        if not begins:
+            raise InvalidPartitionKeyError(
+                f"partition {describe_partition(spec)} does not begin one of the "
+                f"{self.cadence.value} partitions in {self.timezone}"
+            )
+        return key
+
+    def spec_of(self, key: str) -> dict[str, object]:
+        moment = self._read(key)
+        spec: dict[str, object] = {}
+        for each in self.columns:
+            column = each.column
+            assert isinstance(column.type, AtomicType)
+            if column.type.root is TypeRoot.DATE:
+                spec[column.name] = moment.date()
+            elif column.type.root is TypeRoot.TIMESTAMP_LTZ:
+                spec[column.name] = moment.astimezone(dt.UTC)
+            elif column.type.root is TypeRoot.TIMESTAMP:
+                spec[column.name] = moment.replace(tzinfo=None, fold=0)
+            else:
+                text = moment.strftime(each.format)
+                spec[column.name] = to_python(from_python(text, column.type), column.type)
+        return spec
+
+    def _moment_in(self, spec: Mapping[str, object]) -> dt.datetime:
+        """The moment that a partition holds, by the clocks of the zone."""
         texts, formats = [], []
         for each in self.columns:
             value = spec.get(each.column.name)
@@ -89,47 +133,102 @@ class TimeDimension:
                 raise InvalidPartitionKeyError(
                     f"partition {describe_partition(spec)} is no moment: {each.column.name} is null"
                 )
+            if isinstance(value, dt.datetime) and value.tzinfo is not None:
+                return value.astimezone(self.zone)
             texts.append(value.strftime(each.format) if isinstance(value, dt.date) else str(value))
             formats.append(each.format)
         try:
-            moment = _read_moment(" ".join(texts), " ".join(formats))
+            return self._local(_read_moment(" ".join(texts), " ".join(formats)))
         except ValueError as err:
             raise InvalidPartitionKeyError(
                 f"partition {describe_partition(spec)} is not of the format {' '.join(formats)}"
             ) from err
+
+    def _local(self, moment: dt.datetime) -> dt.datetime:
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=self.zone)
+        return moment.astimezone(self.zone)
+
+    def _written(self, moment: dt.datetime) -> str:
+        """The key of a moment, in which Dagster tells the second of two equal hours by its offset.
+
+        That is the hour after clocks are put back.
+        """
         key = moment.strftime(self.cadence.key_format)
-        known = {name: spec[name] for name in self.column_names}
-        if self.spec_of(key) != known or not self.cadence.begins_at(moment):
-            raise InvalidPartitionKeyError(
-                f"partition {describe_partition(spec)} does not begin one of the "
-                f"{self.cadence.value} partitions"
-            )
-        return key
+        if self.cadence is not Cadence.HOURLY or not moment.fold:
+            return key
+        first = moment.replace(fold=0)
+        return key if first.utcoffset() == moment.utcoffset() else key + moment.strftime("%z")
 
-    def spec_of(self, key: str) -> dict[str, object]:
-        moment = self._moment(key)
-        spec: dict[str, object] = {}
-        for each in self.columns:
-            column = each.column
-            assert isinstance(column.type, AtomicType)
-            if column.type.root is TypeRoot.DATE:
-                spec[column.name] = moment.date()
-            elif column.type.root.is_timestamp:
-                utc = column.type.root is TypeRoot.TIMESTAMP_LTZ
-                spec[column.name] = moment.replace(tzinfo=dt.UTC) if utc else moment
-            else:
-                text = moment.strftime(each.format)
-                spec[column.name] = to_python(from_python(text, column.type), column.type)
-        return spec
+    def _read(self, key: str) -> dt.datetime:
+        layouts = [self.cadence.key_format]
+        if self.cadence is Cadence.HOURLY:
+            layouts.append(f"{self.cadence.key_format}%z")
+        for layout in layouts:
+            try:
+                moment = self._local(_read_moment(key, layout))
+            except ValueError:
+                continue
+            shown = moment.astimezone(dt.UTC).astimezone(self.zone)
+            if self.cadence is Cadence.HOURLY and shown.hour != moment.hour:
+                raise InvalidPartitionKeyError(
+                    f"{key!r} is no hour of {self.timezone}, whose clocks skip it"
+                )
+            return moment
+        raise InvalidPartitionKeyError(
+            f"{key!r} is no {self.cadence.value} partition key; "
+            f"write one like {self.start.strftime(self.cadence.key_format)}"
+        )
 
-    def _moment(self, key: str) -> dt.datetime:
-        try:
-            return _read_moment(key, self.cadence.key_format)
-        except ValueError as err:
-            raise InvalidPartitionKeyError(
-                f"{key!r} is no {self.cadence.value} partition key; "
-                f"write one like {self.start.strftime(self.cadence.key_format)}"
-            ) from err
+    def hours_in_conflict(self) -> str | None:
+        """Why hours of the span cannot all have partitions of their own; None if they can.
+
+        Where clocks are put back an hour comes twice, and most columns hold it once.
+        """
+        if self.cadence is not Cadence.HOURLY:
+            return None
+        for before, after in self._clock_changes():
+            change = _offset(after) - _offset(before)
+            if change % dt.timedelta(hours=1):
+                return (
+                    f"clocks in {self.timezone} change by {abs(change)} at {after:%Y-%m-%d %H:%M}, "
+                    "after which hours begin at another minute; take timezone UTC"
+                )
+            first, second = (after.replace(fold=fold) for fold in (0, 1))
+            if change < dt.timedelta(0) and (
+                self.spec_of(self._written(first)) == self.spec_of(self._written(second))
+            ):
+                names = ", ".join(self.column_names)
+                return (
+                    f"clocks in {self.timezone} show {after:%Y-%m-%d %H:%M} twice, and {names} "
+                    "would hold both hours as one partition, of which each run replaces or repeats "
+                    "the rows of the other; take timezone UTC, a column TIMESTAMP WITH LOCAL TIME "
+                    "ZONE, or text with %z in its format"
+                )
+        return None
+
+    def _clock_changes(self) -> Iterator[tuple[dt.datetime, dt.datetime]]:
+        """The last minute before each change of clocks in the span, and the first after it."""
+        before = self.start.replace(tzinfo=self.zone).astimezone(dt.UTC)
+        end = before + _LOOKED_AHEAD
+        if self.end is not None:
+            end = self.end.replace(tzinfo=self.zone).astimezone(dt.UTC)
+        while before < end:
+            after = before + dt.timedelta(days=1)
+            if _offset(before.astimezone(self.zone)) != _offset(after.astimezone(self.zone)):
+                low, high = 0, 24 * 60
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    moment = (before + dt.timedelta(minutes=middle)).astimezone(self.zone)
+                    if _offset(moment) == _offset(before.astimezone(self.zone)):
+                        low = middle
+                    else:
+                        high = middle
+                changed = before + dt.timedelta(minutes=high)
+                if changed < end:
+                    minute = dt.timedelta(minutes=1)
+                    yield (changed - minute).astimezone(self.zone), changed.astimezone(self.zone)
+            before = after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,8 +325,12 @@ class PartitionScheme:
         return {name: found[name] for name in self.column_names}
 
 
+def _offset(moment: dt.datetime) -> dt.timedelta:
+    return moment.utcoffset() or dt.timedelta(0)
+
+
 def _read_moment(text: str, layout: str) -> dt.datetime:
-    # Partition values are local moments; which zone they are local to, the dimension says.
+    # What names no offset is local to the zone of the dimension.
     return dt.datetime.strptime(text, layout)  # noqa: DTZ007
 
 

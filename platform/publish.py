@@ -28,7 +28,7 @@ from lakewright.platform.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.leases import Warn, maintaining, partitions_scope, writing
-from lakewright.platform.partition_keys import describe_partition
+from lakewright.platform.partition_keys import describe_partition, partition_identity
 from lakewright.storage import (
     CommitResult,
     Engine,
@@ -43,7 +43,12 @@ from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.compact_written import check_writer_may_compact
 from lakewright.storage.operations.plan import RewritePlan
-from lakewright.storage.spark import read_staged_dataframe, stage_dataframe
+from lakewright.storage.spark import (
+    dataframe_of,
+    fits_spark,
+    read_staged_dataframe,
+    stage_dataframe,
+)
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -267,7 +272,7 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
-        frame = rows if _is_dataframe(rows) else order.session().createDataFrame(rows)
+        frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
         stage = partial(stage_dataframe, table, frame)
     elif _is_dataframe(rows):
         stage = partial(table.stage, rows.toArrow())
@@ -284,11 +289,11 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
     """Overwrites with nothing, for partitions asked for that have rows and get none."""
     if order.kind is not WriteKind.OVERWRITE or len(order.partitions or ()) < 2:
         return
-    written = [dict(each.spec) for each in main.partitions]
-    present = [dict(stats.spec) for stats in table.partitions()]
+    written = {partition_identity(each.spec) for each in main.partitions}
+    present = {partition_identity(stats.spec) for stats in table.partitions()}
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
-        if dict(spec) in present and dict(spec) not in written:
+        if partition_identity(spec) in present - written:
             # Its place among the partitions asked for: the same at every try.
             yield table.stage(
                 nothing,
@@ -325,9 +330,12 @@ def _check_partitions(
 ) -> None:
     if wanted is None:
         return
-    asked = [dict(spec) for spec in wanted]
+    asked = {partition_identity(spec) for spec in wanted}
     strange = [
-        each for write in staged for each in write.partitions if dict(each.spec) not in asked
+        each
+        for write in staged
+        for each in write.partitions
+        if partition_identity(each.spec) not in asked
     ]
     if strange:
         rows = sum(each.row_count for each in strange)
@@ -366,10 +374,11 @@ def _validate(
 
 def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
     """What all writes together put into each partition."""
-    totals: dict[tuple[object, ...], PartitionTotals] = {}
+    totals: dict[object, PartitionTotals] = {}
     for each in (partition for write in staged for partition in write.partitions):
-        known = totals.get(tuple(each.spec.values()))
-        totals[tuple(each.spec.values())] = PartitionTotals(
+        identity = partition_identity(each.spec)
+        known = totals.get(identity)
+        totals[identity] = PartitionTotals(
             spec=each.spec,
             row_count=each.row_count + (known.row_count if known else 0),
             file_count=each.file_count + (known.file_count if known else 0),
@@ -384,7 +393,7 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     choice = order.declaration.write.engine
     if _is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
-    return prefers_spark(choice, row_count=rows.num_rows)
+    return prefers_spark(choice, row_count=rows.num_rows) and fits_spark(rows)
 
 
 def _is_dataframe(rows: Any) -> bool:

@@ -7,12 +7,36 @@ null does not count, and what comes out is nothing that Arrow would refuse later
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+# How an array that is not nested becomes one of another type.
+Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
-def cast_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """The column in another type.
+def _whole(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return array.cast(target)
+
+
+def in_micros(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """An array in another type, of which nanoseconds may become the microseconds they are in."""
+    fine = pa.types.is_timestamp(array.type) and array.type.unit == "ns"
+    if not fine or not pa.types.is_timestamp(target) or target.unit != "us":
+        return array.cast(target)
+    nanos = array.cast(pa.int64())
+    # Division rounds towards zero, which before 1970 is the microsecond after.
+    micros = pc.divide(nanos, 1000)
+    early = pc.less(pc.subtract(nanos, pc.multiply(micros, 1000)), 0)
+    return pc.subtract(micros, early.cast(pa.int64())).cast(target)
+
+
+def cast_column(
+    column: pa.ChunkedArray, target: pa.DataType, cast: Cast = _whole
+) -> pa.ChunkedArray:
+    """The column in another type; `cast` says what becomes of values that are not nested.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: a value does not fit, or the types are of
@@ -20,9 +44,9 @@ def cast_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray
     """
     if column.type.equals(target):
         return column
-    if not pa.types.is_nested(target):
+    if not pa.types.is_nested(target) and cast is _whole:
         return column.cast(target)
-    return pa.chunked_array([_rebuilt(chunk, target) for chunk in column.chunks], target)
+    return pa.chunked_array([_rebuilt(chunk, target, cast) for chunk in column.chunks], target)
 
 
 def compact_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
@@ -37,11 +61,16 @@ def compact_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedAr
     if not pa.types.is_nested(target):
         return column.cast(target)
     chunks = [chunk.take(pa.array(np.arange(len(chunk)))) for chunk in column.chunks]
-    return pa.chunked_array([_rebuilt(chunk, target) for chunk in chunks], target)
+    return pa.chunked_array([_rebuilt(chunk, target, _whole) for chunk in chunks], target)
 
 
 def _rebuilt(
-    array: pa.Array, target: pa.DataType, *, nullable: bool = True, nulls_around: int = 0
+    array: pa.Array,
+    target: pa.DataType,
+    cast: Cast,
+    *,
+    nullable: bool = True,
+    nulls_around: int = 0,
 ) -> pa.Array:
     """The array as `target`; if it is not `nullable`, it is null only where what it is in is."""
     if not nullable and array.null_count > nulls_around:
@@ -51,7 +80,9 @@ def _rebuilt(
     if pa.types.is_struct(source) and pa.types.is_struct(target) and _named_alike(source, target):
         # Flattened, a member is null wherever the struct is.
         members = [
-            _rebuilt(member, field.type, nullable=field.nullable, nulls_around=array.null_count)
+            _rebuilt(
+                member, field.type, cast, nullable=field.nullable, nulls_around=array.null_count
+            )
             for member, field in zip(array.flatten(), target, strict=True)
         ]
         return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
@@ -60,18 +91,18 @@ def _rebuilt(
         # Keys and items are those of the whole underlying array, whatever slice this is.
         first = present.offsets[0].as_py()
         count = present.offsets[len(present)].as_py() - first
-        keys = _rebuilt(present.keys.slice(first, count), target.key_type)
-        items = _inside(present.items.slice(first, count), target.item_field)
+        keys = _rebuilt(present.keys.slice(first, count), target.key_type, cast)
+        items = _inside(present.items.slice(first, count), target.item_field, cast)
         return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=mask)
     if pa.types.is_list(source) and pa.types.is_list(target):
-        values = _inside(array.flatten(), target.value_field)
+        values = _inside(array.flatten(), target.value_field, cast)
         return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=mask)
-    cast = array.cast(target)
-    return cast if nullable or not cast.null_count else _as_if_valid(cast)
+    result = cast(array, target)
+    return result if nullable or not result.null_count else _as_if_valid(result)
 
 
-def _inside(values: pa.Array, field: pa.Field) -> pa.Array:
-    return _rebuilt(values, field.type, nullable=field.nullable)
+def _inside(values: pa.Array, field: pa.Field, cast: Cast) -> pa.Array:
+    return _rebuilt(values, field.type, cast, nullable=field.nullable)
 
 
 def _as_if_valid(array: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,17 +31,28 @@ def value_of(scalar: pa.Scalar, data_type: DataType) -> Value:
 
 def scalar_of(value: Value, data_type: DataType) -> pa.Scalar:
     """The inverse of `value_of`."""
+    # Of an array, since asking for a scalar alone imports pandas.
+    return array_of([value], data_type)[0]
+
+
+def array_of(values: Sequence[Value], data_type: DataType) -> pa.Array:
+    """Values as metadata holds them, in the column's own Arrow type."""
     target = to_arrow_type(data_type)
-    if value is None:
-        return pa.nulls(1, target)[0]
     if isinstance(data_type, AtomicType):
         if data_type.root in (TypeRoot.DATE, TypeRoot.TIME):
-            return pa.array([value], pa.int32()).cast(target)[0]
+            return pa.array(values, pa.int32()).cast(target)
         if data_type.root.is_timestamp:
-            assert isinstance(value, int)
-            return pa.array([value // _NANOS[target.unit]], pa.int64()).cast(target)[0]
-    # Of an array, since asking for a scalar alone imports pandas.
-    return pa.array([value], target)[0]
+            unit = _NANOS[target.unit]
+            numbers = [each // unit if isinstance(each, int) else None for each in values]
+            return pa.array(numbers, pa.int64()).cast(target)
+    return pa.array(values, target)
+
+
+def with_one_nan(values: pa.Array) -> pa.Array:
+    """The values with the NaN that Java writes in the place of every other."""
+    if not pa.types.is_floating(values.type):
+        return values
+    return pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
 
 
 def keep_matching(rows: pa.Table, predicate: Predicate | None, schema: TableSchema) -> pa.Table:
@@ -101,12 +113,18 @@ def _leaf_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.Chun
 
 
 def _in_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.ChunkedArray:
-    result = None
-    for literal in leaf.literals:
-        one = _leaf_mask(column, Leaf(leaf.column, Operator.EQ, (literal,)), field)
-        result = one if result is None else pc.or_kleene(result, one)
-    assert result is not None
-    return result
+    literals = [literal for literal in leaf.literals if literal is not None]
+    floats = [literal for literal in literals if isinstance(literal, float)]
+    # Arrow looks numbers up by their bits: both zeros are there where one is.
+    zeros = [-literal for literal in floats if literal == 0]
+    result = pc.is_in(column, value_set=array_of([*literals, *zeros], field.type))
+    if any(map(math.isnan, floats)):
+        result = pc.or_(result, pc.fill_null(pc.is_nan(column), False))
+    # Of null nobody knows, nor of what is in no list that holds null.
+    unknown = pa.scalar(None, pa.bool_())
+    if leaf.holds_null:
+        return pc.if_else(result, True, unknown)
+    return pc.if_else(pc.is_valid(column), result, unknown)
 
 
 def _with_nan_on_top(

@@ -54,12 +54,22 @@ class ColumnStats:
         """The bounds that a mode stores, (None, None) for none."""
         if not self.bounded or mode == "counts" or self.minimum is None:
             return None, None
+        if isinstance(self.minimum, float):
+            return _with_both_zeros(self.minimum, self.maximum)
         width = re.fullmatch(r"truncate\((\d+)\)", mode)
         if width is None or not isinstance(self.minimum, str):
             return self.minimum, self.maximum
         assert isinstance(self.maximum, str)
         upper = truncated_upper(self.maximum, int(width.group(1)))
         return (None, None) if upper is None else (self.minimum[: int(width.group(1))], upper)
+
+
+def _with_both_zeros(low: float, high: Value) -> tuple[Value, Value]:
+    """Bounds that hold 0.0 and -0.0 where they hold one: SQL takes them for equal, Java does not.
+
+    Arrow tells which of them is least or greatest by chance.
+    """
+    return -0.0 if low == 0 else low, 0.0 if high == 0 else high
 
 
 def truncated_upper(text: str, width: int) -> str | None:

@@ -299,7 +299,7 @@ class ColumnProfile:
 
     def statistics(self, field: DataField) -> ColumnStatistics:
         """Bounds of text only where they are short, of bytes and floats with NaN none."""
-        low, high = self.bounds.bounds("full")
+        low, high = map(_with_one_zero, self.bounds.bounds("full"))
         if any(isinstance(each, str) and len(each) > _BOUND_CHARACTERS for each in (low, high)):
             low = high = None
         avg_len, max_len = self._length(field)
@@ -326,6 +326,10 @@ class ColumnProfile:
         if self.value_count == 0:
             return None, None
         return -(-self.total_length // self.value_count), self.max_length
+
+
+def _with_one_zero(value: Value) -> Value:
+    return 0.0 if isinstance(value, float) and value == 0 else value
 
 
 def _known(*values: Value) -> list[Value]:

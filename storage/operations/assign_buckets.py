@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_values import value_of
+from lakewright.storage.codec.arrow_values import value_of, with_one_nan
 from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, hashes_of
 from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
@@ -197,8 +197,8 @@ def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...],
     fields = files.schema.partition_fields
     codes = np.zeros(rows.num_rows, dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
-    for each in fields:
-        column = rows.column(each.name).combine_chunks()
+    columns = {each.name: with_one_nan(rows.column(each.name).combine_chunks()) for each in fields}
+    for column in columns.values():
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
         # Codes stay small, however many partition columns there are.
@@ -208,7 +208,7 @@ def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...],
         return (EMPTY_ROW,), codes
     return tuple(
         files.partition_bytes(
-            [value_of(rows.column(each.name)[int(index)], each.type) for each in fields]
+            [value_of(columns[each.name][int(index)], each.type) for each in fields]
         )
         for index in first
     ), codes

@@ -48,6 +48,7 @@ from lakewright.storage.operations.commit_standing import (
 )
 from lakewright.storage.operations.delete_files import delete_files
 from lakewright.storage.operations.latest import is_latest
+from lakewright.storage.operations.named_partitions import is_named
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
 from lakewright.storage.operations.scan import LiveFiles, index_entries
 from lakewright.storage.spec.commit import (
@@ -285,9 +286,7 @@ def _partitions_in_scope(
 
 
 def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> bool:
-    keys = files.schema.partition_keys
-    values = dict(zip(keys, files.partition_values(partition), strict=True))
-    return all(values[name] == value for name, value in scope.spec)
+    return is_named(files, partition, [dict(scope.spec)])
 
 
 # --- the loop ---------------------------------------------------------------------------------

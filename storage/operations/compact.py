@@ -44,6 +44,7 @@ from lakewright.storage.operations.compaction_plan import (
 )
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.latest import read_latest
+from lakewright.storage.operations.named_partitions import is_named
 from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
 from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.operations.write import partition_spec_values
@@ -117,7 +118,7 @@ def planned_buckets(
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
     for (partition, bucket), group in live.items():
-        if partitions is not None and not _is_wanted(files, partition, wanted):
+        if partitions is not None and not is_named(files, partition, wanted):
             continue
         # Rows below bucket 0 have no bucket yet, and are not merged before they do.
         if bucket < 0 or (buckets is not None and bucket not in buckets):
@@ -156,11 +157,6 @@ def _task(
         upgrades=_upgrades(files, unit, metas),
         file_by_file=unit.file_by_file,
     )
-
-
-def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
-    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
-    return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
 
 
 # --- append buckets ---------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from lakewright.storage.operations.bucket_writer import (
 from lakewright.storage.operations.commit import commit_compaction
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
+from lakewright.storage.operations.named_partitions import is_named
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_current_schema, check_rewritable
 from lakewright.storage.operations.scan import DataSplit, live_entries
@@ -130,7 +131,7 @@ def plan_postpone_compact(
     for partition, held in _by_partition(live_entries(files, snapshot)).items():
         if not held.postponed:
             continue
-        if partitions is not None and not _is_wanted(files, partition, wanted):
+        if partitions is not None and not is_named(files, partition, wanted):
             continue
         metas = [entry.file for entry in held.postponed]
         tasks.append(
@@ -168,11 +169,6 @@ def _by_partition(entries: Iterable[ManifestEntry]) -> dict[bytes, _Held]:
         held = found[entry.partition]
         (held.postponed if entry.bucket == POSTPONE_BUCKET else held.settled).append(entry)
     return dict(found)
-
-
-def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
-    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
-    return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
 
 
 def _new_bucket_count(options: TableOptions, metas: Sequence[DataFileMeta]) -> int:

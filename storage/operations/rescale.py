@@ -46,6 +46,7 @@ from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.merge_read import merged_windows
+from lakewright.storage.operations.named_partitions import is_named
 from lakewright.storage.operations.plan import RewritePlan
 from lakewright.storage.operations.rewrite_schema import check_rewritable
 from lakewright.storage.operations.scan import (
@@ -150,7 +151,7 @@ def plan_rescale(
     snapshot, held = read_latest(files, lambda latest: _real_partitions(files, latest))
     tasks = []
     for partition, entries in held.items():
-        if partitions is not None and not _is_wanted(files, partition, wanted):
+        if partitions is not None and not is_named(files, partition, wanted):
             continue
         if all(entry.total_buckets == bucket_count for entry in entries):
             continue
@@ -186,11 +187,6 @@ def _real_partitions(
         if entry.bucket >= 0:
             found[entry.partition].append(entry)
     return dict(found)
-
-
-def _is_wanted(files: TableFiles, partition: bytes, wanted: Sequence[Mapping[str, object]]) -> bool:
-    values = dict(zip(files.schema.partition_keys, files.partition_values(partition), strict=True))
-    return any(all(values[name] == value for name, value in spec.items()) for spec in wanted)
 
 
 def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestEntry]) -> None:

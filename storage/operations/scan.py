@@ -8,14 +8,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import to_arrow_schema
-from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.arrow_values import array_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
@@ -45,6 +46,7 @@ from lakewright.storage.spec.predicate import (
 )
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,17 @@ class _PartitionPicker:
         return matches(self._predicate, row) is True
 
 
+def _all_bits(literals: Sequence[Value]) -> tuple[Value, ...] | None:
+    """The literals with the other zero beside each: they are equal, and hash differently.
+
+    None where one is NaN, which has more bits than can be listed.
+    """
+    floats = [value for value in literals if isinstance(value, float)]
+    if any(map(math.isnan, floats)):
+        return None
+    return (*literals, *(-value for value in floats if value == 0))
+
+
 def _equals(column: str, value: object) -> Leaf:
     if value is None:
         return Leaf(column, Operator.IS_NULL)
@@ -397,7 +410,7 @@ class _FilePruner:
         if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
             return None
         fields = self._files.schema.fields_of(options.bucket_keys)
-        literals: list[tuple[object, ...]] = []
+        literals: list[tuple[Value, ...]] = []
         for field in fields:
             for part in conjuncts(self._predicate):
                 if (
@@ -406,15 +419,17 @@ class _FilePruner:
                     and part.operator in (Operator.EQ, Operator.IN)
                     and None not in part.literals
                 ):
-                    literals.append(part.literals)
+                    asked = _all_bits(part.literals)
+                    if asked is None:
+                        return None
+                    literals.append(asked)
                     break
             else:
                 return None
         if len(fields) > 1 and any(len(values) > 1 for values in literals):
             return None
         arrays = [
-            pa.array([scalar_of(value, field.type).as_py() for value in values], each.type)  # type: ignore[arg-type]
-            for field, values, each in zip(fields, literals, to_arrow_schema(fields), strict=True)
+            array_of(values, field.type) for field, values in zip(fields, literals, strict=True)
         ]
         rows = pa.table(arrays, schema=to_arrow_schema(fields))
         buckets = buckets_of(rows, fields, total_buckets, options.bucket_function)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import conform
-from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.arrow_values import scalar_of, value_of
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.assign_buckets import (
@@ -48,7 +48,7 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-from lakewright.storage.spec.values import Value, from_python, to_python
+from lakewright.storage.spec.values import Value, from_python, same_value, to_python
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,13 +265,14 @@ class StagingWriter:
                 continue
             field = self._files.schema.field(name)
             given = conform(rows.select([name]), [field], table=self._files.name)
-            others = given.column(name).unique()
-            if len(others) > 1 or (len(others) == 1 and others[0] != scalar):
+            others = [value_of(other, data_type) for other in given.column(name).unique()]
+            strange = [each for each in others if not same_value(each, value)]
+            if strange:
                 shown = to_python(value, data_type)
+                held = [to_python(each, data_type) for each in strange[:3]]
                 raise InvalidRows(
                     f"the write to {self._files.name} is for partition {name}={shown}, and rows "
-                    f"hold {[other.as_py() for other in others][:3]}; leave the column out or "
-                    "filter the rows",
+                    f"hold {held}; leave the column out or filter the rows",
                     table=self._files.name,
                 )
         return rows

@@ -1,5 +1,6 @@
 """The only room that imports pyspark: DataFrames in and out, and tasks on executors."""
 
+from lakewright.storage.spark.arrow_frames import dataframe_of, fits_spark
 from lakewright.storage.spark.engine import SparkEngine
 from lakewright.storage.spark.read import read_dataframe, read_staged_dataframe
 from lakewright.storage.spark.session import build_session
@@ -12,6 +13,8 @@ from lakewright.storage.spark.write import stage_dataframe
 __all__ = [
     "SparkEngine",
     "build_session",
+    "dataframe_of",
+    "fits_spark",
     "read_dataframe",
     "read_incremental_dataframe",
     "read_staged_dataframe",

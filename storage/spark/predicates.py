@@ -1,4 +1,4 @@
-"""Row filters as Spark column expressions."""
+"""Row filters as Spark column expressions, for those columns that Spark compares as Arrow does."""
 
 from __future__ import annotations
 
@@ -9,15 +9,34 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.spark.spark_types import to_spark_type
-from lakewright.storage.spec.data_types import DataType
-from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
+from lakewright.storage.spark.spark_types import compares_natively, to_spark_type
+from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot
+from lakewright.storage.spec.predicate import (
+    And,
+    Leaf,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    columns_of,
+    literal_count,
+)
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.values import Value
+from lakewright.storage.spec.values import NANOS_PER_MICRO, Value
+
+# Each literal is an expression in Spark, which costs a driver about a millisecond.
+_MOST_LITERALS = 1000
+
+
+def is_spark_filter(predicate: Predicate, schema: TableSchema) -> bool:
+    """Whether Spark decides the filter well: without nanoseconds, TIME or very many literals."""
+    return literal_count(predicate) <= _MOST_LITERALS and all(
+        compares_natively(schema.field(name).type) for name in columns_of(predicate)
+    )
 
 
 def to_spark_filter(predicate: Predicate, schema: TableSchema) -> Column:
-    """The same filter for a DataFrame with the columns of the schema."""
+    """The same filter for a DataFrame with the columns of the schema; see `is_spark_filter`."""
     match predicate:
         case And(parts=parts):
             return reduce(and_, (to_spark_filter(part, schema) for part in parts))
@@ -32,12 +51,19 @@ def to_spark_filter(predicate: Predicate, schema: TableSchema) -> Column:
 def _leaf(leaf: Leaf, schema: TableSchema) -> Column:
     column = f.col("`" + leaf.column.replace("`", "``") + "`")
     data_type = schema.field(leaf.column).type
-    literals = [_literal(value, data_type) for value in leaf.literals]
+    if leaf.operator is Operator.IS_NULL:
+        return column.isNull()
+    if leaf.operator is Operator.IS_NOT_NULL:
+        return column.isNotNull()
+    values = leaf.literals
+    if _is_floating(data_type):
+        # Parquet's bounds leave NaN out, and a row group of theirs would be passed over with it.
+        # Of an expression Spark asks no bounds.
+        column = f.nanvl(column, _literal(float("nan"), data_type))
+        # Spark takes both zeros for equal, but not where it looks values up in a set.
+        values = (*values, *(-each for each in values if isinstance(each, float) and each == 0))
+    literals = [_literal(value, data_type) for value in values]
     match leaf.operator:
-        case Operator.IS_NULL:
-            return column.isNull()
-        case Operator.IS_NOT_NULL:
-            return column.isNotNull()
         case Operator.IN:
             return column.isin(*literals)
         case Operator.STARTS_WITH:
@@ -52,9 +78,30 @@ def _leaf(leaf: Leaf, schema: TableSchema) -> Column:
             return column <= literals[0]
         case Operator.GT:
             return column > literals[0]
-        case Operator.GE:
+        case _:
             return column >= literals[0]
 
 
+def _is_floating(data_type: DataType) -> bool:
+    return isinstance(data_type, AtomicType) and data_type.root.is_floating
+
+
 def _literal(value: Value, data_type: DataType) -> Column:
+    """A literal of the column's type.
+
+    Moments go as numbers. Python's own would be taken for local to the machine's zone, and for
+    Julian before 1582-10-15, and are none before the year 1 or after 9999.
+    """
+    if isinstance(value, int) and isinstance(data_type, AtomicType):
+        if data_type.root is TypeRoot.DATE:
+            return f.date_from_unix_date(f.lit(value))
+        if data_type.root is TypeRoot.TIMESTAMP_LTZ:
+            return f.timestamp_micros(_long(value // NANOS_PER_MICRO))
+        if data_type.root is TypeRoot.TIMESTAMP:
+            epoch = f.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+            return f.timestamp_add("MICROSECOND", _long(value // NANOS_PER_MICRO), epoch)
     return f.lit(scalar_of(value, data_type).as_py()).cast(to_spark_type(data_type))
+
+
+def _long(value: int) -> Column:
+    return f.lit(value).cast("long")

@@ -4,7 +4,8 @@
 2. Files that need no merging and whose columns Spark understands: Spark's own
    Parquet reader over exactly those files.
 3. The rest: Arrow readers inside Spark tasks, a task a split, rows handed up.
-4. The filter once more in Spark, over both, so that it reaches the Parquet reader.
+4. The filter runs where the rows are read, in Spark's words over its own scan; where it
+   cannot decide the filter, everything is read as in 3.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.operations.time_travel import When
-from lakewright.storage.spark.predicates import to_spark_filter
+from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
 from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.data_types import DataField
@@ -88,28 +90,29 @@ def _dataframe(
     predicate: Predicate | None,
 ) -> DataFrame:
     check_reachable(reader.files)
-    schema = reader.files.schema
-    fields = schema.fields_of(reader.columns)
-    # The filter runs in Spark, so its columns come along until then.
-    extra = sorted(columns_of(predicate) - set(reader.columns)) if predicate else []
-    needed = [*fields, *schema.fields_of(extra)]
-    native, other = _divide(reader, splits, needed)
-    parts = [_native_scan(spark, reader, native, needed)] if native else []
+    fields = reader.files.schema.fields_of(reader.columns)
+    native, other = _divide(reader, splits, predicate)
+    parts = [_native_scan(spark, reader, native, predicate)] if native else []
     if other:
-        parts.append(_arrow_scan(spark, reader, other, needed))
+        parts.append(_arrow_scan(spark, reader, other, predicate))
     if not parts:
         return spark.createDataFrame([], to_spark_schema(fields))
-    rows = reduce(DataFrame.unionByName, parts)
-    if predicate is not None:
-        rows = rows.filter(to_spark_filter(predicate, schema))
-    return rows.select(*[_quoted(field.name) for field in fields])
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField, ...]:
+    """The columns asked for, and behind them those that the filter looks at."""
+    extra = sorted(columns_of(predicate) - set(reader.columns)) if predicate else []
+    return reader.files.schema.fields_of([*reader.columns, *extra])
 
 
 def _divide(
-    reader: SplitReader, splits: Sequence[DataSplit], needed: Sequence[DataField]
+    reader: SplitReader, splits: Sequence[DataSplit], predicate: Predicate | None
 ) -> tuple[list[DataSplit], list[DataSplit]]:
     """Splits for Spark's own reader, and those for ours."""
-    understood = all(reads_natively(field) for field in needed)
+    understood = all(reads_natively(field) for field in _needed(reader, predicate)) and (
+        predicate is None or is_spark_filter(predicate, reader.files.schema)
+    )
     native: list[DataSplit] = []
     other: list[DataSplit] = []
     for split in splits:
@@ -135,7 +138,7 @@ def _native_scan(
     spark: SparkSession,
     reader: SplitReader,
     splits: Sequence[DataSplit],
-    needed: Sequence[DataField],
+    predicate: Predicate | None,
 ) -> DataFrame:
     files = reader.files
     paths = [
@@ -143,13 +146,18 @@ def _native_scan(
         for split in splits
         for file in split.files
     ]
-    return (
-        spark.read.schema(to_spark_schema(needed))
+    rows = (
+        spark.read.schema(to_spark_schema(_needed(reader, predicate)))
         # Folder names look like Hive partitions and may hold glob characters; they are neither.
         .option("recursiveFileLookup", "true")
         .option("__globPaths__", "false")
+        # Days count in one calendar, whatever the session takes other files for.
+        .option("datetimeRebaseMode", "CORRECTED")
         .parquet(*paths)
     )
+    if predicate is not None:
+        rows = rows.filter(to_spark_filter(predicate, files.schema))
+    return rows.select(*[_quoted(name) for name in reader.columns])
 
 
 def _spark_path(files: TableFiles, path: str) -> str:
@@ -160,10 +168,10 @@ def _arrow_scan(
     spark: SparkSession,
     reader: SplitReader,
     splits: Sequence[DataSplit],
-    needed: Sequence[DataField],
+    predicate: Predicate | None,
 ) -> DataFrame:
-    schema = to_spark_schema(needed)
-    names = tuple(field.name for field in needed)
+    names = reader.columns
+    schema = to_spark_schema(reader.files.schema.fields_of(names))
     tasks = [(reader.files, names, reader.snapshot_id, split) for split in splits]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -171,7 +179,7 @@ def _arrow_scan(
             for index in batch.column(0).to_pylist():
                 files, columns, snapshot_id, split = tasks[index]
                 task_reader = SplitReader(
-                    files, columns=columns, predicate=None, snapshot_id=snapshot_id
+                    files, columns=columns, predicate=predicate, snapshot_id=snapshot_id
                 )
                 for rows in task_reader.read(split):
                     yield from for_spark(rows).to_batches()
@@ -181,21 +189,28 @@ def _arrow_scan(
 
 
 def for_spark(rows: pa.Table) -> pa.Table:
-    """Rows with timestamps in Spark's microseconds."""
-    fields = [pa.field(each.name, _in_micros(each.type), True) for each in rows.schema]
-    return rows.cast(pa.schema(fields), safe=False)
+    """Rows with timestamps in Spark's microseconds, each in the one that it is in."""
+    fields = [pa.field(each.name, spark_arrow_type(each.type), True) for each in rows.schema]
+    columns = [
+        cast_column(column, field.type, in_micros)
+        for column, field in zip(rows.columns, fields, strict=True)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
-def _in_micros(arrow_type: pa.DataType) -> pa.DataType:
+def spark_arrow_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type with microseconds in the place of every other unit of timestamps."""
     if pa.types.is_timestamp(arrow_type):
         return pa.timestamp("us", arrow_type.tz)
     if pa.types.is_map(arrow_type):
-        return pa.map_(_in_micros(arrow_type.key_type), _in_micros(arrow_type.item_type))
+        return pa.map_(
+            spark_arrow_type(arrow_type.key_type), spark_arrow_type(arrow_type.item_type)
+        )
     if pa.types.is_list(arrow_type):
-        return pa.list_(_in_micros(arrow_type.value_type))
+        return pa.list_(spark_arrow_type(arrow_type.value_type))
     if pa.types.is_struct(arrow_type):
         members = [arrow_type.field(index) for index in range(arrow_type.num_fields)]
-        return pa.struct([pa.field(each.name, _in_micros(each.type)) for each in members])
+        return pa.struct([pa.field(each.name, spark_arrow_type(each.type)) for each in members])
     return arrow_type
 
 

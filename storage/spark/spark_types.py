@@ -78,6 +78,11 @@ def reads_natively(field: DataField) -> bool:
     return all(_is_native(each) for each in [field.type, *inner, *_elements(field.type)])
 
 
+def compares_natively(data_type: DataType) -> bool:
+    """Whether Spark holds values of a column whole, so that comparing them says the same."""
+    return not isinstance(data_type, AtomicType) or _is_native(data_type)
+
+
 def _elements(data_type: DataType) -> list[DataType]:
     match data_type:
         case ArrayType(element=element) | MultisetType(element=element):

@@ -6,20 +6,20 @@ states) are read inside Spark tasks, a task a split.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
+from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.change_read import ChangeReader
 from lakewright.storage.operations.incremental import Bound, ChangePlan, plan_audit_log
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.system_tables import AUDIT_LOG, ROW_KIND_NAME
 from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
-from lakewright.storage.spark.predicates import to_spark_filter
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Predicate
@@ -51,9 +51,14 @@ def system_table_dataframe(
     if snapshot is not None and is_historic(when):
         files = files.at_schema(snapshot.schema_id)
         schema = Table(files).system_table_schema(name)
-    changes = _changes(spark, files, plan_audit_log(files, snapshot), files.schema.field_names)
-    frame = changes.withColumnRenamed(ROW_KIND_COLUMN, ROW_KIND_NAME)
-    return frame if where is None else frame.filter(to_spark_filter(where, schema))
+
+    def kept(rows: pa.Table) -> pa.Table:
+        names = [ROW_KIND_NAME, *rows.column_names[1:]]
+        return keep_matching(rows.rename_columns(names), where, schema)
+
+    names = files.schema.field_names
+    plan = plan_audit_log(files, snapshot)
+    return _changes(spark, files, plan, names, keep=kept, kind_name=ROW_KIND_NAME)
 
 
 def read_incremental_dataframe(
@@ -83,9 +88,13 @@ def _changes(
     plan: ChangePlan,
     columns: Sequence[str],
     predicate: Predicate | None = None,
+    *,
+    keep: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+    kind_name: str = ROW_KIND_COLUMN,
 ) -> DataFrame:
+    """Changes that match `predicate`, and of whose pieces `keep` then leaves something."""
     check_reachable(files)
-    kind = t.StructField(ROW_KIND_COLUMN, t.StringType(), True)
+    kind = t.StructField(kind_name, t.StringType(), True)
     schema = t.StructType([kind, *to_spark_schema(files.schema.fields_of(columns)).fields])
     splits, snapshot_ids = plan.splits, plan.snapshot_ids
     if not splits:
@@ -98,6 +107,6 @@ def _changes(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for rows in reader.read(splits[index]):
-                    yield from for_spark(rows).to_batches()
+                    yield from for_spark(keep(rows)).to_batches()
 
     return spark.range(0, len(splits), 1, len(splits)).mapInArrow(run, schema)

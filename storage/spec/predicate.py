@@ -7,9 +7,12 @@ and says True when it cannot tell.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
+from typing import Any
 
 from lakewright.storage.spec.values import Value, comparison_key
 
@@ -29,13 +32,26 @@ class Operator(Enum):
     STARTS_WITH = "STARTS WITH"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Leaf:
     """`column operator literals`, the literals as the format stores them."""
 
     column: str
     operator: Operator
     literals: tuple[Value, ...] = ()
+
+    @cached_property
+    def keys(self) -> frozenset[Any]:
+        """What the literals that are not null compare by."""
+        return frozenset(comparison_key(each) for each in self.literals if each is not None)
+
+    @cached_property
+    def holds_null(self) -> bool:
+        return None in self.literals
+
+    @cached_property
+    def ordered_keys(self) -> list[Any]:
+        return sorted(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,17 @@ def columns_of(predicate: Predicate) -> frozenset[str]:
             return frozenset().union(*(columns_of(part) for part in parts))
         case Not(part=part):
             return columns_of(part)
+
+
+def literal_count(predicate: Predicate) -> int:
+    """How many literals the predicate compares with."""
+    match predicate:
+        case Leaf(literals=literals):
+            return len(literals)
+        case And(parts=parts) | Or(parts=parts):
+            return sum(literal_count(part) for part in parts)
+        case Not(part=part):
+            return literal_count(part)
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
@@ -163,6 +190,9 @@ def _leaf_may_match(leaf: Leaf, known: Bounds) -> bool:
     if operator is Operator.IS_NOT_NULL or known.minimum is None or known.maximum is None:
         return True
     low, high = comparison_key(known.minimum), comparison_key(known.maximum)
+    if operator is Operator.IN:
+        first = bisect_left(leaf.ordered_keys, low)
+        return first < len(leaf.ordered_keys) and bool(leaf.ordered_keys[first] <= high)
     return any(_literal_may_match(operator, literal, low, high) for literal in leaf.literals)
 
 
@@ -179,7 +209,6 @@ def _literal_may_match(operator: Operator, literal: Value, low: object, high: ob
 # (literal, lowest, highest) -> whether a row may satisfy `row operator literal`.
 _COMPARISONS: dict[Operator, Callable[..., bool]] = {
     Operator.EQ: lambda literal, low, high: low <= literal <= high,
-    Operator.IN: lambda literal, low, high: low <= literal <= high,
     Operator.NE: lambda literal, low, high: not low == literal == high,
     Operator.LT: lambda literal, low, high: low < literal,
     Operator.LE: lambda literal, low, high: low <= literal,
@@ -211,14 +240,13 @@ def _leaf_matches(leaf: Leaf, value: Value) -> bool | None:
         return value is not None
     if value is None:
         return None
-    known = [literal for literal in leaf.literals if literal is not None]
     if leaf.operator is Operator.IN:
-        if any(comparison_key(value) == comparison_key(literal) for literal in known):
+        if comparison_key(value) in leaf.keys:
             return True
-        return False if len(known) == len(leaf.literals) else None
-    if not known:
+        return None if leaf.holds_null else False
+    literal = next((each for each in leaf.literals if each is not None), None)
+    if literal is None:
         return None
-    literal = known[0]
     if leaf.operator is Operator.STARTS_WITH:
         assert isinstance(value, str) and isinstance(literal, str)
         return value.startswith(literal)

@@ -23,6 +23,8 @@ Value = bool | int | float | str | bytes | Decimal | None
 NANOS_PER_MICRO = 1_000
 NANOS_PER_MILLI = 1_000_000
 NANOS_PER_SECOND = 1_000_000_000
+# How much of a value that does not fit is shown.
+_MOST_SHOWN = 80
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1)
 # Wide enough for DECIMAL(38), whatever the caller's own context rounds to.
@@ -72,13 +74,25 @@ def from_python(value: object, data_type: DataType) -> Value:
     if value is None:
         return None
     if not isinstance(data_type, AtomicType):
-        raise InvalidRequestError(f"{value!r} cannot be compared with a {data_type}")
+        raise InvalidRequestError(f"{_shown(value)} cannot be compared with a {data_type}")
     try:
         return _convert(value, data_type)
-    except InvalidOperation as error:
-        raise InvalidRequestError(f"{value!r} is no {data_type}: it is no number") from error
     except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidRequestError(f"{value!r} is no {data_type}: {error}") from error
+        why = _cut(str(error))
+        raise InvalidRequestError(f"{_shown(value)} is no {data_type}: {why}") from error
+
+
+def _shown(value: object) -> str:
+    """The value as Python writes it, cut where it is long."""
+    try:
+        return _cut(repr(value))
+    except ValueError:
+        # Python prints no number of more than some thousand digits.
+        return "a very large number"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def _convert(value: object, data_type: AtomicType) -> Value:
@@ -137,9 +151,12 @@ def _integer(value: object, bits: int) -> int:
         raise TypeError("a whole number is expected")
     if isinstance(value, float) and not value.is_integer():
         raise ValueError("it is no whole number")
+    # Written out, 1e9999999 would have ten million digits.
+    if isinstance(value, Decimal) and value.is_finite() and value.adjusted() >= bits:
+        raise ValueError(f"it does not fit in {bits} bits")
     try:
         number = int(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError("it is no whole number") from None
     if isinstance(value, Decimal) and number != value:
         raise ValueError("it is no whole number")
@@ -151,13 +168,21 @@ def _integer(value: object, bits: int) -> int:
 def _decimal(value: object, data_type: AtomicType) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         raise TypeError("a number is expected")
-    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    try:
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    except InvalidOperation:
+        raise ValueError("it is no number") from None
+    if not exact.is_finite():
+        raise ValueError("it is no number of digits")
+    if exact and exact.adjusted() >= data_type.precision - data_type.scale:
+        raise ValueError(f"it has more than {data_type.precision} digits")
     scaled = exact.quantize(Decimal(1).scaleb(-data_type.scale), context=EXACT_DECIMALS)
     if scaled != exact:
         raise ValueError(f"it has more than {data_type.scale} digits after the point")
     if len(scaled.as_tuple().digits) > data_type.precision:
         raise ValueError(f"it has more than {data_type.precision} digits")
-    return scaled
+    # The format has one zero only.
+    return scaled or scaled.copy_abs()
 
 
 def _days(value: object) -> int:
@@ -168,6 +193,8 @@ def _days(value: object) -> int:
     if isinstance(value, dt.date):
         return (value - _EPOCH_DAY).days
     if isinstance(value, int) and not isinstance(value, bool):
+        if not -(2**31) <= value < 2**31:
+            raise ValueError("days since 1970 have 32 bits")
         return value
     raise TypeError("a date is expected, such as 2024-01-31")
 
@@ -190,6 +217,19 @@ _FRACTION = re.compile(r"(.*\d\d:\d\d:\d\d)\.(\d{1,9})(.*)")
 
 
 def _nanoseconds(value: object, data_type: AtomicType) -> int:
+    nanos = _unbounded_nanoseconds(value, data_type)
+    if not -(2**63) <= nanos // stored_nanos(data_type.precision) < 2**63:
+        held = ": the column holds the years 1677 to 2262" if data_type.precision > 6 else ""
+        raise ValueError(f"it is too far from 1970{held}")
+    return nanos
+
+
+def stored_nanos(precision: int) -> int:
+    """How many nanoseconds a timestamp counts in 64 bits: milliseconds, micro- or nanoseconds."""
+    return NANOS_PER_MILLI if precision <= 3 else NANOS_PER_MICRO if precision <= 6 else 1
+
+
+def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     below_second = 0
@@ -221,6 +261,11 @@ def order_key(value: Value) -> Any:
             return (1, 0.0, 0)
         return (0, value, 0 if math.copysign(1.0, value) < 0 else 1)
     return value
+
+
+def same_value(left: Value, right: Value) -> bool:
+    """Whether two values of a column are one to partitions and keys: NaN is, 0.0 is not -0.0."""
+    return bool(order_key(left) == order_key(right))
 
 
 def comparison_key(value: Value) -> Any:

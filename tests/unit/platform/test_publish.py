@@ -200,3 +200,32 @@ def test_small_work_starts_no_spark(table: Table) -> None:
     # `no_spark` fails the test when a session is asked for.
     publish(table, lambda: rows(("a", 1)), replace(order("a"), session=no_spark))
     assert content(table) == [("a", 1)]
+
+
+def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
+    declaration = TableDeclaration.model_validate(
+        {
+            "table": "shop.readings",
+            "columns": [{"name": "p", "type": "DOUBLE"}, {"name": "id", "type": "INT"}],
+            "partition_keys": ["p"],
+            "source": {"python": "a:b"},
+        }
+    )
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    readings = catalog.create_table("shop.readings", declaration.schema_spec)
+    nan = float("nan")
+
+    def written(run: str, held: list[float], asked: list[float]) -> Any:
+        given = pa.table({"p": held, "id": pa.array(range(len(held)), pa.int32())})
+        wanted = tuple({"p": value} for value in asked)
+        settings = {"declaration": declaration, "partitions": wanted, "commit_user": run}
+        return publish(readings, lambda: given, order(**settings))
+
+    outcome = written("run-1", [0.0, -0.0, nan], [-0.0, float("nan"), 0.0])
+    assert [repr(each.spec["p"]) for each in outcome.partitions] == ["0.0", "-0.0", "nan"]
+    # The partition of -0.0 was asked for and gets no rows, so it is emptied; that of 0.0 was not.
+    written("run-2", [nan], [-0.0, float("nan")])
+    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
+    with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
+        written("run-3", [-0.0, 1.0], [0.0, 1.0])
+    assert_sound(readings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -169,3 +170,33 @@ def test_conjuncts_are_taken_apart_and_put_together() -> None:
     assert only_on(whole, frozenset("ab")) == And((a, b))
     assert only_on(whole, frozenset("x")) is None
     assert columns_of(Not(whole)) == frozenset("abc")
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "DOUBLE", "STRING"])
+def test_a_hundred_thousand_literals_are_looked_up_at_once(kind: str) -> None:
+    """Compared one by one they would take minutes."""
+    schema = new_schema(spec({"x": kind}), time_millis=0)
+    as_stored = {"BIGINT": int, "DOUBLE": float, "STRING": str}[kind]
+    held = pa.array([as_stored(number) for number in range(300_000)])
+    leaf = Leaf("x", Operator.IN, tuple(as_stored(number) for number in range(0, 1_000_000, 10)))
+    started = time.monotonic()
+    assert keep_matching(pa.table({"x": held}), leaf, schema).num_rows == 30_000
+    between = [Bounds(as_stored(n * 10 + 1), as_stored(n * 10 + 1), 0, 1) for n in range(1_000)]
+    assert not any(may_match(leaf, {"x": bounds}) for bounds in between)
+    assert sum(matches(leaf, {"x": as_stored(number)}) is True for number in range(1_000)) == 100
+    assert time.monotonic() - started < 20
+
+
+def test_a_list_of_literals_may_hold_null_both_zeros_and_nan() -> None:
+    schema = new_schema(spec({"x": "DOUBLE"}), time_millis=0)
+    rows = pa.table({"x": [0.0, -0.0, math.nan, 1.0, None]})
+
+    def kept(predicate: Any) -> list[str]:
+        return [repr(each) for each in keep_matching(rows, predicate, schema)["x"].to_pylist()]
+
+    assert kept(Leaf("x", Operator.IN, (-0.0, 7.0))) == ["0.0", "-0.0"]
+    assert kept(Leaf("x", Operator.IN, (math.nan, 7.0))) == ["nan"]
+    assert kept(Not(Leaf("x", Operator.IN, (0.0, math.nan)))) == ["1.0"]
+    assert kept(Leaf("x", Operator.IN, (1.0, None))) == ["1.0"]
+    assert kept(Not(Leaf("x", Operator.IN, (1.0, None)))) == []
+    assert kept(Leaf("x", Operator.IN, (None,))) == []

@@ -390,3 +390,54 @@ def test_unknown_stays_unknown(text: str, verdict: bool | None) -> None:
     row["id"] = 1
     assert matches(predicate, row) is verdict
     assert evaluated([row], predicate) == ([0] if verdict else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # Written out, these numbers would have ten million digits.
+        ("id = 1e9999999", "1e9999999 does not fit column id BIGINT .* does not fit in 64 bits"),
+        ("id IN (1, -1e9999999)", "does not fit in 64 bits"),
+        ("Small BETWEEN 1 AND 1e9999999", "does not fit in 8 bits"),
+        ("id = 1e-9999999", "it is no whole number"),
+        ("price = 1e9999999", "it has more than 10 digits"),
+        ("price = 1e-9999999", "it has more than 2 digits after the point"),
+        ("price = 'NaN'", "it is no number of digits"),
+        ("price = 'ten'", "it is no number"),
+        ("id = 'Infinity'", "it is no whole number"),
+        ("hour = 1e9999999", "a time of day is expected"),
+        ("at = 1e9999999", "a timestamp is expected"),
+        ("day = 1e9999999", "write DATE"),
+        ("id = 1e", "1e does not fit column id BIGINT .*it is no number"),
+        ("ratio = 1e99999999999999999999", "it is no number"),
+        ("at = INTERVAL '99999999999999' DAY", "is not understood"),
+        ("fine < TIMESTAMP '9999-01-01 00:00:00'", "the column holds the years 1677 to 2262"),
+        ("at = TIMESTAMP '99999-01-01 00:00:00'", "write TIMESTAMP"),
+        ("moment = TIMESTAMP '0001-01-01 00:00:00+14:00'", "out of range"),
+        ("day = DATE '99999-01-01'", "Invalid isoformat"),
+    ],
+)
+def test_a_literal_beyond_its_column_is_refused_at_once(text: str, said: str) -> None:
+    with pytest.raises(InvalidPredicate, match=f"(?s){said}"):
+        parse_where(text, SCHEMA)
+
+
+@pytest.mark.parametrize("column", ["id", "price", "fine", "day", "hour", "ok"])
+@pytest.mark.parametrize("quote", ["", "'"])
+def test_a_literal_of_very_many_digits_is_refused_in_few_words(column: str, quote: str) -> None:
+    digits = "9" * 20_000
+    with pytest.raises(InvalidPredicate, match="does not fit column") as refused:
+        parse_where(f"{column} = {quote}{digits}{quote}", SCHEMA)
+    assert len(str(refused.value)) < 600
+
+
+def test_a_negative_zero_is_the_zero_of_types_that_have_one() -> None:
+    for column, zero in {"id": "0", "price": "0.00"}.items():
+        (literal,) = leaf(parse_where(f"{column} = -0.0", SCHEMA)).literals
+        assert str(literal) == zero
+    assert leaf(parse_where("ratio = -0.0", SCHEMA)).keys == {comparison_key(0.0)}
+
+
+def leaf(predicate: Predicate) -> Leaf:
+    assert isinstance(predicate, Leaf)
+    return predicate
