@@ -31,7 +31,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_statistics
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.plan import Plan
 from lakewright.storage.operations.read import SplitReader
@@ -163,7 +163,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
-        delete_files(files.fs, [files.paths.statistics(name)])
+        discard_files(files.fs, [files.paths.statistics(name)])
         raise
     return AnalyzeResult(
         snapshot=result.snapshot,

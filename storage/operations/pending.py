@@ -38,6 +38,9 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
             "again; stage it with one that grows from batch to batch of its commit_user"
         )
     path = files.paths.pending(staged.commit_user, staged.commit_identifier)
+    # What is kept counts on its files, which tasks may have written a moment ago.
+    written = [each for message in staged.messages for each in files.written_paths(message)]
+    files.fs.make_durable(written, below=files.paths.root)
     while not files.pending.put(staged):
         with suppress(FileMissing):
             earlier = files.pending.read(path)
