@@ -29,7 +29,7 @@ from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
 # How often a folder that was just made may be gone before that is an error.
-_MOST_TAKEN_AWAY = 9
+_MOST_TAKEN_AWAY = 30
 _Made = TypeVar("_Made")
 
 
@@ -154,6 +154,12 @@ class _LocalOutput(io.BufferedWriter):
         super().__init__(raw)
         self._path = path
 
+    @classmethod
+    def opened(cls, path: str, mode: str) -> _LocalOutput:
+        """A file that is there from now on."""
+        with translated(path):
+            return cls(path, open(path, mode, buffering=0))
+
     def write(self, data: Any) -> int:
         with translated(self._path):
             return super().write(data)
@@ -183,9 +189,9 @@ def _in_folder(make: Callable[[], _Made]) -> _Made:
 
 def _opened(path: str, mode: str) -> tuple[list[str], IO[bytes]]:
     """Folders that hold a new name, and a new file."""
-    new_names = _made_dirs(parent(path))
-    with translated(path):
-        return new_names, _LocalOutput(path, open(path, mode, buffering=0))
+    with suppress(FileMissing):
+        return [], _LocalOutput.opened(path, mode)
+    return _made_dirs(parent(path)), _LocalOutput.opened(path, mode)
 
 
 def _linked(source: str, target: str) -> tuple[list[str], bool]:
