@@ -13,6 +13,7 @@ Source: Paimon `Statistics`; what is counted as what length is Spark's ANALYZE T
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +28,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SnapshotNotFound,
     StalePlan,
+    StorageError,
 )
 from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
@@ -162,8 +164,10 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
         )
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
-        discard_files(files.fs, [files.paths.statistics(name)])
+    except StorageError:
+        # Anything else may have come once a snapshot names them: then they stay.
+        with suppress(StorageError):
+            discard_files(files.fs, [files.paths.statistics(name)])
         raise
     return AnalyzeResult(
         snapshot=result.snapshot,

@@ -406,7 +406,9 @@ def _try_commit(
         # The id of one that is slow may be free again: what had it has expired with the base.
         is_current = latest is None or files.snapshots.exists(latest.id)
     except BaseException:
-        _clean_up(files, written)
+        # A store that fails now too must not hide why the commit failed.
+        with suppress(StorageError):
+            _clean_up(files, written)
         raise
     if not is_current:
         _clean_up(files, written)

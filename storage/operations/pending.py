@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from lakewright.storage.errors import FileMissing, InvalidRequestError
+from lakewright.storage.errors import FileMissing, InvalidRequestError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_write
 from lakewright.storage.operations.delete_files import delete_files
@@ -80,10 +80,12 @@ def commit_pending(
         if up_to is not None and staged.commit_identifier > up_to:
             break
         result = commit_write(files, staged)
-        if result.already_committed or result.snapshot is None:
-            # What an earlier try published is left alone.
-            abort_staged(files, staged)
-        _forget(files, staged)
+        # The commit stands. What is not cleaned up is found committed by the next call.
+        with suppress(StorageError):
+            if result.already_committed or result.snapshot is None:
+                # What an earlier try published is left alone.
+                abort_staged(files, staged)
+            _forget(files, staged)
         results.append(result)
     return tuple(results)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.faults.local_trials import in_memory, laid_out
-from tests.faults.test_every_call import cases
-from tests.faults.trials import READS, Trial, _tables, opened
+from tests.faults.test_every_call import cases, trial_of
+from tests.faults.trials import READS, _tables, opened
 from tests.faults.verbs import Case, Place
 from tests.support.disks import LOSSES, RANDOM_LOSSES, LossyDisk
 from tests.support.fixtures import empty_memory
@@ -22,11 +21,6 @@ from tests.support.tally import tally
 def _empty_memory() -> Iterator[None]:
     yield
     empty_memory()
-
-
-@cache
-def trial_of(case: Case, kind: str) -> Trial:
-    return Trial(case, kind)
 
 
 @cases
