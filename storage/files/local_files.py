@@ -10,6 +10,7 @@ flushed with its name before the call returns. What is written or deleted is so 
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -24,12 +25,14 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, SystemEnv
-from lakewright.storage.errors import FileMissing, UnavailableError
+from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
 # How often a folder that was just made may be gone before that is an error.
 _MOST_TAKEN_AWAY = 30
+# What says that a name was not given; of other errors nobody knows.
+_NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 _Made = TypeVar("_Made")
 
 
@@ -134,17 +137,23 @@ class LocalFiles(FsspecFiles):
         folder, name = path.rsplit("/", 1)
         temporary = f"{folder}/.{name}.{self.env.new_id()}.tmp"
         try:
-            with self._new_file(temporary, "xb") as output:
-                output.write(data)
-                output.flush()
-                if self.durable:
-                    with translated(temporary):
-                        os.fsync(output.fileno())
+            self._write_temporary(temporary, data)
             yield temporary
         finally:
             # Gone already where it was given its name.
             with suppress(OSError):
                 os.unlink(temporary)
+
+    def _write_temporary(self, path: str, data: bytes) -> None:
+        try:
+            with self._new_file(path, "xb") as output:
+                output.write(data)
+                output.flush()
+                if self.durable:
+                    with translated(path):
+                        os.fsync(output.fileno())
+        except UnavailableError as error:
+            raise NotWritten(error.message, **error.details) from error.__cause__
 
 
 class _LocalOutput(io.BufferedWriter):
@@ -213,9 +222,14 @@ def _made_dirs(path: str) -> list[str]:
 
 def _link(source: str, target: str) -> bool:
     """Give a file a second name; False if the name is taken."""
-    with translated(target):
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            return False
+    try:
+        with translated(target):
+            try:
+                os.link(source, target)
+            except FileExistsError:
+                return False
+    except UnavailableError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_EFFECT:
+            raise NotWritten(error.message, **error.details) from error.__cause__
+        raise
     return True

@@ -26,6 +26,7 @@ from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
+    NotWritten,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
@@ -424,6 +425,10 @@ def _try_commit(
                 raise
             # Whoever rolled the table back has seen it, and taken it away with the rest.
             return snapshot
+    except NotWritten:
+        with suppress(StorageError):
+            _clean_up(files, written)
+        raise
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     trace = Trace.of(written, change.entries)
