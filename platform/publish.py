@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
@@ -167,7 +168,9 @@ def publish(
                 commits += result.snapshot is not None
         finally:
             for left in pending:
-                table.abort(left)
+                # A store that fails now too must not hide why the write failed.
+                with suppress(StorageError):
+                    table.abort(left)
     return Published(
         partitions=totals,
         report=report,
@@ -213,7 +216,9 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
         raise
     staged = pending.pop(0)
     if result.already_committed or result.snapshot is None:
-        table.abort(staged)
+        # The earlier commit stands, whatever becomes of what this try has staged.
+        with suppress(StorageError):
+            table.abort(staged)
     return result
 
 

@@ -39,18 +39,27 @@ class Catalog:
     env: Env
 
     @classmethod
-    def open(cls, warehouse: str, *, env: Env | None = None, lock: str | None = None) -> Catalog:
+    def open(
+        cls,
+        warehouse: str,
+        *,
+        env: Env | None = None,
+        lock: str | None = None,
+        durable: bool | None = None,
+    ) -> Catalog:
         """The warehouse at a path or URI (`s3://bucket/path`, …); it need not exist yet.
 
         `lock` names what writers exclude each other by on a store that cannot do so itself, such
         as `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK does so for all.
+        `durable=False`, or LAKEWRIGHT_DURABLE=false, saves the flushes that let a commit to a local
+        disk outlive a power loss; one may then destroy a table (docs/stores.md).
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.
             InvalidRequestError: the URI names no bucket, or it or the lock holds a password.
         """
         env = env or SystemEnv()
-        fs, root = open_file_system(warehouse, env, lock=lock)
+        fs, root = open_file_system(warehouse, env, lock=lock, durable=durable)
         return cls(fs, root.rstrip("/") or "/", env)
 
     @property
@@ -74,7 +83,9 @@ class Catalog:
             if not if_not_exists:
                 raise AlreadyExistsError(f"database {name} exists already in {self.root}")
             return
-        self.fs.make_dirs(self._database_path(name))
+        path = self._database_path(name)
+        self.fs.make_dirs(path)
+        self.fs.make_durable([path], below="/")
 
     def list_tables(self, database: str) -> tuple[str, ...]:
         """Names of the tables of a database.

@@ -10,6 +10,7 @@ import os
 import random
 import time
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
@@ -136,6 +137,18 @@ class FileSystem(Protocol):
         ...
 
     def make_dirs(self, path: str) -> None: ...
+
+    def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
+        """Let files at paths, and the names that lead there from a folder, outlive a power loss.
+
+        Of a path where nothing lies any more, that nothing does. What is put, replaced or moved
+        needs no such call; what is written or deleted does.
+        """
+        ...
+
+    def make_all_durable(self, path: str) -> None:
+        """Let all that anybody has done so far in the store of a path outlive a power loss."""
+        ...
 
     def delete(self, path: str) -> bool:
         """Remove a file; False if it was gone already."""

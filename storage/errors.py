@@ -19,7 +19,7 @@
     ├── CorruptionError            stop, and have a person look
     │   └── UnreadableManifest, HistoryGap, VerificationFailed
     └── UnavailableError           try later
-        └── LeaseHeld, ClockJumped
+        └── LeaseHeld, ClockJumped, NotWritten
 
 Messages are lower case, without a full stop: what happened, with which numbers; what to do.
 """
@@ -193,6 +193,10 @@ class VerificationFailed(CorruptionError):
 
 class UnavailableError(StorageError):
     """The store did not answer."""
+
+
+class NotWritten(UnavailableError):
+    """A disk refused a file before anything of it was there, for example since it is full."""
 
 
 class LeaseHeld(UnavailableError):

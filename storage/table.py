@@ -390,7 +390,9 @@ class Table:
                 self.abort(staged)
             raise
         if result.already_committed or result.snapshot is None:
-            self.abort(staged)
+            # The earlier commit stands, whatever becomes of what this try has staged.
+            with suppress(StorageError):
+                self.abort(staged)
         touched = [dict(each.spec) for each in staged.partitions]
         return WriteResult(
             snapshot=result.snapshot,

@@ -10,6 +10,7 @@ from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.files.azure_files import AzureFiles
 from lakewright.storage.files.clients import knows_protocol
+from lakewright.storage.files.durability import is_durable
 from lakewright.storage.files.gcs_files import GcsFiles
 from lakewright.storage.files.local_files import LocalFiles
 from lakewright.storage.files.locks import LOCK_VARIABLE, Lock, open_lock
@@ -25,12 +26,17 @@ _HOST = re.compile(r"([^:?#]*|\[[0-9a-fA-F:.]+\])(:\d*)?")
 
 
 def open_file_system(
-    uri: str, env: Env | None = None, *, lock: str | None = None
+    uri: str,
+    env: Env | None = None,
+    *,
+    lock: str | None = None,
+    durable: bool | None = None,
 ) -> tuple[FileSystem, str]:
     """The store a URI names, and the path in it; a text without a scheme is a local path.
 
     Nothing is asked of the store yet. `lock`, or else the variable LAKEWRIGHT_LOCK, names what
-    writers exclude each other by on a store that cannot do so itself.
+    writers exclude each other by on a store that cannot do so itself. `durable`, or else the
+    variable LAKEWRIGHT_DURABLE, says whether writers to a local disk flush what they write.
 
     Raises:
         UnsupportedError: the scheme is not implemented; the message names those that are.
@@ -38,13 +44,13 @@ def open_file_system(
     """
     env = env or SystemEnv()
     if "://" not in uri and not uri.startswith("file:"):
-        return LocalFiles(env), os.path.abspath(os.path.expanduser(uri))
+        return LocalFiles(env, is_durable(durable)), os.path.abspath(os.path.expanduser(uri))
     scheme, _, rest = uri.partition(":")
     if scheme == "file":
         parts = urlsplit(uri)
         if parts.netloc not in ("", "localhost"):
             raise UnsupportedError(f"a file:// URI names host {parts.hostname}; write file:///path")
-        return LocalFiles(env), os.path.abspath(unquote(parts.path))
+        return LocalFiles(env, is_durable(durable)), os.path.abspath(unquote(parts.path))
     # Not decoded and not cut at a `#`: these names are written as they are.
     authority, _, path = rest.removeprefix("//").partition("/")
     path = path.strip("/")

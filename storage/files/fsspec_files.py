@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
@@ -15,6 +16,17 @@ from lakewright.storage.errors import FileMissing, UnavailableError
 
 # What stores call the time a file was written, those that tell it best first.
 _MODIFIED = ("mtime", "LastModified", "last_modified", "modify", "created")
+# What an operating system's error means, and the way out, where its own words do not say it.
+_MEANINGS = {
+    errno.ENOSPC: "its disk is full; free space there, then try again: expiring snapshots and "
+    "removing orphans free more, once a few kilobytes are free",
+    errno.EDQUOT: "the quota of its disk is used up; free space or raise it, then try again",
+    errno.EMFILE: "this process has as many files open as it may; raise the limit (ulimit -n) or "
+    "do less at once, then try again",
+    errno.ENFILE: "the machine has as many files open as it may; raise fs.file-max, then try again",
+    errno.EIO: "its disk failed; look at the system's log before anything more is written there",
+    errno.EROFS: "its file system may only be read; a disk that failed may be the reason",
+}
 
 
 @contextmanager
@@ -25,7 +37,12 @@ def translated(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissing(f"file {path} does not exist", path=path) from error
     except OSError as error:
-        raise UnavailableError(f"file {path} cannot be reached: {error}", path=path) from error
+        said = error.strerror or str(error)
+        meaning = _MEANINGS.get(error.errno or 0)
+        raise UnavailableError(
+            f"file {path} cannot be reached: {f'{said}: {meaning}' if meaning else error}",
+            path=path,
+        ) from error
 
 
 class FsspecFiles(ABC):
@@ -101,6 +118,14 @@ class FsspecFiles(ABC):
         except (OSError, ValueError):
             return False
         return True
+
+    def make_durable(  # noqa: B027  # most stores have nothing to do
+        self, paths: Collection[str], *, below: str | None = None
+    ) -> None:
+        """Nothing: what such a store has acknowledged is its own to keep."""
+
+    def make_all_durable(self, path: str) -> None:  # noqa: B027  # nor here
+        """Nothing, for the same reason."""
 
     def _infos(self, path: str) -> list[dict[str, Any]]:
         try:

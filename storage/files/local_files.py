@@ -2,27 +2,37 @@
 
 Creating a file only if it is not there, whole or not at all, is a hard link to a finished
 temporary file: that fails if the name is taken, on every POSIX file system.
+
+A power loss takes what was not flushed. Unless `durable` is off, what is put, replaced or moved is
+flushed with its name before the call returns. What is written or deleted is so once
+`make_durable` says so, which flushes many files together.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeVar
+from typing import IO, Any, TypeVar
 
 import fsspec
 import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 
 from lakewright.storage.env import Env, SystemEnv
-from lakewright.storage.errors import FileMissing, UnavailableError
+from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
+from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
 # How often a folder that was just made may be gone before that is an error.
-_MOST_TAKEN_AWAY = 9
+_MOST_TAKEN_AWAY = 30
+# What says that a name was not given; of other errors nobody knows.
+_NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 _Made = TypeVar("_Made")
 
 
@@ -31,6 +41,8 @@ class LocalFiles(FsspecFiles):
     """Local disk."""
 
     env: Env = field(default_factory=SystemEnv)
+    # Whether a commit outlives a power loss; it is the writer's to say, and goes with its tasks.
+    durable: bool = True
     scheme = "file"
 
     @property
@@ -46,15 +58,20 @@ class LocalFiles(FsspecFiles):
             return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> IO[bytes]:
-        return _in_folder(lambda: FsspecFiles.open_output(self, path))
+        return self._new_file(path, "wb")
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         with self._temporary(path, data) as temporary:
-            return _link(temporary, path)
+            is_ours = _link(temporary, path)
+        if is_ours:
+            self._flush_names(parent(path))
+        return is_ours
 
     def move_if_absent(self, source: str, target: str) -> bool:
-        if not _in_folder(lambda: self._linked(source, target)):
+        new_names, is_ours = _in_folder(lambda: _linked(source, target))
+        if not is_ours:
             return False
+        self._flush_names(parent(target), *new_names)
         with translated(source):
             os.unlink(source)
         return True
@@ -62,15 +79,57 @@ class LocalFiles(FsspecFiles):
     def replace(self, path: str, data: bytes) -> None:
         with self._temporary(path, data) as temporary, translated(path):
             os.replace(temporary, path)
+        self._flush_names(parent(path))
 
-    def _linked(self, source: str, target: str) -> bool:
-        self.make_dirs(parent(target))
-        return _link(source, target)
+    def make_dirs(self, path: str) -> None:
+        self._flush_names(*_made_dirs(path))
 
-    def _new_file(self, path: str) -> BinaryIO:
-        self.make_dirs(parent(path))
-        with translated(path):
-            return open(path, "xb")
+    def delete_tree(self, path: str) -> None:
+        if os.path.lexists(path):
+            with translated(path):
+                shutil.rmtree(path)
+
+    def remove_empty_dir(self, path: str) -> bool:
+        try:
+            os.rmdir(path)
+        except OSError:
+            return False
+        return True
+
+    def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
+        if not self.durable or not paths:
+            return
+        folders = {folder for path in paths for folder in folders_to(path, below)}
+        with translated(min(folders, key=len)):
+            flush(paths, folders)
+
+    def make_all_durable(self, path: str) -> None:
+        if self.durable:
+            with translated(path):
+                flush_all(path)
+
+    def _take_away(self, path: str) -> bool:
+        try:
+            with translated(path):
+                os.unlink(path)
+        except FileMissing:
+            return False
+        return True
+
+    def _flush_names(self, *folders: str) -> None:
+        if self.durable and folders:
+            with translated(folders[0]):
+                flush((), folders)
+
+    def _new_file(self, path: str, mode: str) -> IO[bytes]:
+        new_names, output = _in_folder(lambda: _opened(path, mode))
+        try:
+            # Not before: a new folder that is empty may be taken away again.
+            self._flush_names(*new_names)
+        except BaseException:
+            output.close()
+            raise
+        return output
 
     @contextmanager
     def _temporary(self, path: str, data: bytes) -> Iterator[str]:
@@ -78,15 +137,49 @@ class LocalFiles(FsspecFiles):
         folder, name = path.rsplit("/", 1)
         temporary = f"{folder}/.{name}.{self.env.new_id()}.tmp"
         try:
-            with _in_folder(lambda: self._new_file(temporary)) as output, translated(temporary):
-                output.write(data)
-                output.flush()
-                os.fsync(output.fileno())
+            self._write_temporary(temporary, data)
             yield temporary
         finally:
             # Gone already where it was given its name.
             with suppress(OSError):
                 os.unlink(temporary)
+
+    def _write_temporary(self, path: str, data: bytes) -> None:
+        try:
+            with self._new_file(path, "xb") as output:
+                output.write(data)
+                output.flush()
+                if self.durable:
+                    with translated(path):
+                        os.fsync(output.fileno())
+        except UnavailableError as error:
+            raise NotWritten(error.message, **error.details) from error.__cause__
+
+
+class _LocalOutput(io.BufferedWriter):
+    """A file being written, whose failures are told in storage's own errors."""
+
+    def __init__(self, path: str, raw: Any) -> None:
+        super().__init__(raw)
+        self._path = path
+
+    @classmethod
+    def opened(cls, path: str, mode: str) -> _LocalOutput:
+        """A file that is there from now on."""
+        with translated(path):
+            return cls(path, open(path, mode, buffering=0))
+
+    def write(self, data: Any) -> int:
+        with translated(self._path):
+            return super().write(data)
+
+    def flush(self) -> None:
+        with translated(self._path):
+            super().flush()
+
+    def close(self) -> None:
+        with translated(self._path):
+            super().close()
 
 
 def _in_folder(make: Callable[[], _Made]) -> _Made:
@@ -103,11 +196,40 @@ def _in_folder(make: Callable[[], _Made]) -> _Made:
     return make()
 
 
+def _opened(path: str, mode: str) -> tuple[list[str], IO[bytes]]:
+    """Folders that hold a new name, and a new file."""
+    with suppress(FileMissing):
+        return [], _LocalOutput.opened(path, mode)
+    return _made_dirs(parent(path)), _LocalOutput.opened(path, mode)
+
+
+def _linked(source: str, target: str) -> tuple[list[str], bool]:
+    """Folders that hold a new name, and whether a file has a second one."""
+    new_names = _made_dirs(parent(target))
+    return new_names, _link(source, target)
+
+
+def _made_dirs(path: str) -> list[str]:
+    """Make a folder and those above it; those of them that hold a new name now."""
+    above, holding = path, []
+    with translated(path):
+        while not os.path.isdir(above) and above != parent(above):
+            above = parent(above)
+            holding.append(above)
+        os.makedirs(path, exist_ok=True)
+    return holding
+
+
 def _link(source: str, target: str) -> bool:
     """Give a file a second name; False if the name is taken."""
-    with translated(target):
-        try:
-            os.link(source, target)
-        except FileExistsError:
-            return False
+    try:
+        with translated(target):
+            try:
+                os.link(source, target)
+            except FileExistsError:
+                return False
+    except UnavailableError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_EFFECT:
+            raise NotWritten(error.message, **error.details) from error.__cause__
+        raise
     return True

@@ -18,7 +18,7 @@ from lakewright.storage.codec.arrow_timestamps import (
 )
 from lakewright.storage.codec.arrow_types import FIELD_ID
 from lakewright.storage.env import FileSystem
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
@@ -52,8 +52,9 @@ class OrcFileWriter:
         self.row_count = 0
         self._schema = pa.schema([_stored_field(field) for field in schema])
         self._sink: IO[bytes] = fs.open_output(path)
+        self._library_sink = _LibrarySink(self._sink)
         self._writer = orc.ORCWriter(
-            self._sink,
+            self._library_sink,
             compression=_CODECS.get(encoding.compression, encoding.compression),
             stripe_size=min(tuning.orc_stripe_bytes or _STRIPE_BYTES, target_bytes),
             compression_block_size=_compress_block_bytes(tuning),
@@ -73,6 +74,7 @@ class OrcFileWriter:
         ]
         with writing(self.path):
             self._writer.write(pa.table(columns, schema=self._schema))
+            self._library_sink.check()
         self.row_count += rows.num_rows
 
     @property
@@ -82,6 +84,7 @@ class OrcFileWriter:
     def close(self) -> int:
         with writing(self.path):
             self._writer.close()
+            self._library_sink.check()
             size = int(self._sink.tell())
             self._sink.close()
         return size
@@ -90,6 +93,50 @@ class OrcFileWriter:
         # Otherwise the writer would add its footer when it is collected, to a file that is closed.
         self._writer.is_open = False
         let_go(self._sink)
+
+
+class _LibrarySink:
+    """The file as the library is given it: a write that fails is told afterwards.
+
+    The library ends the process where the last bytes of a file cannot be written.
+    """
+
+    def __init__(self, sink: IO[bytes]) -> None:
+        self._sink = sink
+        self._failure: Exception | None = None
+        self.closed = False
+
+    def check(self) -> None:
+        """Raise what has failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self._failure is None:
+            try:
+                self._sink.write(data)
+            except (StorageError, OSError) as error:
+                self._failure = error
+        return size
+
+    def flush(self) -> None:
+        """Nothing: the file is flushed when it is closed."""
+
+    def tell(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> None:
+        """Nothing: whoever opened the file closes it."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
 
 
 def _compress_block_bytes(tuning: FormatTuning) -> int:

@@ -13,6 +13,7 @@ Source: Paimon `Statistics`; what is counted as what length is Spark's ANALYZE T
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,11 +28,12 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     SnapshotNotFound,
     StalePlan,
+    StorageError,
 )
 from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_statistics
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.plan import Plan
 from lakewright.storage.operations.read import SplitReader
@@ -163,8 +165,10 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
         )
     except CommitOutcomeUnknownError:
         raise
-    except BaseException:
-        delete_files(files.fs, [files.paths.statistics(name)])
+    except StorageError:
+        # Anything else may have come once a snapshot names them: then they stay.
+        with suppress(StorageError):
+            discard_files(files.fs, [files.paths.statistics(name)])
         raise
     return AnalyzeResult(
         snapshot=result.snapshot,

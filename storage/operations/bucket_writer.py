@@ -27,7 +27,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum
 from lakewright.storage.lsm.merge import merged_pieces, retracting, sorted_groups
 from lakewright.storage.lsm.merge_engines import merge_function
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.merge_read import row_order
 from lakewright.storage.operations.task_memory import ROW_GROUP_BYTES
 from lakewright.storage.spec.file_format import FileEncoding
@@ -114,8 +114,8 @@ class RollingWriter:
             with suppress(StorageError, OSError):
                 self._current.writer.abandon()
         if self._current_path is not None:
-            delete_files(self.files.fs, [self._current_path])
-        delete_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
+            discard_files(self.files.fs, [self._current_path])
+        discard_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
 
     def flush(self) -> None:
         """Hand buffered rows to the file."""

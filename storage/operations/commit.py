@@ -4,7 +4,8 @@
 2. Work out what changes it.
 3. Check that against what is live: everything removed must be there.
 4. Write the base list (merged manifests), the delta manifest and its list, those of
-   the changelog and the index manifest where they are new.
+   the changelog and the index manifest where they are new. All that the snapshot is to name,
+   be it written here, by tasks or long ago, is made to outlive a power loss.
 5. If N-1 is still there, create snapshot-N only if it is absent. Lost: clean up, wait a
    little, from 1. Unknown: look whether it is ours, and never delete what it may name.
 6. Look whether it stands beside a rollback, and withdraw it where it does not
@@ -25,6 +26,7 @@ from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
+    NotWritten,
     RetriesExhausted,
     SchemaMoved,
     SnapshotNotFound,
@@ -38,7 +40,7 @@ from lakewright.storage.operations.commit_conflicts import (
     check_staged_files,
     still_applies,
 )
-from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.operations.commit_manifests import named_files, write_manifests
 from lakewright.storage.operations.commit_standing import (
     Trace,
     check_unseen,
@@ -46,7 +48,7 @@ from lakewright.storage.operations.commit_standing import (
     is_on_top,
     remove_stray,
 )
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import delete_files, discard_files
 from lakewright.storage.operations.latest import is_latest
 from lakewright.storage.operations.named_partitions import is_named
 from lakewright.storage.operations.restamp import RestampedWrite, stem_of
@@ -294,6 +296,7 @@ def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> boo
 
 def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
     live_files = LiveFiles(files)
+    durable: set[str] = set()
     waited_ms = 0.0
     for attempt in count():
         started_ms = files.env.now_ms()
@@ -307,7 +310,7 @@ def _commit(files: TableFiles, build: BuildChange, committable: Committable) -> 
                 return CommitResult(snapshot=None, attempts=attempt)
             check_conflicts(files, latest, change, committable, live_files)
             is_free = latest is None or remove_stray(files, latest)
-            snapshot = _try_commit(files, latest, change, committable) if is_free else None
+            snapshot = _try_commit(files, latest, change, committable, durable) if is_free else None
         except CorruptionError:
             # It may have been rolled back meanwhile, or replaced and expired.
             if is_latest(files, latest):
@@ -390,15 +393,22 @@ def _try_commit(
     latest: Snapshot | None,
     change: Change,
     committable: Committable,
+    durable: set[str],
 ) -> Snapshot | None:
     """One attempt; None if another commit took the id, and then nothing of this one is left."""
     written: list[str] = []
     try:
         snapshot = write_manifests(files, latest, change, committable, written)
+        named = named_files(files, change) - durable
+        manifests = map(files.paths.manifest, written)
+        files.fs.make_durable([*named, *manifests], below=files.paths.root)
+        durable |= named
         # The id of one that is slow may be free again: what had it has expired with the base.
         is_current = latest is None or files.snapshots.exists(latest.id)
     except BaseException:
-        _clean_up(files, written)
+        # A store that fails now too must not hide why the commit failed.
+        with suppress(StorageError):
+            _clean_up(files, written)
         raise
     if not is_current:
         _clean_up(files, written)
@@ -414,6 +424,10 @@ def _try_commit(
                 raise
             # Whoever rolled the table back has seen it, and taken it away with the rest.
             return snapshot
+    except NotWritten:
+        with suppress(StorageError):
+            _clean_up(files, written)
+        raise
     except StorageError as error:
         ours = _created_after_all(files, snapshot, error)
     trace = Trace.of(written, change.entries)
@@ -427,7 +441,7 @@ def _try_commit(
         _clean_up(files, written)
         return None
     # The commit stands whatever becomes of the hints, which may always be wrong.
-    with suppress(StorageError):
+    with suppress(StorageError, OSError):
         files.snapshots.hint_latest(snapshot.id)
         if latest is None:
             files.snapshots.hint_earliest(snapshot.id)
@@ -475,14 +489,18 @@ def _taken_away(files: TableFiles, snapshot: Snapshot) -> bytes | None:
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:
-    delete_files(files.fs, [files.paths.manifest(name) for name in written])
+    discard_files(files.fs, [files.paths.manifest(name) for name in written])
 
 
 def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageError) -> bool:
     """Whether a create that failed took effect nevertheless."""
     try:
         if files.snapshots.exists(snapshot.id):
-            return _is_ours(files, snapshot)
+            ours = _is_ours(files, snapshot)
+            if ours:
+                # What failed may have been what makes it outlive a power loss.
+                files.fs.make_durable([files.paths.snapshot(snapshot.id)])
+            return ours
     except StorageError:
         pass
     raise _outcome_unknown(files, snapshot, error) from error

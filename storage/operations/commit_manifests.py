@@ -56,6 +56,16 @@ def write_manifests(
     )
 
 
+def named_files(files: TableFiles, change: Change) -> set[str]:
+    """Paths of the files that a change brings, besides the manifests that it is written as."""
+    added = [entry for entry in change.entries if entry.kind is FileKind.ADD]
+    paths = {path for entry in (*added, *change.changelog) for path in files.entry_paths(entry)}
+    paths |= {files.paths.index(entry.file.file_name) for entry in change.new_indexes}
+    if change.statistics is not None:
+        paths.add(files.paths.statistics(change.statistics))
+    return paths
+
+
 def _write_entries(
     files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
 ) -> tuple[str, int]:

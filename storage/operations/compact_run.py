@@ -9,10 +9,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, FileMissing, StalePlan
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    FileMissing,
+    StalePlan,
+    StorageError,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
@@ -101,7 +107,9 @@ def carry_out(
                 table=files.name,
             ) from error
         raise
-    delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
+    # The commit stands, and what was rewritten in vain stays behind as orphans at worst.
+    with suppress(StorageError):
+        delete_unpublished(files, lost, since_snapshot_id=snapshot.id)
     if engine.may_repeat:
         sweep_repeated(files, run_id, messages, since_snapshot_id=snapshot.id)
     if result.snapshot is None:

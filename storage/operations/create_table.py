@@ -43,4 +43,6 @@ def create_table(
         )
     if store.ids() or not store.put_schema(schema):
         raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
+    # Another process may have made the folders above, a moment ago.
+    fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema

@@ -1,4 +1,8 @@
-"""The one door through which files of a table are deleted."""
+"""The one door through which files of a table are deleted.
+
+A power loss must not bring back what refers to a file that is gone. So all that others have done
+so far is durable before anything goes, and that it is gone is durable before the caller goes on.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,21 @@ from lakewright.storage.files.paths import TablePaths
 
 
 def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
-    """Delete files that nothing refers to, in order; how many were still there."""
+    """Delete files that nothing refers to any more, in order; how many were still there."""
+    going = list(paths)
+    if not going:
+        return 0
+    fs.make_all_durable(going[0])
+    count = sum(fs.delete(path) for path in going)
+    fs.make_durable(going)
+    return count
+
+
+def discard_files(fs: FileSystem, paths: Iterable[str]) -> int:
+    """Delete files that nothing has ever referred to, in order; how many were still there.
+
+    One that a power loss brings back is an orphan, so nothing is flushed.
+    """
     return sum(fs.delete(path) for path in paths)
 
 
@@ -21,12 +39,16 @@ def drop_table_files(fs: FileSystem, root: str) -> None:
     reads half of one. Its snapshots go last: they tell that there is something left to drop.
     """
     paths = TablePaths(root)
-    schema_ids = SchemaStore(fs, paths).ids()
-    delete_files(fs, [paths.schema(schema_id) for schema_id in schema_ids])
-    for name in fs.list_subdirs(root):
-        if f"{root}/{name}" != paths.snapshot_dir:
-            fs.delete_tree(f"{root}/{name}")
+    for schema_id in SchemaStore(fs, paths).ids():
+        # One by one: a power loss between two that go together may leave any of them.
+        delete_files(fs, [paths.schema(schema_id)])
+    folders = [f"{root}/{name}" for name in fs.list_subdirs(root)]
+    others = [folder for folder in folders if folder != paths.snapshot_dir]
+    for folder in others:
+        fs.delete_tree(folder)
+    fs.make_durable(others)
     fs.delete_tree(root)
+    fs.make_durable([root])
 
 
 def is_half_dropped(fs: FileSystem, root: str) -> bool:
@@ -38,6 +60,7 @@ def is_half_dropped(fs: FileSystem, root: str) -> bool:
 def drop_branch_files(fs: FileSystem, metadata_root: str) -> None:
     """Delete everything of a branch that is its own; data files are shared."""
     fs.delete_tree(metadata_root)
+    fs.make_durable([metadata_root])
 
 
 def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) -> None:

@@ -15,7 +15,7 @@ from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, StorageError, UnavailableError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.spec.lease import Lease, LeaseBook
 
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
@@ -98,4 +98,4 @@ def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
     ]
     # Whoever comes next tries again.
     with suppress(StorageError):
-        delete_files(files.fs, [*old, *dead])
+        discard_files(files.fs, [*old, *dead])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from lakewright.storage.errors import FileMissing, InvalidRequestError
+from lakewright.storage.errors import FileMissing, InvalidRequestError, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit import commit_write
@@ -39,6 +39,9 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
             "again; stage it with one that grows from batch to batch of its commit_user"
         )
     path = files.paths.pending(staged.commit_user, staged.commit_identifier)
+    # What is kept counts on its files, which tasks may have written a moment ago.
+    written = [each for message in staged.messages for each in files.written_paths(message)]
+    files.fs.make_durable(written, below=files.paths.root)
     rounds = Rounds(files.name, "a batch was kept")
     while not files.pending.put(staged):
         rounds.begin()
@@ -80,10 +83,12 @@ def commit_pending(
         if up_to is not None and staged.commit_identifier > up_to:
             break
         result = commit_write(files, staged)
-        if result.already_committed or result.snapshot is None:
-            # What an earlier try published is left alone.
-            abort_staged(files, staged)
-        _forget(files, staged)
+        # The commit stands. What is not cleaned up is found committed by the next call.
+        with suppress(StorageError):
+            if result.already_committed or result.snapshot is None:
+                # What an earlier try published is left alone.
+                abort_staged(files, staged)
+            _forget(files, staged)
         results.append(result)
     return tuple(results)
 

@@ -41,7 +41,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.commit import commit_compaction
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.latest import is_latest, read_latest
 from lakewright.storage.operations.leases import check_not_all_given_up, given_up
@@ -606,7 +606,7 @@ class ShareMove:
             writer.write(window)
         written = writer.close()
         folder = self._files.bucket_dir(self._share.partition, bucket)
-        delete_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
+        discard_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
         return writer, written
 
     def by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

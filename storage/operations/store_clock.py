@@ -12,7 +12,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.delete_files import delete_files, remove_empty_folders
+from lakewright.storage.operations.delete_files import discard_files, remove_empty_folders
 from lakewright.storage.operations.time_travel import moment_text
 
 # By how much a file may be from the future before no age can be believed.
@@ -34,7 +34,7 @@ def read_store_clock(files: TableFiles) -> int:
             files.fs.write_bytes(path, b"what time is it\n")
         # Everybody uses one name: what a process that died leaves, the next one takes along.
         found = [each for each in files.fs.list_dir(files.paths.upkeep_dir) if each.path == path]
-        delete_files(files.fs, [path])
+        discard_files(files.fs, [path])
         remove_empty_folders(files.fs, [files.paths.upkeep_dir], below=files.paths.root)
         if found:
             if found[0].modified_ms <= 0:

@@ -33,7 +33,7 @@ from lakewright.storage.operations.bucket_writer import (
 )
 from lakewright.storage.operations.concurrency import map_concurrently
 from lakewright.storage.operations.default_values import with_defaults, with_left_out_columns
-from lakewright.storage.operations.delete_files import delete_files
+from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.latest import read_latest
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN, with_row_kinds
 from lakewright.storage.operations.task_memory import detached, free_memory, slices
@@ -209,7 +209,7 @@ class StagingWriter:
         """Delete what was written."""
         for writer in self._writers.values():
             writer.abandon()
-        delete_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
+        discard_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
 
     def _message(self, place: tuple[bytes, int], written: WrittenFiles) -> CommitMessage | None:
         partition, bucket = place

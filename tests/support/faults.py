@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import IO, Any
@@ -60,7 +60,19 @@ class Call:
         return self.name in HALVES
 
 
-READS = frozenset({"read_bytes", "open_input", "exists", "list_dir", "list_subdirs", "list_tree"})
+# Calls after which a reader sees what it saw before.
+READS = frozenset(
+    {
+        "read_bytes",
+        "open_input",
+        "exists",
+        "list_dir",
+        "list_subdirs",
+        "list_tree",
+        "make_durable",
+        "make_all_durable",
+    }
+)
 # What a call leaves that stops in the middle: a cut file under its own name, but a hidden one
 # beside it where the store promises all or nothing; a file in both places; half a folder.
 HALVES = frozenset(
@@ -161,6 +173,14 @@ class WatchedFiles:
 
     def make_dirs(self, path: str) -> None:
         self.run("make_dirs", path, lambda: self.inner.make_dirs(path))
+
+    def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
+        if paths:
+            effect = lambda: self.inner.make_durable(paths, below=below)  # noqa: E731
+            self.run("make_durable", min(paths), effect)
+
+    def make_all_durable(self, path: str) -> None:
+        self.run("make_all_durable", path, lambda: self.inner.make_all_durable(path))
 
     def delete(self, path: str) -> bool:
         return bool(self.run("delete", path, lambda: self.inner.delete(path)))

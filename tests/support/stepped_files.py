@@ -7,7 +7,7 @@ and repeated with answers that were given before.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Any
@@ -202,6 +202,12 @@ class SteppedFiles:
 
     def make_dirs(self, path: str) -> None:
         self.perform(Call(Verb.MAKE_DIRS, path))
+
+    def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
+        """Nothing that others could see."""
+
+    def make_all_durable(self, path: str) -> None:
+        """Nothing that others could see."""
 
     def delete(self, path: str) -> bool:
         return bool(self.perform(Call(Verb.DELETE, path)))

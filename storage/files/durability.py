@@ -1,0 +1,122 @@
+"""What outlives a power loss on a local disk: the bytes and the names that were flushed to it.
+
+A file's bytes are flushed with the file, its name with the folder that holds it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from lakewright.storage.errors import InvalidRequestError
+
+DURABLE_VARIABLE = "LAKEWRIGHT_DURABLE"
+_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+# Flushes that wait for the disk together cost little more than one.
+_AT_ONCE = 8
+# From so many on the file system is flushed as a whole first: one call for all of them.
+_MANY = 64
+# What a file system says that knows no flushing of folders.
+_NOT_FLUSHED = (errno.EINVAL, errno.ENOTSUP)
+
+
+def is_durable(asked: bool | None) -> bool:
+    """Whether writers flush; where that is not said, the variable LAKEWRIGHT_DURABLE says it.
+
+    Raises:
+        InvalidRequestError: the variable says neither yes nor no.
+    """
+    if asked is not None:
+        return asked
+    said = os.environ.get(DURABLE_VARIABLE, "").strip().lower()
+    if said and said not in (*_YES, *_NO):
+        raise InvalidRequestError(
+            f"{DURABLE_VARIABLE}={said!r} says neither yes nor no; set it to true or false"
+        )
+    return said not in _NO
+
+
+def flush(files: Collection[str], folders: Collection[str] = ()) -> None:
+    """Flush the bytes of files, and the names in folders; what is not there any more is left out.
+
+    Raises:
+        OSError: the disk could not write something, now or since it was written to.
+    """
+    paths = [*files, *folders]
+    if len(paths) >= _MANY:
+        # Each is still asked for afterwards, since only so an earlier failure to write it shows.
+        flush_all(paths[0])
+    work = [partial(_flush_file, path) for path in files]
+    work += [partial(_flush_folder, path) for path in folders]
+    if len(work) == 1:
+        work[0]()
+    elif work:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(work))) as threads:
+            for done in [threads.submit(each) for each in work]:
+                done.result()
+
+
+def flush_all(path: str) -> None:
+    """Flush everything on the file system of a path, or of the nearest folder above that is there.
+
+    Raises:
+        OSError: the disk could not write something.
+    """
+    there = path
+    while not os.path.exists(there) and there != os.path.dirname(there):
+        there = os.path.dirname(there)
+    opened = os.open(there, os.O_RDONLY)
+    try:
+        _flush_file_system(opened)
+    finally:
+        os.close(opened)
+
+
+def _flush_file_system(opened: int) -> None:
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        # Not Linux: the call that flushes all disks.
+        os.sync()
+    elif syncfs(opened) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _flush_file(path: str) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        _flush(path)
+
+
+def _flush_folder(path: str) -> None:
+    try:
+        # What may not be listed was there before us; a folder of ours may be.
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            _flush(path)
+    except OSError as error:
+        if error.errno not in _NOT_FLUSHED:
+            raise
+
+
+def _flush(path: str) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def folders_to(path: str, below: str | None) -> list[str]:
+    """The folders whose names lead to a path: its own, and those above it down from `below`."""
+    folder = path.rsplit("/", 1)[0] or "/"
+    found = [folder]
+    if below is None or not f"{folder}/".startswith(f"{below.rstrip('/')}/"):
+        return found
+    while folder not in (below, "/"):
+        folder = folder.rsplit("/", 1)[0] or "/"
+        found.append(folder)
+    return found

@@ -1,0 +1,5 @@
+"""What tests of a disk share with others."""
+
+from tests.support.fixtures import catalog, env
+
+__all__ = ["catalog", "env"]
