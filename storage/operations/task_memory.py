@@ -28,6 +28,8 @@ WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as wholes; numbering them takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
+# Files that merges on all cores keep open; a process may seldom have more than 1,024 in all.
+MOST_STREAMS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,18 @@ class MergeMemory:
     `window_bytes` are the rows of one window, over all runs that stream: up to one and a half
     windows of batches are read ahead, while another is combined and taken into its order.
     `held_bytes` are rows of runs small enough to be held as wholes while others stream past.
+    `streams` is how many do: each is an open file, and pages of it beside its rows.
     """
 
     window_bytes: int
     held_bytes: int
+    streams: int = 32
 
     def shared(self, merges: int) -> MergeMemory:
         """What each of so many merges may take that go on side by side."""
-        return MergeMemory(self.window_bytes // merges, self.held_bytes // merges)
+        return MergeMemory(
+            self.window_bytes // merges, self.held_bytes // merges, max(2, self.streams // merges)
+        )
 
 
 STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)
