@@ -23,7 +23,7 @@ from lakewright.storage.env import Env
 from lakewright.storage.files.spill import Spill
 from lakewright.storage.lsm.merge import RowOrder, in_order
 from lakewright.storage.lsm.windows import key_windows
-from lakewright.storage.operations.task_memory import MOST_STREAMS, MergeMemory
+from lakewright.storage.operations.task_memory import MergeMemory, files_of_a_task
 
 _MIN_BATCH_ROWS = 4096
 # Runs held together are sorted together, which takes as much again.
@@ -52,7 +52,7 @@ class SideBySide:
         self._order = order
         self._memory = memory.shared(sides)
         self._heaps = count()
-        self._most = min(self._memory.streams, max(2, MOST_STREAMS // (env.cores() * sides)))
+        self._most = min(self._memory.streams, max(2, files_of_a_task(env) // sides))
 
     def windows(self, *sides: Sequence[Run]) -> Iterator[list[list[pa.Table]]]:
         """The rows of each side, window by window in key order, those of older runs first.
