@@ -2,6 +2,7 @@
 
 Work that fits one process is done there; starting a session costs more than
 small work takes. What is declared as `spark` or `local` is taken at its word.
+So Spark is imported where work goes to it, here and in the rest of the room.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 from lakewright.platform.declarations import EngineChoice
 from lakewright.storage import Engine, LocalEngine
-from lakewright.storage.spark import SparkEngine
 
 MIB = 1024 * 1024
 # Above these, tasks in parallel win back what a session costs.
@@ -35,5 +35,7 @@ def compaction_engine(
 ) -> Engine:
     """The engine for rewriting that many bytes; `session` is called only for Spark."""
     if prefers_spark(choice, size_bytes=size_bytes):
+        from lakewright.storage.spark import SparkEngine
+
         return SparkEngine(session())
     return LocalEngine()

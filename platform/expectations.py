@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.platform.declarations import ExpectationDeclaration, Severity
+from lakewright.platform.deferred_imports import deferred
 from lakewright.platform.expectation_catalog import EXPECTATION_KINDS
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage.env import Env, SystemEnv
@@ -173,10 +174,12 @@ def _evaluate(
     with warnings.catch_warnings():
         # Its own dependencies' notices are nothing that a reader of a run can act upon.
         warnings.simplefilter("ignore")
-        import great_expectations as gx
-        from great_expectations.data_context.types.base import (
-            ProgressBarsConfig,
-        )
+        # Plots and distributions, which one expectation asks for.
+        with deferred("altair", "scipy.stats"):
+            import great_expectations as gx
+            from great_expectations.data_context.types.base import (
+                ProgressBarsConfig,
+            )
 
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = ProgressBarsConfig(

@@ -44,12 +44,6 @@ from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.compact_written import check_writer_may_compact
 from lakewright.storage.operations.plan import RewritePlan
-from lakewright.storage.spark import (
-    dataframe_of,
-    fits_spark,
-    read_staged_dataframe,
-    stage_dataframe,
-)
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -277,6 +271,8 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
+        from lakewright.storage.spark import dataframe_of, stage_dataframe
+
         frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
         stage = partial(stage_dataframe, table, frame)
     elif _is_dataframe(rows):
@@ -371,6 +367,8 @@ def _validate(
         nothing = table.arrow_schema.empty_table()
         rows = pa.concat_tables(parts) if parts else nothing.select(columns or nothing.schema.names)
         return validate_arrow(rows, expectations, partition_keys=keys, env=env)
+    from lakewright.storage.spark import read_staged_dataframe
+
     spark = order.session()
     frames = [read_staged_dataframe(spark, table, each, columns) for each in staged]
     frame = reduce(lambda left, right: left.unionByName(right), frames)
@@ -398,7 +396,11 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     choice = order.declaration.write.engine
     if _is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
-    return prefers_spark(choice, row_count=rows.num_rows) and fits_spark(rows)
+    if not prefers_spark(choice, row_count=rows.num_rows):
+        return False
+    from lakewright.storage.spark import fits_spark
+
+    return fits_spark(rows)
 
 
 def _is_dataframe(rows: Any) -> bool:

@@ -7,7 +7,6 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.storage import Catalog
-from lakewright.storage.spark import build_session
 
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
 DEFAULT_WAREHOUSE = "./warehouse"
@@ -49,4 +48,6 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def session(self) -> Any:
         """The session; every call in one process gives the same."""
+        from lakewright.storage.spark import build_session
+
         return build_session("lakewright", master=self.master, remote=self.remote, conf=self.conf)

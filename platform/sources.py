@@ -21,7 +21,6 @@ from lakewright.platform.declarations import SourceDeclaration, TableDeclaration
 from lakewright.platform.engines import prefers_spark
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
-from lakewright.storage.spark import read_dataframe
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 
@@ -58,6 +57,8 @@ class SourceRequest:
 
     def upstream_dataframe(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """The same as a Spark DataFrame."""
+        from lakewright.storage.spark import read_dataframe
+
         table = self._upstream(name)
         return read_dataframe(self.spark, table, self.upstream_filter(name), columns)
 

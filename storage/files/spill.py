@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,16 +16,38 @@ import pyarrow as pa
 
 from lakewright.storage.errors import UnavailableError
 
+# Files that are written at once; of more heaps the one longest without rows is closed.
+_MOST_OPEN = 64
+
+
+@dataclass
+class _Part:
+    """A file with pieces of one heap; `batch_counts` says of how many batches each piece is."""
+
+    path: Path
+    sink: Any
+    writer: Any
+    batch_counts: list[int] = field(default_factory=list)
+
+    def close(self) -> None:
+        # The writer leaves its sink open.
+        with self.sink:
+            self.writer.close()
+
 
 class Spill:
     """Numbered heaps of rows; each is filled piece by piece, then taken back once.
 
-    Use it as a context: what is left of it on disk goes at the end.
+    Use it as a context: what is left of it on disk goes at the end. However many heaps there are,
+    few files are open.
     """
 
-    def __init__(self, heaps: int) -> None:
-        self._folder = TemporaryDirectory(prefix="lakewright-")
-        self._writers: list[Any] = [None] * heaps
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+        self._numbers = count()
+        # Those being written, by heap, and all files of each.
+        self._open: dict[int, _Part] = {}
+        self._parts: dict[int, list[_Part]] = defaultdict(list)
 
     def __enter__(self) -> Self:
         return self
@@ -31,40 +58,75 @@ class Spill:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for writer in self._writers:
-            if writer is not None:
-                writer.close()
-        self._folder.cleanup()
+        for part in self._open.values():
+            # On a full disk the end of a file finds no room either, and nobody needs it.
+            with suppress(OSError):
+                part.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def put(self, heap: int, rows: pa.Table) -> None:
-        """Add rows to a heap; all of a heap have the same columns.
+        """Add a piece to a heap; all of a heap have the same columns.
 
         Raises:
             UnavailableError: the disk takes no more.
         """
-        try:
-            if self._writers[heap] is None:
-                options = pa.ipc.IpcWriteOptions(compression="lz4")
-                path = str(self._path(heap))
-                self._writers[heap] = pa.ipc.new_file(path, rows.schema, options=options)
-            self._writers[heap].write_table(rows)
-        except OSError as error:
-            raise UnavailableError(
-                f"rows cannot be put aside in {self._folder.name}: {error}; make room there, or "
-                "point TMPDIR at a disk that has some"
-            ) from error
+        batches = rows.combine_chunks().to_batches()
+        with self._writing():
+            part = self._open.pop(heap, None) or self._new_part(heap, rows.schema)
+            # At the end, so that the first is the one longest without rows.
+            self._open[heap] = part
+            for batch in batches:
+                part.writer.write_batch(batch)
+        part.batch_counts.append(len(batches))
 
     def take(self, heap: int) -> pa.Table | None:
         """All rows of a heap in the order they came, None if there are none; then it is empty."""
-        writer, self._writers[heap] = self._writers[heap], None
-        if writer is None:
-            return None
-        writer.close()
-        path = self._path(heap)
-        with pa.OSFile(str(path)) as source:
-            rows = pa.ipc.open_file(source).read_all()
-        path.unlink()
-        return rows
+        pieces = list(self.pieces(heap))
+        return pa.concat_tables(pieces) if pieces else None
 
-    def _path(self, heap: int) -> Path:
-        return Path(self._folder.name) / str(heap)
+    def pieces(self, heap: int) -> Generator[pa.Table, None, None]:
+        """The rows of a heap as they were put there, one piece in memory; then it is empty."""
+        self.finish(heap)
+        for part in self._parts.pop(heap, ()):
+            with pa.OSFile(str(part.path)) as source:
+                file = pa.ipc.open_file(source)
+                numbers = iter(range(file.num_record_batches))
+                for size in part.batch_counts:
+                    batches = [file.get_batch(next(numbers)) for _ in range(size)]
+                    yield pa.Table.from_batches(batches, file.schema)
+            part.path.unlink()
+
+    def finish(self, heap: int) -> None:
+        """Close the file of a heap that is full.
+
+        Raises:
+            UnavailableError: the disk takes no more.
+        """
+        part = self._open.pop(heap, None)
+        if part is not None:
+            with self._writing():
+                part.close()
+
+    def _new_part(self, heap: int, schema: pa.Schema) -> _Part:
+        if len(self._open) >= _MOST_OPEN:
+            self.finish(next(iter(self._open)))
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="lakewright-")
+        path = Path(self._folder.name) / str(next(self._numbers))
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        sink = pa.OSFile(str(path), "wb")
+        part = _Part(path, sink, pa.ipc.new_file(sink, schema, options=options))
+        self._parts[heap].append(part)
+        return part
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            folder = gettempdir() if self._folder is None else self._folder.name
+            raise UnavailableError(
+                f"rows cannot be put aside in {folder}: {error}; make room there, or "
+                "point TMPDIR at a disk that has some"
+            ) from error

@@ -44,16 +44,25 @@ def sorted_groups(rows: pa.Table, by: RowOrder) -> KeyGroups:
 
     Columns `_ORIGIN` and `_POSITION`, where there are any, become the groups' own.
     """
-    found = _order_of(rows, by)
-    taken = _combined(rows) if _in_order(found.order, rows) else take_rows(rows, found.order)
+    taken, starts = in_order(rows, by)
     if ORIGIN not in taken.column_names:
-        return KeyGroups(taken, found.starts)
+        return KeyGroups(taken, starts)
     return KeyGroups(
         taken.drop_columns([ORIGIN, POSITION]),
-        found.starts,
+        starts,
         taken.column(ORIGIN).to_numpy(),
         taken.column(POSITION).to_numpy(),
     )
+
+
+def in_order(rows: pa.Table, by: RowOrder) -> tuple[pa.Table, np.ndarray]:
+    """All columns of the rows in merge order, and the position of each key's first row.
+
+    Rows alike in key and sequence stay in the order they came.
+    """
+    found = _order_of(rows, by)
+    taken = _combined(rows) if _in_order(found.order, rows) else take_rows(rows, found.order)
+    return taken, found.starts
 
 
 def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:

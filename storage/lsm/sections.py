@@ -7,15 +7,19 @@ into as few sorted runs as hold them. Source: Paimon `IntervalPartition`.
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from heapq import heappush, heapreplace
+from typing import Any, TypeAlias
 
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.values import Value, order_key
 
 Key = tuple[Value, ...]
 DecodeKey = Callable[[bytes], Key]
+# A file behind its first and its last key, as they order.
+_Keyed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[S
     ]
     keyed.sort(key=lambda each: each[:2])
     sections: list[Section] = []
-    current: list[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]] = []
+    current: list[_Keyed] = []
     bound: tuple[Any, ...] | None = None
     for low, high, file in keyed:
         # Equal bounds overlap too: both files could hold that key.
@@ -57,20 +61,18 @@ def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[S
     return tuple(sections)
 
 
-def _arranged(
-    keyed: Sequence[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]],
-) -> Section:
+def _arranged(keyed: Sequence[_Keyed]) -> Section:
     runs: list[list[DataFileMeta]] = []
-    ends: list[tuple[Any, ...]] = []
+    # The last key of each run and its number, those that end first on top.
+    ends: list[tuple[tuple[Any, ...], int]] = []
     for low, high, file in keyed:
-        for index, end in enumerate(ends):
-            if low > end:
-                runs[index].append(file)
-                ends[index] = high
-                break
+        if ends and low > ends[0][0]:
+            number = ends[0][1]
+            runs[number].append(file)
+            heapreplace(ends, (high, number))
         else:
+            heappush(ends, (high, len(runs)))
             runs.append([file])
-            ends.append(high)
     return Section(tuple(tuple(run) for run in runs))
 
 
@@ -78,18 +80,27 @@ def runs_by_age(
     oldest_first: Iterable[DataFileMeta], decode_key: DecodeKey
 ) -> list[tuple[DataFileMeta, ...]]:
     """Sorted runs, of which a later one holds the newer file wherever keys overlap."""
-    runs: list[list[tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]]] = []
+    runs: list[list[_Keyed]] = []
     for file in oldest_first:
         low, high = _sortable(decode_key(file.min_key)), _sortable(decode_key(file.max_key))
         place = len(runs)
-        while place and not any(
-            first <= high and low <= last for first, last, _ in runs[place - 1]
-        ):
+        while place and not _meets(runs[place - 1], low, high):
             place -= 1
         if place == len(runs):
             runs.append([])
-        runs[place].append((low, high, file))
-    return [tuple(file for *_, file in sorted(run, key=lambda each: each[:2])) for run in runs]
+        insort(runs[place], (low, high, file), key=_first_key)
+    return [tuple(file for *_, file in run) for run in runs]
+
+
+def _meets(run: Sequence[_Keyed], low: tuple[Any, ...], high: tuple[Any, ...]) -> bool:
+    """Whether keys of a run, whose files never overlap, lie in a range."""
+    # The last file that begins within the range or before it reaches the furthest.
+    count = bisect_right(run, high, key=_first_key)
+    return count > 0 and run[count - 1][1] >= low
+
+
+def _first_key(keyed: _Keyed) -> tuple[Any, ...]:
+    return keyed[0]
 
 
 def _sortable(key: Key) -> tuple[Any, ...]:

@@ -98,6 +98,11 @@ class RollingWriter:
         """Memory taken by rows that have not reached a file yet."""
         return self._pending_bytes
 
+    @property
+    def open_file_bytes(self) -> int | None:
+        """The bytes so far of the file that is open for more rows; None if none is."""
+        return None if self._current is None else self._current.writer.written_bytes
+
     def end_file(self) -> None:
         """Write what is buffered and finish the file, so that later rows begin another."""
         self.flush()
@@ -303,6 +308,11 @@ class BucketWriter:
         """Memory taken by rows that have not reached a file yet."""
         return self._rows_bytes + self._rolling.buffered_bytes
 
+    @property
+    def open_file_bytes(self) -> int | None:
+        """The bytes so far of the file that is open for more rows; None if none is."""
+        return self._rolling.open_file_bytes
+
     def write(self, rows: pa.Table) -> None:
         if self._keyed:
             self._rows.append(rows)
@@ -333,6 +343,11 @@ class BucketWriter:
             self._changelog.write(changes)
             self._changelog.end_file()
             self._write(self._function.merge(groups))
+        self._rolling.end_file()
+
+    def end_file(self) -> None:
+        """Free the memory, and finish the file that is open."""
+        self.flush()
         self._rolling.end_file()
 
     def _write(self, merged: pa.Table) -> None:
@@ -397,6 +412,11 @@ class PostponedWriter:
         """Memory taken by rows that have not reached a file yet."""
         return self._rolling.buffered_bytes
 
+    @property
+    def open_file_bytes(self) -> int | None:
+        """The bytes so far of the file that is open for more rows; None if none is."""
+        return self._rolling.open_file_bytes
+
     def write(self, rows: pa.Table) -> None:
         first = self._next_sequence
         self._next_sequence += rows.num_rows
@@ -406,6 +426,10 @@ class PostponedWriter:
     def flush(self) -> None:
         """Free the memory."""
         self._rolling.flush()
+
+    def end_file(self) -> None:
+        """Free the memory, and finish the file that is open."""
+        self._rolling.end_file()
 
     def close(self) -> WrittenFiles:
         """The files written, none if there were no rows; on failure nothing is left behind."""

@@ -27,20 +27,20 @@ from lakewright.storage.lsm.merge import merge_rows
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
 from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
-from lakewright.storage.lsm.windows import key_windows
 from lakewright.storage.operations.expired_reads import told_if_expired
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.merge_read import merged_windows, row_order
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.scan import DataSplit
-from lakewright.storage.operations.task_memory import COMPARED_BYTES, STREAMING
+from lakewright.storage.operations.side_by_side import Run, SideBySide
+from lakewright.storage.operations.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
-# Each heap of rows that are compared is two open files.
+# Rows of a heap reach the disk batch by batch, and batches of a few rows would be many.
 _MOST_HEAPS = 256
 
 
@@ -128,16 +128,12 @@ class ChangeReader:
         names = self.files.schema.field_names
         source = self._rows(names)
         keys = row_order(self.files).keys
-        parts = (*split.before, *split.after)
-        memory = STREAMING.shared(len(parts))
-        states = [merged_windows(source, part, memory=memory) for part in parts]
-        for pieces in key_windows(states, keys):
+        both = STREAMING.shared(2)
+        states = [_merged_buckets(source, parts, both) for parts in (split.before, split.after)]
+        together = SideBySide(self.files.env, row_order(self.files), STREAMING, sides=2)
+        for before, after in together.windows(*states):
             # A key is in one bucket of a state at most, so those of a state are laid end to end.
-            there = [each for each in pieces if each is not None]
-            nothing = there[0].slice(0, 0)
-            count = len(split.before)
-            before = [each for each in pieces[:count] if each is not None]
-            after = [each for each in pieces[count:] if each is not None]
+            nothing = (*before, *after)[0].slice(0, 0)
             old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
             if self.files.schema.counts_rows:
                 merge = merge_function(self.files.merge_spec, source.fields)
@@ -172,6 +168,19 @@ class ChangeReader:
         wanted = set(names)
         fields = [each for each in self.files.schema.fields if each.name in wanted]
         return FileRows(self.files, fields, shown=True)
+
+
+def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory) -> list[Run]:
+    """Buckets of a state, each as the run that merging makes of it."""
+    # All are merged at once, or as many as stream at once.
+    own = memory.shared(max(1, min(len(parts), memory.streams)))
+
+    def as_run(part: DataSplit) -> Run:
+        count = sum(file.row_count for file in part.files)
+        size = count * source.row_bytes(part, part.files, own.window_bytes, with_keys=True)
+        return Run(count, size, lambda _: merged_windows(source, part, memory=own))
+
+    return [as_run(part) for part in parts]
 
 
 def collect_changes(
@@ -224,7 +233,7 @@ def _meeting_rows(
         before, after = (pa.concat_tables([nothing, *_batches(source, parts)]) for parts in sides)
         yield before, after
         return
-    with Spill(2 * count) as spill:
+    with Spill() as spill:
         for side, parts in enumerate(sides):
             for rows in _batches(source, parts):
                 heaps = buckets_of(rows, hashed, count)

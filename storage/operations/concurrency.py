@@ -6,8 +6,9 @@ core, as an `Env` may say, everything runs in the caller's thread and in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TypeVar
 
 from lakewright.storage.env import Env
@@ -16,14 +17,17 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def ahead(env: Env, items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, the next one made while the caller works on the last."""
-    iterator = iter(items)
+def ahead(env: Env, items: Generator[Item, None, None]) -> Generator[Item, None, None]:
+    """The same items, the next one made while the caller works on the last.
+
+    They are closed when no more are asked for, and so are the files that they are read from.
+    """
     if env.cores() == 1:
-        yield from iterator
+        yield from items
         return
     end = object()
-    with ThreadPoolExecutor(1) as thread:
+    # A generator that runs cannot be closed, so the thread ends before.
+    with closing(items) as iterator, ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, iterator, end)
         while (item := following.result()) is not end:
             following = thread.submit(next, iterator, end)

@@ -6,7 +6,7 @@ themselves, so a section of any size is read within it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +25,18 @@ from lakewright.storage.lsm.merge import (
 from lakewright.storage.lsm.merge_engines import MergeFunction, SelectingMerge, merge_function
 from lakewright.storage.lsm.merge_engines.counting import repeated
 from lakewright.storage.lsm.sections import DecodeKey, Section, runs_by_age, sections_of
-from lakewright.storage.lsm.windows import key_windows as windows_of_runs
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
+from lakewright.storage.operations.side_by_side import Run, SideBySide
 from lakewright.storage.operations.task_memory import STREAMING, MergeMemory
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-_MIN_BATCH_ROWS = 4096
+# What Arrow keeps of a file that is held, however few its rows.
+_FILE_BYTES = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 
 
@@ -51,7 +52,7 @@ def row_order(files: TableFiles) -> RowOrder:
 
 def key_windows(
     source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
-) -> Iterator[KeyGroups]:
+) -> Generator[KeyGroups, None, None]:
     """Rows of a split in merge order, window by window in key order, with their places.
 
     A group's `origins` are positions in `split.files`. All rows of a key are in one window.
@@ -63,7 +64,7 @@ def key_windows(
 
 def merged_windows(
     source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
-) -> Iterator[pa.Table]:
+) -> Generator[pa.Table, None, None]:
     """At most one row of each key, in key order, deletions included."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
@@ -81,7 +82,7 @@ def merged_rows(
     columns: Sequence[str],
     *,
     memory: MergeMemory = STREAMING,
-) -> Iterator[pa.Table]:
+) -> Generator[pa.Table, None, None]:
     """Some columns of the rows that are there after the merge, in no promised order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
@@ -140,60 +141,28 @@ def _windows(
     *,
     placed: bool = False,
     system: Sequence[str] = _SYSTEM_COLUMNS,
-) -> Iterator[pa.Table]:
-    runs = _runs_oldest_first(source.files, split)
-    batches = [
-        _rows_of_run(source, split, run, batch_rows=batch_rows, placed=placed, system=system)
-        for run, batch_rows in zip(runs, _batch_rows(source, split, runs, memory), strict=True)
-    ]
-    keys = row_order(source.files).keys
-    for pieces in windows_of_runs(batches, keys):
-        yield pa.concat_tables([piece for piece in pieces if piece is not None])
-
-
-def _batch_rows(
-    source: FileRows, split: DataSplit, runs: Sequence[Sequence[DataFileMeta]], memory: MergeMemory
-) -> list[int | None]:
-    """How many rows of each run to read at once; None for its files as wholes.
-
-    Small batches are slow, so the smallest runs, as many as there is room for, are held while
-    the window is left to the others.
-    """
+) -> Generator[pa.Table, None, None]:
     row_bytes = source.row_bytes(split, split.files, memory.window_bytes, with_keys=True)
-    counts = [sum(file.row_count for file in run) for run in runs]
-    budget = max(1, memory.window_bytes // row_bytes)
-    if sum(counts) <= budget:
-        return [None] * len(runs)
-    held = set[int]()
-    room = memory.held_bytes // row_bytes
-    for number in sorted(range(len(runs)), key=lambda each: counts[each]):
-        room -= counts[number]
-        if room < 0:
-            break
-        held.add(number)
-    streamed = sum(count for number, count in enumerate(counts) if number not in held)
-    # What a run has at least, even if that is more than there is room for.
-    least = max(1, min(_MIN_BATCH_ROWS, budget // max(1, len(runs) - len(held))))
-    # Runs are read in step when each has its share of the rows in memory.
-    return [
-        None if number in held else max(least, count * budget // streamed)
-        for number, count in enumerate(counts)
-    ]
 
+    def as_run(metas: Sequence[DataFileMeta]) -> Run:
+        count = sum(file.row_count for file in metas)
+        size = count * row_bytes + len(metas) * _FILE_BYTES
+        return Run(count, size, lambda batch_rows: rows_of(metas, batch_rows))
 
-def _rows_of_run(
-    source: FileRows,
-    split: DataSplit,
-    run: Iterable[DataFileMeta],
-    *,
-    batch_rows: int | None,
-    placed: bool,
-    system: Sequence[str],
-) -> Iterator[pa.Table]:
-    for file in run:
-        yield from source.key_value_rows(
-            split, file, batch_rows=batch_rows, placed=placed, system=system
-        )
+    def rows_of(
+        metas: Sequence[DataFileMeta], batch_rows: int | None
+    ) -> Generator[pa.Table, None, None]:
+        for file in metas:
+            rows = source.key_value_rows(
+                split, file, batch_rows=batch_rows, placed=placed, system=system
+            )
+            # What is held is read at once, so that its file is closed.
+            yield from rows if batch_rows is not None else list(rows)
+
+    runs = [as_run(metas) for metas in _runs_oldest_first(source.files, split)]
+    together = SideBySide(source.files.env, row_order(source.files), memory)
+    for (pieces,) in together.windows(runs):
+        yield pa.concat_tables(pieces)
 
 
 def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFileMeta, ...]]:

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -64,11 +65,11 @@ class SplitReader:
         else:
             pieces = self._raw(split)
         columns = list(self.columns)
-        with told_if_expired(self.files, self.snapshot_id):
+        with closing(pieces), told_if_expired(self.files, self.snapshot_id):
             for rows in pieces:
                 yield keep_matching(rows, self.predicate, self.files.schema).select(columns)
 
-    def _raw(self, split: DataSplit) -> Iterator[pa.Table]:
+    def _raw(self, split: DataSplit) -> Generator[pa.Table, None, None]:
         batch_rows = self._raw_rows.batch_rows(split, *split.files)
         for file in split.files:
             yield from self._raw_rows.rows(split, file, batch_rows=batch_rows)

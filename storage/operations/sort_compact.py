@@ -235,7 +235,7 @@ def _sorted_parts(
         yield layout.sorted_rows(pa.concat_tables(batches))
         return
     parts = len(points) + 1
-    with Spill(parts) as spill:
+    with Spill() as spill:
         for rows in batches:
             part = part_of(layout.words(rows), points)
             order = np.argsort(part, kind="stable")

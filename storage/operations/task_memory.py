@@ -28,6 +28,13 @@ WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as wholes; numbering them takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
+# Files that the tasks of a process read at once, or write; it may often have 1,024 in all.
+_OPEN_FILES = 128
+
+
+def files_of_a_task(env: Env) -> int:
+    """How many files one task may have open for reading, or for writing, beside those of others."""
+    return max(4, _OPEN_FILES // env.cores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +44,18 @@ class MergeMemory:
     `window_bytes` are the rows of one window, over all runs that stream: up to one and a half
     windows of batches are read ahead, while another is combined and taken into its order.
     `held_bytes` are rows of runs small enough to be held as wholes while others stream past.
+    `streams` is how many do: each is an open file, and pages of it beside its rows.
     """
 
     window_bytes: int
     held_bytes: int
+    streams: int = 32
 
     def shared(self, merges: int) -> MergeMemory:
         """What each of so many merges may take that go on side by side."""
-        return MergeMemory(self.window_bytes // merges, self.held_bytes // merges)
+        return MergeMemory(
+            self.window_bytes // merges, self.held_bytes // merges, max(2, self.streams // merges)
+        )
 
 
 STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)
@@ -63,8 +74,17 @@ class Buffering(Protocol):
         """Memory taken by rows that have not reached a file yet."""
         ...
 
+    @property
+    def open_file_bytes(self) -> int | None:
+        """The bytes so far of the file that is open for more rows; None if none is."""
+        ...
+
     def flush(self) -> None:
         """Free the memory."""
+        ...
+
+    def end_file(self) -> None:
+        """Free the memory, and finish the file that is open."""
         ...
 
 
@@ -77,19 +97,34 @@ def free_memory(
 ) -> None:
     """Where the writers of a task gather too much, flush the fullest until half of it is free.
 
-    At least as many as there are cores are flushed at once.
+    At least as many as there are cores are flushed at once. Where they write too many files at
+    once, some of those are finished before they have their size.
     """
     sizes = [(writer.buffered_bytes, writer) for writer in writers]
     total = sum(size for size, _ in sizes)
-    if total <= most_bytes:
-        return
     full: list[Buffering] = []
-    for size, writer in sorted(sizes, key=lambda each: -each[0]):
-        if total <= most_bytes // 2 and len(full) >= env.cores():
-            break
-        full.append(writer)
-        total -= size
-    map_concurrently(env, lambda writer: writer.flush(), full)
+    if total > most_bytes:
+        for size, writer in sorted(sizes, key=lambda each: -each[0]):
+            if total <= most_bytes // 2 and len(full) >= env.cores():
+                break
+            full.append(writer)
+            total -= size
+    most_open = files_of_a_task(env)
+    _end_files(writers, most_open)
+    for start in range(0, len(full), most_open):
+        some = full[start : start + most_open]
+        map_concurrently(env, lambda writer: writer.flush(), some)
+        _end_files(writers, most_open)
+
+
+def _end_files(writers: Collection[Buffering], most: int) -> None:
+    """Where more files are open than may be, finish the largest, until half of them may follow."""
+    sizes = [(writer.open_file_bytes, writer) for writer in writers]
+    being_written = [(size, writer) for size, writer in sizes if size is not None]
+    if len(being_written) > most:
+        being_written.sort(key=lambda each: -each[0])
+        for _, writer in being_written[: len(being_written) - most // 2]:
+            writer.end_file()
 
 
 def slices(rows: pa.Table, most_bytes: int = BATCH_BYTES) -> Iterator[pa.Table]:

@@ -20,6 +20,7 @@ from lakewright.storage import (
 )
 from lakewright.storage.operations.remove_orphans import OrphansResult
 from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.write import StagingWriter, staged_write
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]
@@ -116,3 +117,21 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
     """Take away what nothing refers to, be it made just now."""
     return table.run_remove_orphans(table.plan_remove_orphans(age_ms=age_ms, even_recent=True))
+
+
+class _FileByFile(StagingWriter):
+    """Makes a file of its own of all it is given at once."""
+
+    def write(self, rows: pa.Table) -> None:
+        super().write(rows)
+        for writer in self._writers.values():
+            writer.end_file()
+
+
+def write_as_files(table: Table, batches: Iterable[pa.Table]) -> None:
+    """Append each batch as a file of its own in each bucket, all in one commit."""
+    job = table.prepare_write(mode="append")
+    writer = _FileByFile(job)
+    for batch in batches:
+        writer.write(batch)
+    table.commit(staged_write(job, writer.close()))

@@ -22,7 +22,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_heap_comes_back_in_the_order_it_was_filled() -> None:
-    with Spill(3) as spill:
+    with Spill() as spill:
         for number in range(6):
             tags = pa.array([[str(number)] * number], pa.list_(pa.string()))
             spill.put(number % 2, pa.table({"n": [number], "tags": tags}))
@@ -42,14 +42,25 @@ def test_nothing_stays_when_something_fails() -> None:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fill(Spill(1))
+        fill(Spill())
     assert folders() == set()
 
 
 def test_a_disk_that_refuses_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Spill(1) as spill:
-        (folder,) = folders()
-        folder.rmdir()
-        with pytest.raises(UnavailableError, match="point TMPDIR at a disk that has some"):
-            spill.put(0, pa.table({"n": [1]}))
-        folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(Path(tempfile.gettempdir()) / "gone"))
+    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk that has some")
+    with Spill() as spill, told:
+        spill.put(0, pa.table({"n": [1]}))
+
+
+def test_many_heaps_keep_few_files_open_and_lose_no_row() -> None:
+    open_files = Path("/proc/self/fd")
+    before = len(list(open_files.iterdir()))
+    with Spill() as spill:
+        for number in range(3000):
+            spill.put(number % 1000, pa.table({"n": [number]}))
+        assert len(list(open_files.iterdir())) - before <= 64
+        for heap in range(1000):
+            pieces = [rows.column("n").to_pylist() for rows in spill.pieces(heap)]
+            assert pieces == [[heap], [heap + 1000], [heap + 2000]]
+        assert len(list(open_files.iterdir())) <= before
