@@ -29,6 +29,7 @@ from lakewright.platform.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.partition_schemes import PartitionScheme, StaticDimension, TimeDimension
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -257,6 +258,8 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         return
     try:
         check_supported(schema, Use.WRITE, table=declaration.table)
+        # Other clients may leave units out; a person who declares `7` means days.
+        read_options(schema, table=declaration.table, bare_numbers=False)
     except StorageError as err:
         option = err.details.get("option")
         named = isinstance(option, str) and option in declaration.options

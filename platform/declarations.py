@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from lakewright.platform.durations import duration_ms
 from lakewright.platform.expectation_catalog import COLUMN_ARGUMENTS, snake_name
 from lakewright.platform.partition_keys import PartitionColumn
 from lakewright.platform.partition_schemes import (
@@ -29,7 +30,6 @@ from lakewright.platform.partition_schemes import (
 from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.schema import Column, SchemaSpec
 
 
@@ -62,11 +62,9 @@ def _as_moment(value: object) -> object:
 
 def _as_duration_ms(value: object) -> object:
     try:
-        return parse_duration_ms(value if isinstance(value, str) else "")
-    except InvalidRequestError:
-        raise ValueError(
-            f"{value!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
-        ) from None
+        return duration_ms(value)
+    except InvalidRequestError as err:
+        raise ValueError(err.message) from None
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]

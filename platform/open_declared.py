@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lakewright.platform.declarations import TableDeclaration
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.option_values import same_quantity
 from lakewright.storage.spec.schema import TableSchema, new_schema
 
 
@@ -56,5 +57,5 @@ def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> It
             yield (f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})")
     for option, value in sorted(declared.options.items()):
         present_value = actual.options.get(option, "not set")
-        if value != present_value:
+        if value != present_value and not same_quantity(value, present_value):
             yield f"option {option} is declared {value} and is {present_value}"

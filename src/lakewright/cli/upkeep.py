@@ -51,7 +51,6 @@ from lakewright.storage import (
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
-from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
@@ -365,7 +364,7 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     retention = {
         "retain_min": parsed.retain_min,
         "retain_max": parsed.retain_max,
-        "time_retained_ms": _duration_ms(parsed.older_than),
+        "time_retained_ms": parsed.older_than,
         "max_deletes": parsed.max_deletes,
     }
     if parsed.command == "plan" or parsed.dry_run:
@@ -376,9 +375,8 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
         if plan is not None:
             steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
         else:
-            max_duration_ms = _duration_ms(parsed.max_time)
             steps = []
-            for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+            for step in table.expire_in_steps(**retention, max_duration_ms=parsed.max_time):
                 # What it deletes may be many files; how many is all that is told in the end.
                 steps.append(ExpireStep(replace(step.plan, files=()), step.result))
                 check_held(table.files, lease)
@@ -400,10 +398,6 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     else:
         print_lines(_expiry_result_lines(table, result, before, after))
     return 0
-
-
-def _duration_ms(text: str | None) -> int | None:
-    return None if text is None else parse_duration_ms(text)
 
 
 def _expiry_lines(plan: ExpirePlan) -> list[str]:
@@ -495,7 +489,9 @@ def _read_plan(
     if parsed.command == "plan" or parsed.plan is None:
         return None
     for option in planning_options:
-        if getattr(parsed, option) not in (None, False):
+        given = getattr(parsed, option)
+        # Zero is given too: --older-than 0s.
+        if given is not None and given is not False:
             name = option.replace("_", "-")
             raise InvalidRequestError(f"--plan says what to do; leave --{name} out, or plan again")
     data = _plan_data(parsed.plan)

@@ -317,8 +317,8 @@ def test_a_saved_expiry_is_carried_out(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--older-than", "5"], "lacks a unit"),
-        (["--older-than", "soon"], "is not a duration such as 1 h"),
+        (["--older-than", "5"], "has no unit; write 5d, 5h or 5min"),
+        (["--older-than", "soon"], "is no duration"),
         (["--retain-min", "0"], "no whole number from 1 on"),
         (["--retain-min", "5", "--retain-max", "2"], "is below"),
     ],

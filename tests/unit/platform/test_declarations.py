@@ -213,7 +213,30 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         (
             "maintenance: {compaction: {quiet_for: 5}}",
-            "12: maintenance.compaction.quiet_for: 5 is no duration",
+            "12: maintenance.compaction.quiet_for: 5 has no unit; write 5d, 5h or 5min",
+        ),
+        (
+            "maintenance: {compaction: {quiet_for: soon}}",
+            "12: maintenance.compaction.quiet_for: 'soon' is no duration",
+        ),
+        (
+            "maintenance: {compaction: {interval: '30000'}}",
+            "12: maintenance.compaction.interval: '30000' has no unit",
+        ),
+        (
+            'maintenance: {snapshots: {time_retained: "7"}}',
+            "12: maintenance.snapshots.time_retained: '7' has no unit; write 7d, 7h or 7min",
+        ),
+        (
+            "options: {snapshot.time-retained: 7}",
+            (
+                "12: options.snapshot.time-retained: nyc.flights: snapshot.time-retained=7 has no "
+                "unit"
+            ),
+        ),
+        (
+            "options: {target-file-size: 128}",
+            "12: options.target-file-size: nyc.flights: target-file-size=128 has no unit",
         ),
         (
             "maintenance: {compaction: {interval: 1s}}",
