@@ -32,7 +32,12 @@ from lakewright.platform.reports import (
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
 from lakewright.platform.run_identity import commit_user
-from lakewright.platform.sources import SourceRequest, find_source, source_text
+from lakewright.platform.sources import (
+    SourceRequest,
+    explain_source,
+    find_source,
+    source_text,
+)
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
@@ -58,6 +63,13 @@ class IngestConfig(dg.Config):
         description=(
             "Compact what the run has written to, where that is due, instead of what the table "
             "declares."
+        ),
+    )
+    allow_empty: bool | None = Field(
+        default=None,
+        description=(
+            "Let the run publish nothing, and empty partitions that the source has no rows of, "
+            "instead of what the table declares."
         ),
     )
 
@@ -162,6 +174,8 @@ class _Ingest:
             kind=self.write_kind,
             compact=self._compacts,
             micro_batches=self.config.micro_batches,
+            allow_empty=self._allows_empty,
+            explain=lambda: explain_source(declaration, request),
             session=self.spark.session,
             warn=context.log.warning,
         )
@@ -206,6 +220,12 @@ class _Ingest:
     def _compacts(self) -> bool:
         asked = self.config.compact
         return self.declaration.write.compact if asked is None else asked
+
+    @property
+    def _allows_empty(self) -> bool:
+        asked = self.config.allow_empty
+        source = self.declaration.source
+        return (source is not None and source.allow_empty) if asked is None else asked
 
     @property
     def write_kind(self) -> WriteKind:

@@ -135,6 +135,17 @@ class SourceDeclaration(Declared):
     python: str | None = None
     parquet: str | None = None
     csv: str | None = None
+    allow_empty: bool = Field(
+        default=False, description="let a run empty partitions that the source has no rows of"
+    )
+    delimiter: str = ","
+    header: bool = True
+    encoding: str = "utf-8"
+    nulls: tuple[Text, ...] = Field(
+        default=("",), description="texts that stand for null where they are not quoted"
+    )
+    date_format: str | None = None
+    timestamp_format: str | None = None
 
     @property
     def given(self) -> Mapping[str, str]:

@@ -59,7 +59,9 @@ class WriteOrder:
 
     `partitions` are the partitions asked for, None for whatever turns up.
     `commit_user` is the same at every try of one run, so that a repeated try
-    finds what it has committed already.
+    finds what it has committed already. Without `allow_empty` nothing is taken away
+    that no rows come for; `explain` raises what it knows of rows that are missing
+    or cannot be read.
     """
 
     declaration: TableDeclaration
@@ -68,6 +70,8 @@ class WriteOrder:
     kind: WriteKind
     compact: bool = False
     micro_batches: int = 1
+    allow_empty: bool = False
+    explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
 
@@ -147,7 +151,7 @@ def publish(
         table, order.kind, order.partitions, commit_user=order.commit_user, warn=order.warn
     ):
         try:
-            for each in _stage(table, given, order):
+            for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
             _check_partitions(table, pending, order.partitions)
             report = _validate(table, pending, order, env)
@@ -155,6 +159,7 @@ def publish(
             if report.blocking:
                 took = env.now_ms() - started
                 return Rejected(report=report, partitions=totals, duration_ms=took)
+            _check_emptied(table, totals, order)
             snapshot, commits = None, 0
             while pending:
                 result = _commit_first(table, pending)
@@ -225,6 +230,17 @@ def _check_order(table: Table, order: WriteOrder) -> None:
             f"fixed buckets; the write to {table.name} is {order.kind.value}: leave it at 1, or "
             "set mode to append"
         )
+
+
+def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
+    try:
+        yield from _stage(table, rows, order)
+    except StorageError:
+        raise
+    except Exception:
+        # Of a task that read the source Spark tells a trace; the source says which file it was.
+        order.explain()
+        raise
 
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
@@ -337,6 +353,48 @@ def _check_partitions(
             "request.partitions only",
             table=table.name,
         )
+
+
+def _check_emptied(table: Table, totals: Sequence[PartitionTotals], order: WriteOrder) -> None:
+    """Refuse to publish nothing, and to take away rows that nothing comes for."""
+    if order.allow_empty:
+        return
+    way_out = (
+        "nothing was written; if that is meant, declare `allow_empty: true` in the source, or "
+        "run with allow_empty: true"
+    )
+    if not any(each.row_count for each in totals):
+        order.explain()
+        raise InvalidRows(
+            f"the source of {table.name} returned no rows"
+            f"{_of_partitions(order.partitions)}; {way_out}",
+            table=table.name,
+        )
+    if order.kind is not WriteKind.OVERWRITE:
+        return
+    written = [dict(each.spec) for each in totals if each.row_count]
+    lost = [
+        stats
+        for stats in table.partitions()
+        if dict(stats.spec) not in written
+        and dict(stats.spec) in [dict(spec) for spec in order.partitions or ()]
+    ]
+    if lost:
+        named = "; ".join(
+            f"{describe_partition(each.spec)} with {each.row_count} rows" for each in lost[:5]
+        )
+        raise InvalidRows(
+            f"the source of {table.name} returned no rows of {len(lost)} partitions asked for "
+            f"that have some in the table ({named}{'; …' if len(lost) > 5 else ''}); {way_out}",
+            table=table.name,
+        )
+
+
+def _of_partitions(partitions: Sequence[Mapping[str, object]] | None) -> str:
+    if not partitions:
+        return ""
+    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+    return f" of {describe_partition(partitions[0])}{more}"
 
 
 def _validate(

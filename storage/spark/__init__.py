@@ -1,7 +1,7 @@
 """The only room that imports pyspark: DataFrames in and out, and tasks on executors."""
 
 from lakewright.storage.spark.engine import SparkEngine
-from lakewright.storage.spark.read import read_dataframe, read_staged_dataframe
+from lakewright.storage.spark.read import dataframe_of_tasks, read_dataframe, read_staged_dataframe
 from lakewright.storage.spark.session import build_session
 from lakewright.storage.spark.system_tables import (
     read_incremental_dataframe,
@@ -12,6 +12,7 @@ from lakewright.storage.spark.write import stage_dataframe
 __all__ = [
     "SparkEngine",
     "build_session",
+    "dataframe_of_tasks",
     "read_dataframe",
     "read_incremental_dataframe",
     "read_staged_dataframe",
