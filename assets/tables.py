@@ -175,6 +175,7 @@ class _Ingest:
             compact=self._compacts,
             micro_batches=self.config.micro_batches,
             allow_empty=self._allows_empty,
+            upstream=upstream,
             explain=lambda: explain_source(declaration, request),
             session=self.spark.session,
             warn=context.log.warning,

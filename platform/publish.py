@@ -4,7 +4,8 @@
 2. Lease the partitions, and stage the rows: files lie on disk and no reader sees them.
 3. Refuse rows of partitions that were not asked for; they would replace others.
 4. Ask the expectations about the staged rows.
-5. A critical one is not met: delete the files. Otherwise commit.
+5. A critical one is not met, or rows are missing and that is not declared: delete the files.
+   Otherwise commit.
 6. Where the writer is to compact as it goes, do what is due in the partitions written to.
 """
 
@@ -28,6 +29,7 @@ from lakewright.platform.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.leases import Warn, maintaining, partitions_scope, writing
+from lakewright.platform.missing_rows import check_rows_came
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage import (
     CommitResult,
@@ -71,6 +73,7 @@ class WriteOrder:
     compact: bool = False
     micro_batches: int = 1
     allow_empty: bool = False
+    upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
     explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
@@ -159,7 +162,15 @@ def publish(
             if report.blocking:
                 took = env.now_ms() - started
                 return Rejected(report=report, partitions=totals, duration_ms=took)
-            _check_emptied(table, totals, order)
+            if not order.allow_empty:
+                check_rows_came(
+                    table,
+                    [each.spec for each in totals if each.row_count],
+                    order.partitions,
+                    replaces=order.kind is WriteKind.OVERWRITE,
+                    upstream=order.upstream,
+                    explain=order.explain,
+                )
             snapshot, commits = None, 0
             while pending:
                 result = _commit_first(table, pending)
@@ -353,48 +364,6 @@ def _check_partitions(
             "request.partitions only",
             table=table.name,
         )
-
-
-def _check_emptied(table: Table, totals: Sequence[PartitionTotals], order: WriteOrder) -> None:
-    """Refuse to publish nothing, and to take away rows that nothing comes for."""
-    if order.allow_empty:
-        return
-    way_out = (
-        "nothing was written; if that is meant, declare `allow_empty: true` in the source, or "
-        "run with allow_empty: true"
-    )
-    if not any(each.row_count for each in totals):
-        order.explain()
-        raise InvalidRows(
-            f"the source of {table.name} returned no rows"
-            f"{_of_partitions(order.partitions)}; {way_out}",
-            table=table.name,
-        )
-    if order.kind is not WriteKind.OVERWRITE:
-        return
-    written = [dict(each.spec) for each in totals if each.row_count]
-    lost = [
-        stats
-        for stats in table.partitions()
-        if dict(stats.spec) not in written
-        and dict(stats.spec) in [dict(spec) for spec in order.partitions or ()]
-    ]
-    if lost:
-        named = "; ".join(
-            f"{describe_partition(each.spec)} with {each.row_count} rows" for each in lost[:5]
-        )
-        raise InvalidRows(
-            f"the source of {table.name} returned no rows of {len(lost)} partitions asked for "
-            f"that have some in the table ({named}{'; …' if len(lost) > 5 else ''}); {way_out}",
-            table=table.name,
-        )
-
-
-def _of_partitions(partitions: Sequence[Mapping[str, object]] | None) -> str:
-    if not partitions:
-        return ""
-    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
-    return f" of {describe_partition(partitions[0])}{more}"
 
 
 def _validate(

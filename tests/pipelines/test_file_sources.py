@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pipelines.lake import Lake
+from tests.pipelines.lake import EVENTS, Lake, events
 
 DAYS = """
     table: shop.sales
@@ -207,7 +207,7 @@ def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) ->
 
     assert not outcome.success
     assert "no rows of 1 partitions asked for that have some in the table" in outcome.failure
-    assert "dt=2024-01-01 with 1 rows" in outcome.failure
+    assert "in the table (dt=2024-01-01)" in outcome.failure
     assert [row["code"] for row in sales(with_rows)] == ["a", "b"]
 
 
@@ -254,8 +254,38 @@ def test_a_function_that_returns_no_rows_empties_nothing(with_rows: Lake) -> Non
     outcome = with_rows.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02"))
 
     assert not outcome.success
-    assert "returned no rows of dt=2024-01-01 and 1 more; nothing was written" in outcome.failure
+    assert (
+        "returned no rows of dt=2024-01-01; dt=2024-01-02; nothing was written" in outcome.failure
+    )
     assert len(sales(with_rows)) == 2
+
+
+TOTALS = """
+    table: shop.totals
+    columns: [{name: dt, type: STRING NOT NULL}, {name: total, type: DOUBLE}]
+    partition_keys: [dt]
+    partitions: {daily: {column: dt, start: 2024-01-01, end: 2024-02-01}}
+    source: {python: "tests.pipelines.sources:totals"}
+    depends_on: [shop.events]
+"""
+
+
+@pytest.mark.parametrize("partitions", ["2024-01-02", ("2024-01-01", "2024-01-02")])
+def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
+    lake: Lake, partitions: Any
+) -> None:
+    lake.declare(EVENTS, "events.yaml")
+    lake.declare(TOTALS, "totals.yaml")
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5, amount=-1.0))
+    assert lake.materialize(partitions="2024-01-01").success
+    assert not lake.materialize(partitions="2024-01-02").success
+
+    outcome = lake.materialize("shop.totals", partitions=partitions)
+
+    assert not outcome.success
+    assert "its upstream shop.events has none of dt=2024-01-02" in outcome.failure
+    assert not outcome.materializations
+    assert not lake.table("shop.totals").snapshots()
 
 
 @pytest.mark.spark
