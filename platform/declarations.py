@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakewright.platform.durations import duration_ms
 from lakewright.platform.expectation_catalog import COLUMN_ARGUMENTS, snake_name
@@ -27,6 +27,7 @@ from lakewright.platform.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.platform.yaml_words import with_arguments_read
 from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
@@ -284,6 +285,11 @@ class TableDeclaration(Declared):
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_arguments(cls, declared: object) -> object:
+        return with_arguments_read(declared)
 
     @property
     def database(self) -> str:

@@ -81,10 +81,10 @@ class OptionReader:
         text = self.options.get(name)
         if text is None:
             return default
-        try:
-            value = int(text)
-        except ValueError:
+        # Python reads 1_000 too, which other clients do not.
+        if re.fullmatch(r"[-+]?[0-9]+", text) is None:
             self.refuse(name, text, " is no whole number")
+        value = int(text)
         if minimum is not None and value < minimum:
             self.refuse(name, text, f" is less than {minimum}")
         return value
