@@ -31,6 +31,7 @@ from lakewright.platform.reports import (
 )
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.run_choices import WriteMode
 from lakewright.platform.run_identity import commit_user
 from lakewright.platform.sources import (
     SourceRequest,
@@ -54,7 +55,7 @@ class IngestConfig(dg.Config):
             "stream would leave them; needs mode append."
         ),
     )
-    mode: str | None = Field(
+    mode: WriteMode | None = Field(
         default=None,
         description="append, overwrite or upsert, instead of what the table declares.",
     )
@@ -232,11 +233,7 @@ class _Ingest:
     def write_kind(self) -> WriteKind:
         if self.config.mode is None:
             return self.declaration.write_kind
-        try:
-            kind = WriteKind(self.config.mode)
-        except ValueError:
-            known = ", ".join(each.value for each in WriteKind)
-            raise InvalidRequestError(f"mode {self.config.mode!r} is none of {known}") from None
+        kind = self.config.mode.value
         fitting = WriteKind.UPSERT if self.declaration.primary_key else WriteKind.APPEND
         if kind not in (fitting, WriteKind.OVERWRITE):
             raise InvalidRequestError(

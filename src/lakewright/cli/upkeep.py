@@ -30,6 +30,7 @@ from lakewright.cli.output import (
     print_lines,
 )
 from lakewright.cli.warehouse import open_table
+from lakewright.platform.known_partitions import check_partitions_known
 from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.storage import (
     CompactionPlan,
@@ -48,7 +49,7 @@ from lakewright.storage import (
     SortCompactionPlan,
     Table,
 )
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
 from lakewright.storage.spec.options import BucketMode
@@ -80,6 +81,7 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
 def _compact(parsed: argparse.Namespace, table: Table) -> int:
     plan = _read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
     if plan is None:
+        _check_buckets(parsed.bucket or (), table)
         plan = table.plan_compact(
             _partition_specs(parsed, table),
             parsed.bucket,
@@ -130,10 +132,22 @@ def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str,
     if parsed.partition is None:
         return None
     null = table.options.partition_default_name
-    return [
+    specs = [
         {name: None if text == null else text for name, text in spec.items()}
         for spec in parsed.partition
     ]
+    check_partitions_known(table, specs)
+    return specs
+
+
+def _check_buckets(asked: Sequence[int], table: Table) -> None:
+    held = {each.bucket for stats in table.partitions() for each in stats.buckets}
+    # A bucket may be there and hold nothing yet.
+    known = held | set(range(table.options.bucket))
+    for bucket in asked:
+        if bucket not in known:
+            there = ", ".join(str(each) for each in sorted(known)) or "none"
+            raise NotFoundError(f"{table.name} has no bucket {bucket}; there are {there}")
 
 
 @contextmanager
