@@ -31,8 +31,14 @@ from lakewright.platform.reports import (
 )
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.run_choices import WriteMode
 from lakewright.platform.run_identity import commit_user
-from lakewright.platform.sources import SourceRequest, find_source, source_text
+from lakewright.platform.sources import (
+    SourceRequest,
+    explain_source,
+    find_source,
+    source_text,
+)
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
@@ -49,7 +55,7 @@ class IngestConfig(dg.Config):
             "stream would leave them; needs mode append."
         ),
     )
-    mode: str | None = Field(
+    mode: WriteMode | None = Field(
         default=None,
         description="append, overwrite or upsert, instead of what the table declares.",
     )
@@ -58,6 +64,13 @@ class IngestConfig(dg.Config):
         description=(
             "Compact what the run has written to, where that is due, instead of what the table "
             "declares."
+        ),
+    )
+    allow_empty: bool | None = Field(
+        default=None,
+        description=(
+            "Let the run publish nothing, and empty partitions that the source has no rows of, "
+            "instead of what the table declares."
         ),
     )
 
@@ -162,6 +175,9 @@ class _Ingest:
             kind=self.write_kind,
             compact=self._compacts,
             micro_batches=self.config.micro_batches,
+            allow_empty=self._allows_empty,
+            upstream=upstream,
+            explain=lambda: explain_source(declaration, request),
             session=self.spark.session,
             warn=context.log.warning,
         )
@@ -208,14 +224,16 @@ class _Ingest:
         return self.declaration.write.compact if asked is None else asked
 
     @property
+    def _allows_empty(self) -> bool:
+        asked = self.config.allow_empty
+        source = self.declaration.source
+        return (source is not None and source.allow_empty) if asked is None else asked
+
+    @property
     def write_kind(self) -> WriteKind:
         if self.config.mode is None:
             return self.declaration.write_kind
-        try:
-            kind = WriteKind(self.config.mode)
-        except ValueError:
-            known = ", ".join(each.value for each in WriteKind)
-            raise InvalidRequestError(f"mode {self.config.mode!r} is none of {known}") from None
+        kind = self.config.mode.value
         fitting = WriteKind.UPSERT if self.declaration.primary_key else WriteKind.APPEND
         if kind not in (fitting, WriteKind.OVERWRITE):
             raise InvalidRequestError(

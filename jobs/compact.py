@@ -17,11 +17,13 @@ from lakewright.platform.declarations import CompactionPolicy, EngineChoice, Tab
 from lakewright.platform.engines import compaction_engine
 from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.health import TableHealth, partition_columns, read_health
+from lakewright.platform.known_partitions import check_partitions_known, unknown_partitions
 from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.platform.names import TableNames
 from lakewright.platform.partition_keys import (
     InvalidPartitionKeyError,
     decode_partition,
+    describe_partition,
     partition_identity,
 )
 from lakewright.platform.reports import (
@@ -31,13 +33,16 @@ from lakewright.platform.reports import (
 )
 from lakewright.platform.resource_keys import ResourceKeys
 from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.run_choices import EngineName, VerifyName
 from lakewright.platform.run_identity import commit_user
 from lakewright.platform.runs import release_of_ended_runs
-from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table
+from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.options import BucketMode
 
 VERB = "compact"
+# The snapshot that the sensor looked at when it asked for the run.
+SENSOR_TAG = "lakewright/snapshot"
 
 
 class CompactConfig(dg.Config):
@@ -57,10 +62,10 @@ class CompactConfig(dg.Config):
             "instead of only what the policy of the table asks for."
         ),
     )
-    engine: str | None = Field(
+    engine: EngineName | None = Field(
         default=None, description="spark, local or auto, instead of what the policy says."
     )
-    verify: str | None = Field(
+    verify: VerifyName | None = Field(
         default=None,
         description=(
             "How much is proved before anything is published, instead of what the policy says: "
@@ -114,7 +119,9 @@ def _compact(
     config: CompactConfig,
     spark: SparkResource,
 ) -> None:
-    partitions = _partitions(table, config.partitions)
+    partitions = _partitions(table, config.partitions, context)
+    if partitions is not None and not partitions:
+        return
     if table.options.bucket_mode is BucketMode.POSTPONE:
         _give_buckets(table, partitions, policy, names, context, config, spark)
     plan = table.plan_compact(
@@ -134,10 +141,10 @@ def _compact(
         )
         return
     engine = compaction_engine(
-        _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
+        _engine_choice(config, policy), size_bytes=plan.bytes_before, session=spark.session
     )
     before = read_health(table)
-    verify = config.verify or policy.verify
+    verify = _verify_level(config, policy)
     with _leased(table, plan, names, context) as lease:
         result = table.run_compact(plan, engine, verify=verify, lease=lease)
     if result.dropped_tasks:
@@ -180,9 +187,9 @@ def _give_buckets(
         context.log.info("%s rows of %s wait for a bucket", plan.rows, table.name)
         return
     engine = compaction_engine(
-        _engine_choice(config.engine, policy), size_bytes=plan.bytes_before, session=spark.session
+        _engine_choice(config, policy), size_bytes=plan.bytes_before, session=spark.session
     )
-    verify = config.verify or policy.verify
+    verify = _verify_level(config, policy)
     with _leased(table, plan, names, context) as lease:
         result = table.run_postpone_compact(plan, engine, verify=verify, lease=lease)
     description = (
@@ -225,21 +232,39 @@ def _observe_partitions(
         )
 
 
-def _partitions(table: Table, keys: Sequence[str] | None) -> list[Mapping[str, object]] | None:
+def _partitions(
+    table: Table, keys: Sequence[str] | None, context: dg.OpExecutionContext
+) -> list[Mapping[str, object]] | None:
+    """The partitions to look at, None for all.
+
+    Raises:
+        InvalidRequestError: a text is the key of no partition.
+        NotFoundError: the table has no such partition.
+    """
     if keys is None:
         return None
     columns = partition_columns(table)
     if not columns:
         raise InvalidRequestError(f"{table.name} has no partitions; leave `partitions` out")
+    if not keys:
+        raise InvalidRequestError("partitions is an empty list; leave it out to look at all")
     try:
-        return [decode_partition(key, columns) for key in keys]
+        specs: list[Mapping[str, object]] = [decode_partition(key, columns) for key in keys]
     except InvalidPartitionKeyError as err:
         raise InvalidRequestError(str(err), table=table.name) from err
+    if SENSOR_TAG not in context.run.tags:
+        check_partitions_known(table, specs)
+        return specs
+    # The sensor saw them; what was dropped while the run waited needs no compaction.
+    gone = unknown_partitions(table, specs)
+    for spec in gone:
+        context.log.info("%s of %s is gone by now", describe_partition(spec), table.name)
+    return [spec for spec in specs if spec not in gone]
 
 
-def _engine_choice(given: str | None, policy: CompactionPolicy) -> EngineChoice:
-    try:
-        return policy.engine if given is None else EngineChoice(given)
-    except ValueError:
-        known = ", ".join(each.value for each in EngineChoice)
-        raise InvalidRequestError(f"engine {given!r} is none of {known}") from None
+def _engine_choice(config: CompactConfig, policy: CompactionPolicy) -> EngineChoice:
+    return policy.engine if config.engine is None else config.engine.value
+
+
+def _verify_level(config: CompactConfig, policy: CompactionPolicy) -> VerifyLevel:
+    return policy.verify if config.verify is None else config.verify.value

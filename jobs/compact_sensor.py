@@ -14,7 +14,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.jobs.compact import VERB
+from lakewright.jobs.compact import SENSOR_TAG, VERB
 from lakewright.platform.decide import (
     Asked,
     Declined,
@@ -193,5 +193,5 @@ def _request(
         # A table that was created again begins at snapshot 1 again; its uuid tells it apart.
         run_key=f"{table.uuid}@{health.snapshot_id} {digest}",
         run_config={"ops": {names.job(VERB): {"config": config}}},
-        tags={**names.tags(VERB), "lakewright/snapshot": str(health.snapshot_id)},
+        tags={**names.tags(VERB), SENSOR_TAG: str(health.snapshot_id)},
     )

@@ -12,6 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.platform.declarations import SnapshotPolicy, TableDeclaration
+from lakewright.platform.durations import duration_ms
 from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.leases import expiring
 from lakewright.platform.names import TableNames
@@ -21,8 +22,8 @@ from lakewright.platform.resources import WarehouseResource
 from lakewright.platform.run_identity import commit_user
 from lakewright.platform.runs import release_of_ended_runs
 from lakewright.storage import ExpirePlan, Lease, Table
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.leases import check_held
-from lakewright.storage.spec.option_values import parse_duration_ms
 
 VERB = "expire_snapshots"
 
@@ -67,12 +68,13 @@ def build_expire_job(
                 return
             table = catalog.table(declaration.table)
             retention = _retention(policy, config)
+            max_duration_ms = _duration_ms(config, "max_duration")
             if config.dry_run:
                 _tell_plans(table, context, retention)
                 return
             release_of_ended_runs(context.instance, table, tell=context.log.info)
             with expiring(table, run=commit_user(context.run, names.job(VERB))) as lease:
-                _expire(table, names, context, retention, config.max_duration, lease)
+                _expire(table, names, context, retention, max_duration_ms, lease)
 
     @dg.job(
         name=names.job(VERB),
@@ -90,13 +92,20 @@ def build_expire_job(
 def _retention(policy: SnapshotPolicy, config: ExpireConfig) -> dict[str, int | None]:
     time_retained_ms = policy.time_retained
     if config.time_retained is not None:
-        time_retained_ms = parse_duration_ms(config.time_retained)
+        time_retained_ms = _duration_ms(config, "time_retained")
     return {
         "retain_min": policy.retain_min if config.retain_min is None else config.retain_min,
         "retain_max": policy.retain_max if config.retain_max is None else config.retain_max,
         "time_retained_ms": time_retained_ms,
         "max_deletes": policy.max_deletes if config.max_deletes is None else config.max_deletes,
     }
+
+
+def _duration_ms(config: ExpireConfig, setting: str) -> int:
+    try:
+        return duration_ms(getattr(config, setting))
+    except InvalidRequestError as err:
+        raise InvalidRequestError(f"{setting}: {err.message}") from None
 
 
 def _tell_plans(
@@ -117,12 +126,11 @@ def _expire(
     names: TableNames,
     context: dg.OpExecutionContext,
     retention: Mapping[str, int | None],
-    max_duration: str,
+    max_duration_ms: int,
     lease: Lease,
 ) -> None:
     expired = Expired()
     plans: list[ExpirePlan] = []
-    max_duration_ms = parse_duration_ms(max_duration)
     try:
         for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
             _log(context, table, step.plan.reasons)

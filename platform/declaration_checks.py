@@ -6,6 +6,7 @@ wrong with a declaration is said at once.
 
 from __future__ import annotations
 
+import codecs
 import datetime as dt
 import difflib
 import re
@@ -18,6 +19,7 @@ import dagster as dg
 from lakewright.platform.declarations import (
     ExpectationDeclaration,
     PartitionsDeclaration,
+    SourceDeclaration,
     StaticPartitions,
     TableDeclaration,
     TimePartitions,
@@ -28,7 +30,8 @@ from lakewright.platform.marked_yaml import Place
 from lakewright.platform.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.partition_schemes import PartitionScheme, StaticDimension, TimeDimension
 from lakewright.storage.errors import StorageError
-from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.data_types import AtomicType, parse_data_type
+from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
@@ -39,6 +42,7 @@ _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
 _MIN_INTERVAL_MS = 5_000
+_CSV_SETTINGS = {"delimiter", "header", "encoding", "nulls", "date_format", "timestamp_format"}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -166,8 +170,36 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     if len(source.given) != 1:
         given = ", ".join(source.given) or "none"
         yield ("source",), f"give exactly one of python, parquet, csv; given: {given}"
+    yield from _check_csv(declaration, source)
     if source.python is not None and _FUNCTION.fullmatch(source.python) is None:
         yield ("source", "python"), f"{source.python!r} is no function; write module.path:function"
+
+
+def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
+    if source.csv is None:
+        for name in sorted(source.model_fields_set & _CSV_SETTINGS):
+            yield ("source", name), f"{name} says how a csv is written; leave it out"
+        return
+    for at, column in enumerate(declaration.columns):
+        try:
+            is_nested = not isinstance(parse_data_type(column.type), AtomicType)
+        except StorageError:
+            continue
+        if is_nested:
+            message = f"a csv holds no {column.type}; take parquet, or a python source"
+            yield ("columns", at, "type"), message
+    if len(source.delimiter) != 1:
+        yield ("source", "delimiter"), f"{source.delimiter!r} is not one character"
+    try:
+        codecs.lookup(source.encoding)
+    except LookupError:
+        message = f"{source.encoding!r} is no encoding; write for example utf-8 or latin-1"
+        yield ("source", "encoding"), message
+    for name in ("date_format", "timestamp_format"):
+        layout = getattr(source, name)
+        if layout is not None and "%" not in layout:
+            example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
+            yield ("source", name), f"{layout!r} is no layout of strptime; write such as {example}"
 
 
 def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -257,6 +289,8 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         return
     try:
         check_new_options(schema, table=declaration.table)
+        # Other clients may leave units out; a person who declares `7` means days.
+        read_options(schema, table=declaration.table, bare_numbers=False)
     except StorageError as err:
         option = err.details.get("option")
         named = isinstance(option, str) and option in declaration.options

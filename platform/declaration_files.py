@@ -217,6 +217,8 @@ def _explain(detail: ErrorDetails) -> tuple[Place, str]:
             return place, str(context.get("error", detail["msg"]))
         case "enum":
             return place, f"{given!r} is none of {context.get('expected', '')}".replace("'", "")
+        case "string_type" if given is None:
+            return place, 'null is no text; write "null" in quotes for the word, or leave it out'
         case "string_type":
             return place, f"{given!r} is no text; put it in quotes"
         case "tuple_type" | "list_type":

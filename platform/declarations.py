@@ -13,8 +13,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from lakewright.platform.durations import duration_ms
 from lakewright.platform.expectation_catalog import COLUMN_ARGUMENTS, snake_name
 from lakewright.platform.partition_keys import PartitionColumn
 from lakewright.platform.partition_schemes import (
@@ -26,10 +27,10 @@ from lakewright.platform.partition_schemes import (
     TimeDimension,
     default_formats,
 )
+from lakewright.platform.yaml_words import with_arguments_read
 from lakewright.storage import VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.schema import Column, SchemaSpec
 
 
@@ -62,11 +63,9 @@ def _as_moment(value: object) -> object:
 
 def _as_duration_ms(value: object) -> object:
     try:
-        return parse_duration_ms(value if isinstance(value, str) else "")
-    except InvalidRequestError:
-        raise ValueError(
-            f"{value!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
-        ) from None
+        return duration_ms(value)
+    except InvalidRequestError as err:
+        raise ValueError(err.message) from None
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]
@@ -137,6 +136,17 @@ class SourceDeclaration(Declared):
     python: str | None = None
     parquet: str | None = None
     csv: str | None = None
+    allow_empty: bool = Field(
+        default=False, description="let a run empty partitions that the source has no rows of"
+    )
+    delimiter: str = ","
+    header: bool = True
+    encoding: str = "utf-8"
+    nulls: tuple[Text, ...] = Field(
+        default=("",), description="texts that stand for null where they are not quoted"
+    )
+    date_format: str | None = None
+    timestamp_format: str | None = None
 
     @property
     def given(self) -> Mapping[str, str]:
@@ -275,6 +285,11 @@ class TableDeclaration(Declared):
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_arguments(cls, declared: object) -> object:
+        return with_arguments_read(declared)
 
     @property
     def database(self) -> str:

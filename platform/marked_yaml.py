@@ -1,7 +1,7 @@
 """YAML as plain values, with the line every part of it stands on.
 
-Only the safe tags are known, and a key that is given twice is an error: the
-last one would win in silence.
+Words without quotes stay words, as they are typed (`yaml_words`). Only the safe tags are known,
+and a key that is given twice is an error: the last one would win in silence.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from types import MappingProxyType
 
 import yaml
 
+from lakewright.platform.yaml_words import Word
+
 # Where something stands in a document: keys of mappings and positions in lists, outermost first.
 Place = tuple[str | int, ...]
 
 # A document that names itself in aliases could grow without end when it is read out.
 _MAX_NODES = 200_000
+# What YAML 1.1 would make of plain words; null alone is no word.
+_WORD_TAGS = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +104,12 @@ class _Reader:
                 return self._mapping(node, place)
             if isinstance(node, yaml.SequenceNode):
                 return [self.read(item, (*place, at)) for at, item in enumerate(node.value)]
+            if isinstance(node, yaml.ScalarNode) and not node.style and node.tag in _WORD_TAGS:
+                return Word(node.value)
             try:
                 return self.loader.construct_object(node)
             except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
-                # The safe tags read 2013-02-30 as a date, which it is not.
+                # An explicit tag may promise what the text is not, as in !!int "1x".
                 raise MalformedYamlError(f"{node.value!r} is not valid: {err}", line) from err
         finally:
             self._inside.discard(id(node))

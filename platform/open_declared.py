@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lakewright.platform.declarations import TableDeclaration
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.option_values import same_quantity
 from lakewright.storage.spec.schema import TableSchema, new_schema
 
 
@@ -56,5 +57,13 @@ def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> It
             yield (f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})")
     for option, value in sorted(declared.options.items()):
         present_value = actual.options.get(option, "not set")
-        if value != present_value:
+        if not _means(value, present_value):
             yield f"option {option} is declared {value} and is {present_value}"
+
+
+def _means(left: str, right: str) -> bool:
+    """Whether two texts of an option are one value: `true` and `True`, `1 h` and `60 min`."""
+    return left == right or (
+        same_quantity(left, right)
+        or (left.lower() == right.lower() and left.lower() in ("true", "false"))
+    )

@@ -4,7 +4,8 @@
 2. Lease the partitions, and stage the rows: files lie on disk and no reader sees them.
 3. Refuse rows of partitions that were not asked for; they would replace others.
 4. Ask the expectations about the staged rows.
-5. A critical one is not met: delete the files. Otherwise commit.
+5. A critical one is not met, or rows are missing and that is not declared: delete the files.
+   Otherwise commit.
 6. Where the writer is to compact as it goes, do what is due in the partitions written to.
 """
 
@@ -29,6 +30,7 @@ from lakewright.platform.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.leases import Warn, maintaining, partitions_scope, writing
+from lakewright.platform.missing_rows import check_rows_came
 from lakewright.platform.partition_keys import describe_partition, partition_identity
 from lakewright.storage import (
     CommitResult,
@@ -59,7 +61,9 @@ class WriteOrder:
 
     `partitions` are the partitions asked for, None for whatever turns up.
     `commit_user` is the same at every try of one run, so that a repeated try
-    finds what it has committed already.
+    finds what it has committed already. Without `allow_empty` nothing is taken away
+    that no rows come for; `explain` raises what it knows of rows that are missing
+    or cannot be read.
     """
 
     declaration: TableDeclaration
@@ -68,6 +72,9 @@ class WriteOrder:
     kind: WriteKind
     compact: bool = False
     micro_batches: int = 1
+    allow_empty: bool = False
+    upstream: Mapping[str, Table] = field(default_factory=dict, repr=False)
+    explain: Callable[[], None] = field(default=lambda: None, repr=False)
     session: Callable[[], Any] = field(repr=False)
     warn: Warn = field(default=_LOG.warning, repr=False)
 
@@ -147,7 +154,7 @@ def publish(
         table, order.kind, order.partitions, commit_user=order.commit_user, warn=order.warn
     ):
         try:
-            for each in _stage(table, given, order):
+            for each in _staged_in_turn(table, given, order):
                 pending.append(each)  # noqa: PERF402  # what is staged is deleted if the next one fails
             _check_partitions(table, pending, order.partitions)
             report = _validate(table, pending, order, env)
@@ -155,6 +162,15 @@ def publish(
             if report.blocking:
                 took = env.now_ms() - started
                 return Rejected(report=report, partitions=totals, duration_ms=took)
+            if not order.allow_empty:
+                check_rows_came(
+                    table,
+                    [each.spec for each in totals if each.row_count],
+                    order.partitions,
+                    replaces=order.kind is WriteKind.OVERWRITE,
+                    upstream=order.upstream,
+                    explain=order.explain,
+                )
             snapshot, commits = None, 0
             while pending:
                 result = _commit_first(table, pending)
@@ -229,6 +245,17 @@ def _check_order(table: Table, order: WriteOrder) -> None:
             f"fixed buckets; the write to {table.name} is {order.kind.value}: leave it at 1, or "
             "set mode to append"
         )
+
+
+def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
+    try:
+        yield from _stage(table, rows, order)
+    except StorageError:
+        raise
+    except Exception:
+        # Of a task that read the source Spark tells a trace; the source says which file it was.
+        order.explain()
+        raise
 
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:

@@ -6,21 +6,28 @@ DataFrame. Files need no function: they are read by what the declaration says.
 
 from __future__ import annotations
 
-import glob
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from lakewright.platform.declarations import SourceDeclaration, TableDeclaration
 from lakewright.platform.engines import prefers_spark
-from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.platform.partition_keys import describe_partition
+from lakewright.platform.source_files import (
+    Partitions,
+    SourceFile,
+    divided,
+    held,
+    source_files,
+)
+from lakewright.storage import Engine, LocalEngine, Table
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 
@@ -119,10 +126,7 @@ def find_source(declaration: TableDeclaration) -> Source:
     assert source is not None
     if source.python is not None:
         return _function(source.python, declaration.table)
-    if source.parquet is not None:
-        return _files_source(source.parquet, "parquet", declaration)
-    assert source.csv is not None
-    return _files_source(source.csv, "csv", declaration)
+    return _files_source(declaration)
 
 
 def source_text(source: SourceDeclaration) -> str:
@@ -149,48 +153,65 @@ def _function(path: str, table: str) -> Source:
     return found
 
 
-def _files_source(pattern: str, kind: str, declaration: TableDeclaration) -> Source:
+def _files_source(declaration: TableDeclaration) -> Source:
     def read(request: SourceRequest) -> Any:
-        paths = _paths(pattern, kind, declaration.table)
-        size = sum(Path(path).stat().st_size for path in paths)
-        if request.wants_spark or prefers_spark(declaration.write.engine, size_bytes=size):
-            rows = getattr(request.spark.read, kind)(
-                *(paths if kind == "parquet" else [paths]),
-                **({} if kind == "parquet" else {"header": True, "inferSchema": True}),
+        files = source_files(declaration)
+        if _in_spark(files, declaration, request):
+            from lakewright.storage.spark import dataframe_of_tasks
+
+            return dataframe_of_tasks(
+                request.spark,
+                divided(files),
+                partial(_read, wanted=request.partitions),
+                files[0].fields,
             )
-            return _wanted_dataframe(rows, request)
-        reader = pq.read_table if kind == "parquet" else pa_csv.read_csv
-        return _wanted_rows(pa.concat_tables([reader(path) for path in paths]), request)
+        parts = [rows for file in files for rows in file.read(request.partitions)]
+        return pa.concat_tables([to_arrow_schema(files[0].fields).empty_table(), *parts])
 
     return read
 
 
-def _paths(pattern: str, kind: str, table: str) -> list[str]:
-    inside = f"{pattern.rstrip('/')}/**/*.{kind}" if Path(pattern).is_dir() else pattern
-    paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
-    if not paths:
-        raise NotFoundError(f"the source of {table} is {pattern}, and no file matches", table=table)
-    return paths
+def explain_source(declaration: TableDeclaration, request: SourceRequest) -> None:
+    """Say what is wrong with a source's files, where rows were wanted of them and none came.
+
+    Raises:
+        InvalidRows: a file cannot be read, or rows are there and none is of a partition asked for.
+    """
+    source = declaration.source
+    if source is None or source.python is not None or not request.partitions:
+        return
+    files = source_files(declaration)
+    in_spark = _in_spark(files, declaration, request)
+    engine: Engine = LocalEngine()
+    if in_spark:
+        from lakewright.storage.spark import SparkEngine
+
+        engine = SparkEngine(request.spark)
+    found = engine.map(partial(held, wanted=request.partitions), divided(files))
+    row_count = sum(each.row_count for each in found)
+    if not row_count or any(each.wanted_count for each in found):
+        return
+    sample = tuple(dict.fromkeys(name for each in found for name in each.partitions))[:5]
+    asked = [describe_partition(spec) for spec in request.partitions]
+    raise InvalidRows(
+        f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
+        f"{len(asked)} partitions asked for ({_first(asked)}); their partitions are such as "
+        f"{_first(sample)}: see whether they are written as the column's values are, or declare "
+        f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
+        table=declaration.table,
+    )
 
 
-def _wanted_rows(rows: pa.Table, request: SourceRequest) -> pa.Table:
-    """Rows of the wanted partitions; a file holds whatever it holds."""
-    if not request.partitions:
-        return rows
-    names = [name for name in request.partitions[0] if name in rows.column_names]
-    if not names:
-        return rows
-    wanted = {tuple(str(spec[name]) for name in names) for spec in request.partitions}
-    columns = [[str(value) for value in rows.column(name).to_pylist()] for name in names]
-    mask = [values in wanted for values in zip(*columns, strict=True)]
-    return rows.filter(pa.array(mask, pa.bool_()))
+def _first(names: Sequence[str]) -> str:
+    return "; ".join(names[:5]) + ("; …" if len(names) > 5 else "")
 
 
-def _wanted_dataframe(rows: Any, request: SourceRequest) -> Any:
-    if not request.partitions:
-        return rows
-    names = [name for name in request.partitions[0] if name in rows.columns]
-    for name in names:
-        values = [value for value in request.values(name) if value is not None]
-        rows = rows.filter(rows[name].isin(values))
-    return rows
+def _in_spark(
+    files: Sequence[SourceFile], declaration: TableDeclaration, request: SourceRequest
+) -> bool:
+    size = sum(Path(file.path).stat().st_size for file in files)
+    return request.wants_spark or prefers_spark(declaration.write.engine, size_bytes=size)
+
+
+def _read(file: SourceFile, wanted: Partitions | None) -> Iterator[pa.Table]:
+    return file.read(wanted)

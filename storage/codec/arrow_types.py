@@ -212,8 +212,12 @@ def _cast(
             table=table,
             column=field.name,
         )
+    given = column
     try:
-        converted = column.cast(target)
+        if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
+            # Of integers Arrow asks for room for every value of their type, not for those there.
+            given = column.cast(pa.decimal256(76, target.scale))
+        converted = given.cast(target)
     except pa.ArrowException as error:
         raise InvalidRows(
             f"{table}: column {field.name} is {field.type}, and a value of the rows "

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,6 +33,8 @@ from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.table import Table
+
+Task = TypeVar("Task")
 
 
 def read_dataframe(
@@ -170,22 +172,37 @@ def _arrow_scan(
     splits: Sequence[DataSplit],
     predicate: Predicate | None,
 ) -> DataFrame:
-    names = reader.columns
-    schema = to_spark_schema(reader.files.schema.fields_of(names))
-    tasks = [(reader.files, names, reader.snapshot_id, split) for split in splits]
+    files, names, snapshot_id = reader.files, reader.columns, reader.snapshot_id
+
+    def read(split: DataSplit) -> Iterator[pa.Table]:
+        task_reader = SplitReader(
+            files, columns=names, predicate=predicate, snapshot_id=snapshot_id
+        )
+        yield from task_reader.read(split)
+
+    return dataframe_of_tasks(spark, splits, read, files.schema.fields_of(names))
+
+
+def dataframe_of_tasks(
+    spark: SparkSession,
+    tasks: Sequence[Task],
+    read: Callable[[Task], Iterator[pa.Table]],
+    fields: Sequence[DataField],
+) -> DataFrame:
+    """The rows that each task reads, a Spark task for each; there is at least one.
+
+    Raises:
+        UnsupportedError: a column has no Spark type.
+    """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                files, columns, snapshot_id, split = tasks[index]
-                task_reader = SplitReader(
-                    files, columns=columns, predicate=predicate, snapshot_id=snapshot_id
-                )
-                for rows in task_reader.read(split):
+                for rows in read(tasks[index]):
                     yield from for_spark(rows).to_batches()
 
     count = len(tasks)
-    return spark.range(0, count, 1, count).mapInArrow(run, schema)
+    return spark.range(0, count, 1, count).mapInArrow(run, to_spark_schema(fields))
 
 
 def for_spark(rows: pa.Table) -> pa.Table:

@@ -57,11 +57,18 @@ _MAY_BE_ZERO = frozenset(
 
 
 class OptionReader:
-    """Reads one option at a time and names it when it cannot."""
+    """Reads one option at a time and names it when it cannot.
 
-    def __init__(self, options: Mapping[str, str], table: str) -> None:
+    Paimon reads a duration without a unit as milliseconds and such a size as bytes;
+    `bare_numbers=False` refuses both, as a mistake of the person who wrote them.
+    """
+
+    def __init__(
+        self, options: Mapping[str, str], table: str, *, bare_numbers: bool = True
+    ) -> None:
         self.options = options
         self.table = table
+        self.bare_numbers = bare_numbers
 
     def refuse(self, name: str, text: str, problem: str) -> NoReturn:
         """Say what is wrong with an option, right behind its value."""
@@ -84,10 +91,10 @@ class OptionReader:
         text = self.options.get(name)
         if text is None:
             return default
-        try:
-            value = int(text)
-        except ValueError:
+        # Python reads 1_000 too, which other clients do not.
+        if re.fullmatch(r"[-+]?[0-9]+", text) is None:
             self.refuse(name, text, " is no whole number")
+        value = int(text)
         if minimum is not None and value < minimum:
             self.refuse(name, text, f" is less than {minimum}")
         return value
@@ -102,11 +109,13 @@ class OptionReader:
 
     def size(self, name: str, default: int) -> int:
         text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_size)
+        return default if text is None else self._quantity(name, text, parse_size, "b, mb")
 
     def duration_ms(self, name: str, default: int) -> int:
         text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_duration_ms)
+        if text is None:
+            return default
+        return self._quantity(name, text, parse_duration_ms, "ms, h, d")
 
     def optional_integer(self, name: str, *, minimum: int) -> int | None:
         return self.integer(name, minimum, minimum=minimum) if name in self.options else None
@@ -132,7 +141,10 @@ class OptionReader:
     def names(self, name: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
 
-    def _quantity(self, name: str, text: str, parse: Callable[[str], int]) -> int:
+    def _quantity(self, name: str, text: str, parse: Callable[[str], int], units: str) -> int:
+        if not self.bare_numbers and text.strip().isdigit():
+            examples = " or ".join(f"{text.strip()} {unit}" for unit in units.split(", "))
+            self.refuse(name, text, f" has no unit; write {examples}")
         try:
             value = parse(text)
         except InvalidOption as error:
@@ -205,6 +217,17 @@ def parse_duration_ms(text: str) -> int:
         InvalidOption: it is no duration.
     """
     return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
+
+
+def same_quantity(left: str, right: str) -> bool:
+    """Whether two texts are one size or one duration, such as `1 h` and `3600000`."""
+    for parse in (parse_size, parse_duration_ms):
+        try:
+            if parse(left) == parse(right):
+                return True
+        except InvalidOption:
+            continue
+    return False
 
 
 def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:

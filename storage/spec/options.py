@@ -200,13 +200,15 @@ _MANIFEST_COMPRESSIONS = {
 }
 
 
-def read_options(schema: TableSchema, *, table: str = "the table") -> TableOptions:
+def read_options(
+    schema: TableSchema, *, table: str = "the table", bare_numbers: bool = True
+) -> TableOptions:
     """The schema's options as values, defaults filled in.
 
     Raises:
         InvalidOption: a value cannot be read; the message names option and value.
     """
-    reader = OptionReader(trimmed(schema.options), table)
+    reader = OptionReader(trimmed(schema.options), table, bare_numbers=bare_numbers)
     # Schemas before version 2 were written when one bucket was the default.
     bucket = reader.integer("bucket", 1 if schema.version < 2 else -1)
     keys = reader.text("bucket-key", "")

@@ -260,10 +260,39 @@ def test_a_full_compaction_takes_partitions_that_are_not_due(fragmented: Lake) -
 
 
 def test_a_run_says_how_much_is_proved_instead_of_the_policy(fragmented: Lake) -> None:
-    outcome = fragmented.run("compact", verify="most")
-    assert not outcome.success
-    assert "verify level 'most' is none of counts, checksums, full" in outcome.failure
     assert fragmented.run("compact", verify="full").success
+
+
+@pytest.mark.parametrize("setting", [{"engine": "sprak"}, {"verify": "x"}])
+def test_a_setting_that_is_no_choice_is_refused_at_launch(
+    fragmented: Lake, setting: dict[str, str]
+) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type"):
+        fragmented.run("compact", **setting)
+
+
+def test_a_partition_that_the_table_has_not_is_refused_with_those_near_it(
+    fragmented: Lake,
+) -> None:
+    outcome = fragmented.run("compact", partitions=["2024-01-02", "2024-01-20"], full=True)
+
+    assert not outcome.success
+    assert "shop.events has no partition dt=2024-01-20; near it are" in outcome.failure
+    assert "dt=2024-01-02" in outcome.failure
+    nothing = fragmented.run("compact", partitions=[])
+    assert "partitions is an empty list; leave it out to look at all" in nothing.failure
+
+
+def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented: Lake) -> None:
+    (request,) = fragmented.tick().run_requests
+    table = fragmented.table()
+    empty = table.arrow_schema.empty_table()
+    table.write(empty, mode="overwrite", partition={"dt": "2024-01-02"}, dynamic=False)
+
+    outcome = run_request(fragmented, request)
+
+    assert outcome.success, outcome.failure
+    assert not outcome.observations
 
 
 def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:

@@ -181,3 +181,14 @@ def test_the_schedule_runs_when_the_policy_says(with_history: Lake) -> None:
         data = schedule.evaluate_tick(context)
     assert data.run_requests is not None
     assert len(data.run_requests) == 1
+
+
+@pytest.mark.parametrize("setting", ["time_retained", "max_duration"])
+def test_a_number_without_a_unit_is_no_duration_and_lets_nothing_go(
+    with_history: Lake, setting: str
+) -> None:
+    outcome = with_history.run("expire_snapshots", **{setting: "7"})
+
+    assert not outcome.success
+    assert f"{setting}: '7' has no unit; write 7d, 7h or 7min" in outcome.failure
+    assert len(with_history.table().snapshots()) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from lakewright.storage import Column, SchemaSpec, parse_data_type
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -68,8 +69,8 @@ def test_running_again_replaces_the_days_asked_for_and_no_other(lake: Lake) -> N
     assert lake.rows() == events("2024-01-01", 0, 3) + events("2024-01-02", 7, 8)
 
 
-def test_a_day_that_has_no_rows_any_more_is_emptied(lake: Lake) -> None:
-    lake.declare(EVENTS)
+def test_a_day_that_has_no_rows_any_more_is_emptied_where_that_is_meant(lake: Lake) -> None:
+    lake.declare(EVENTS.replace('sources:rows"', 'sources:rows", allow_empty: true'))
     lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5))
     lake.materialize(partitions=("2024-01-01", "2024-01-02"))
 
@@ -348,3 +349,25 @@ def test_a_run_that_may_not_compact_publishes_nothing(lake: Lake) -> None:
     assert not outcome.success
     assert "write-only=true" in outcome.failure
     assert lake.table().latest_snapshot() is None
+
+
+def test_an_option_in_other_units_is_the_option_that_the_table_has(lake: Lake) -> None:
+    lake.declare(
+        EVENTS.replace("partition_keys", "options: {target-file-size: 8 mb}\n    partition_keys")
+    )
+    columns = (Column("dt", parse_data_type("STRING NOT NULL")),)
+    columns += tuple(
+        Column(name, parse_data_type(kind))
+        for name, kind in (("id", "BIGINT NOT NULL"), ("amount", "DOUBLE"))
+    )
+    lake.catalog.create_table(
+        "shop.events",
+        SchemaSpec(
+            columns=columns, partition_keys=("dt",), options={"target-file-size": "8388608"}
+        ),
+    )
+    lake.give(events("2024-01-01", 0, 3))
+
+    outcome = lake.materialize(partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure

@@ -374,7 +374,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
     expire.add_argument(
         "--older-than",
         metavar="AGE",
-        type=_age,
+        type=_age_ms,
         help="let go what is older, such as 30min, 1h or 7d (default: the table's option)",
     )
     expire.add_argument(
@@ -384,7 +384,7 @@ def _add_upkeep(commands: Commands, command: str, summary: str) -> None:
         expire.add_argument(
             "--max-time",
             metavar="AGE",
-            type=_age,
+            type=_age_ms,
             help="begin no further step after such a time, as 30min (default: until all is done)",
         )
     for each in (compact, sort, rescale, postponed, expire):
@@ -454,7 +454,7 @@ def _add_tag(commands: Commands) -> None:
     create.add_argument(
         "--retain",
         metavar="AGE",
-        type=_age,
+        type=_age_ms,
         help="let the tag expire after such a time, as 12h or 90d (default: the table's option)",
     )
     create.add_argument(
@@ -463,7 +463,7 @@ def _add_tag(commands: Commands) -> None:
     rename.add_argument("new_name", metavar="NEW")
     deletion.add_argument("names", metavar="TAG", nargs="+")
     expire.add_argument(
-        "--older-than", metavar="AGE", type=_age, help="older ones too, whatever they say"
+        "--older-than", metavar="AGE", type=_age_ms, help="older ones too, whatever they say"
     )
     _add_json(listed)
     for each in (deletion, expire):
@@ -657,7 +657,7 @@ def _add_remove_orphans(commands: Commands) -> None:
     remove.add_argument(
         "--older-than",
         metavar="AGE",
-        type=_age,
+        type=_age_ms,
         help="only files of at least that age by the clock of the store (default: 1d); a write "
         "that is under way longer loses its files",
     )
@@ -714,7 +714,7 @@ def _add_quarantine(commands: Commands) -> None:
     purge.add_argument(
         "--older-than",
         metavar="AGE",
-        type=_age,
+        type=_age_ms,
         help="quarantines of at least that age by the clock of the store (default: 7d)",
     )
     _add_json(listed)
@@ -843,7 +843,12 @@ def _partition(text: str) -> dict[str, object]:
     return {**named}
 
 
-def _age(text: str) -> str:
-    if text.strip().isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} lacks a unit; write 30min, 1h or 7d")
-    return text
+def _age_ms(text: str) -> int:
+    # Imported by those who give an age: help and other commands need no storage for it.
+    from lakewright.platform.durations import duration_ms
+    from lakewright.storage.errors import InvalidRequestError
+
+    try:
+        return duration_ms(text)
+    except InvalidRequestError as error:
+        raise argparse.ArgumentTypeError(error.message) from None

@@ -12,7 +12,6 @@ from lakewright.cli.references import show_deletion
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import OrphansPlan
 from lakewright.storage.operations.remove_orphans import OrphansResult
-from lakewright.storage.spec.option_values import parse_duration_ms
 
 # A plan names every file; people get the first of them, `--json` has them all.
 _MOST_LINES = 40
@@ -21,8 +20,7 @@ _MOST_LINES = 40
 def run_remove_orphans(parsed: argparse.Namespace) -> int:
     """Set aside or delete what nothing refers to, or say what that is."""
     table = open_table(parsed)
-    age_ms = None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
-    plan = table.plan_remove_orphans(age_ms=age_ms, even_recent=parsed.even_recent)
+    plan = table.plan_remove_orphans(age_ms=parsed.older_than, even_recent=parsed.even_recent)
     is_empty = not (plan.files or plan.wanted or plan.leftovers)
     if parsed.dry_run or (is_empty and not parsed.json):
         show_deletion(parsed, "remove-orphans", plan, _plan_lines(plan))

@@ -20,7 +20,6 @@ from lakewright.cli.references import report_deletion, show_deletion
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Quarantine, Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.option_values import parse_duration_ms
 
 
 def run_quarantine(parsed: argparse.Namespace) -> int:
@@ -118,8 +117,7 @@ def _restore(parsed: argparse.Namespace, table: Table) -> None:
 def _purge(parsed: argparse.Namespace, table: Table) -> None:
     if parsed.quarantines and parsed.older_than is not None:
         raise InvalidRequestError("name quarantines, or an age, but not both")
-    ttl_ms = None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
-    plan = table.plan_purge(ttl_ms=ttl_ms, quarantine_ids=parsed.quarantines)
+    plan = table.plan_purge(ttl_ms=parsed.older_than, quarantine_ids=parsed.quarantines)
     say = [f"nothing of {plan.table} has been in quarantine for long enough"]
     if plan.quarantine_ids:
         files = f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"

@@ -26,7 +26,6 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.plan import UnreachableFile
 from lakewright.storage.operations.rollback import RollbackPlan
 from lakewright.storage.operations.tags import DeleteTagsPlan
-from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.tag import Tag
 
 
@@ -73,9 +72,8 @@ def run_references(parsed: argparse.Namespace) -> int:
         case "tag", "delete":
             _delete_tags(parsed, table, table.plan_delete_tags(*parsed.names))
         case "tag", _:
-            older_than = None if parsed.older_than is None else parse_duration_ms(parsed.older_than)
             with expiry_leased(parsed, table):
-                _delete_tags(parsed, table, table.plan_expire_tags(older_than_ms=older_than))
+                _delete_tags(parsed, table, table.plan_expire_tags(older_than_ms=parsed.older_than))
         case "branch", "list":
             _list_branches(parsed, table)
         case "branch", "create":
@@ -160,9 +158,8 @@ def _check_tag_name(name: str) -> None:
 def _create_tag(parsed: argparse.Namespace, table: Table) -> None:
     if not parsed.replace:
         _check_tag_name(parsed.name)
-    retained_ms = None if parsed.retain is None else parse_duration_ms(parsed.retain)
     make = table.replace_tag if parsed.replace else table.create_tag
-    tag = make(parsed.name, snapshot_id=parsed.snapshot, time_retained_ms=retained_ms)
+    tag = make(parsed.name, snapshot_id=parsed.snapshot, time_retained_ms=parsed.retain)
     until = "" if tag.expires_at is None else f", until {tag.expires_at:%Y-%m-%d %H:%M:%S}"
     print_lines([f"tag {tag.name} of {table.name} stands for snapshot {tag.snapshot.id}{until}"])
 

@@ -30,6 +30,7 @@ from lakewright.cli.output import (
     print_lines,
 )
 from lakewright.cli.warehouse import open_table
+from lakewright.platform.known_partitions import check_partitions_known
 from lakewright.platform.leases import maintaining, plan_scope
 from lakewright.storage import (
     CompactionPlan,
@@ -49,10 +50,9 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.codec.json_values import read_json
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
-from lakewright.storage.spec.option_values import parse_duration_ms
 from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
@@ -82,6 +82,7 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
 def _compact(parsed: argparse.Namespace, table: Table) -> int:
     plan = _read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
     if plan is None:
+        _check_buckets(parsed.bucket or (), table)
         plan = table.plan_compact(
             _partition_specs(parsed, table),
             parsed.bucket,
@@ -132,10 +133,22 @@ def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str,
     if parsed.partition is None:
         return None
     null = table.options.partition_default_name
-    return [
+    specs = [
         {name: None if text == null else text for name, text in spec.items()}
         for spec in parsed.partition
     ]
+    check_partitions_known(table, specs)
+    return specs
+
+
+def _check_buckets(asked: Sequence[int], table: Table) -> None:
+    held = {each.bucket for stats in table.partitions() for each in stats.buckets}
+    # A bucket may be there and hold nothing yet.
+    known = held | set(range(table.options.bucket))
+    for bucket in asked:
+        if bucket not in known:
+            there = ", ".join(str(each) for each in sorted(known)) or "none"
+            raise NotFoundError(f"{table.name} has no bucket {bucket}; there are {there}")
 
 
 @contextmanager
@@ -366,7 +379,7 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     retention = {
         "retain_min": parsed.retain_min,
         "retain_max": parsed.retain_max,
-        "time_retained_ms": _duration_ms(parsed.older_than),
+        "time_retained_ms": parsed.older_than,
         "max_deletes": parsed.max_deletes,
     }
     if parsed.command == "plan" or parsed.dry_run:
@@ -377,9 +390,8 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
         if plan is not None:
             steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
         else:
-            max_duration_ms = _duration_ms(parsed.max_time)
             steps = []
-            for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+            for step in table.expire_in_steps(**retention, max_duration_ms=parsed.max_time):
                 # What it deletes may be many files; how many is all that is told in the end.
                 steps.append(ExpireStep(replace(step.plan, files=()), step.result))
                 check_held(table.files, lease)
@@ -401,10 +413,6 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     else:
         print_lines(_expiry_result_lines(table, result, before, after))
     return 0
-
-
-def _duration_ms(text: str | None) -> int | None:
-    return None if text is None else parse_duration_ms(text)
 
 
 def _expiry_lines(plan: ExpirePlan) -> list[str]:
@@ -496,7 +504,9 @@ def _read_plan(
     if parsed.command == "plan" or parsed.plan is None:
         return None
     for option in planning_options:
-        if getattr(parsed, option) not in (None, False):
+        given = getattr(parsed, option)
+        # Zero is given too: --older-than 0s.
+        if given is not None and given is not False:
             name = option.replace("_", "-")
             raise InvalidRequestError(f"--plan says what to do; leave --{name} out, or plan again")
     data = _plan_data(parsed.plan)

@@ -92,7 +92,7 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
             "snapshot 99 does not exist in db.t; there are 1 to 6",
             ("tag", "create", "db.t", "x", "--snapshot", "99"),
         ),
-        (2, "lacks a unit", ("tag", "create", "db.t", "x", "--retain", "90")),
+        (2, "'90' has no unit; write 90d", ("tag", "create", "db.t", "x", "--retain", "90")),
         (2, "not allowed with", ("read", "db.t", "--tag", "one", "--snapshot", "1")),
     ]:
         ended = lakewright(catalog, *arguments)

@@ -134,7 +134,11 @@ def test_partitions_are_named_by_values(catalog: Catalog, lakewright: Lakewright
     assert named("p=") == [{"p": "", "q": 2}]
 
     absent = lakewright(catalog, "plan", "compact", "db.t", "--partition", "p=none")
-    assert absent.lines[-1] == "no files in the partitions and buckets asked for"
+    assert absent.code == 3
+    assert "db.t has no partition p=none; there are p=, q=2; p=b,c, q=null; " in absent.err
+    mistyped = lakewright(catalog, "run", "compact", "db.t", "--partition", "p=b,c,q=1")
+    assert mistyped.code == 3
+    assert "db.t has no partition p=b,c, q=1; near it are p=b,c, q=null" in mistyped.err
 
 
 def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: Lakewright) -> None:
@@ -142,7 +146,8 @@ def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: La
     assert planned_partitions(lakewright, catalog) == []
     assert len(planned_partitions(lakewright, catalog, "--min-files", "2")) == 2
     assert len(planned_partitions(lakewright, catalog, "--full")) == 2
-    assert planned_partitions(lakewright, catalog, "--full", "--bucket", "7") == []
+    absent = lakewright(catalog, "plan", "compact", "db.t", "--full", "--bucket", "7")
+    assert (absent.code, "db.t has no bucket 7; there are 0" in absent.err) == (3, True)
 
 
 def test_a_saved_plan_is_carried_out_once(
@@ -317,8 +322,8 @@ def test_a_saved_expiry_is_carried_out(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--older-than", "5"], "lacks a unit"),
-        (["--older-than", "soon"], "is not a duration such as 1 h"),
+        (["--older-than", "5"], "has no unit; write 5d, 5h or 5min"),
+        (["--older-than", "soon"], "is no duration"),
         (["--retain-min", "0"], "no whole number from 1 on"),
         (["--retain-min", "5", "--retain-max", "2"], "is below"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakewright.platform.declaration_files import DeclarationError, load_declarations
 from lakewright.platform.declarations import Severity, TableDeclaration, WriteKind
+from lakewright.platform.partition_schemes import StaticDimension
 from lakewright.storage import Catalog
 
 GOOD = """\
@@ -99,6 +101,83 @@ def test_words_that_yaml_reads_as_something_else_stay_words(tmp_path: Path) -> N
     text = GOOD.replace("source:", "options: {bucket: -1, write-only: true}\nsource:")
     (declaration,) = load(tmp_path, text)
     assert declaration.options == {"bucket": "-1", "write-only": "true"}
+
+
+WORDS = """\
+table: a.b
+tags: {on: yes, size: 1_000}
+comment: 2024
+columns:
+  - {name: no, type: STRING}
+  - {name: 12:30, type: INT, comment: 0o7}
+  - {name: day, type: DATE}
+partition_keys: [no]
+partitions:
+  static: {column: no, values: [01, 02, 1_000, yes, OFF, 2024-01-01, 1e3, 0o7, 12:30, 1.50, "x"]}
+options: {bucket-key: 12:30, bucket: 04}
+source: {csv: data.csv, nulls: [no, 0, -]}
+write: {compact: on}
+expectations:
+  - {expect: expect_column_values_to_be_in_set, column: no, value_set: [01, 1, yes, 2024-01-01]}
+  - {expect: expect_column_values_to_be_in_set, column: 12:30, name: m, value_set: [1, 1e3, 4:5]}
+  - {expect: expect_column_values_to_be_between, column: day, min_value: 2024-01-01, mostly: .5}
+  - {expect: expect_column_value_lengths_to_be_between, column: no, min_value: 1}
+  - {expect: expect_column_values_to_match_regex, column: no, regex: 12}
+maintenance: {compaction: {small_files: 010, full: yes}}
+"""
+
+
+def test_a_word_is_taken_as_it_is_typed_wherever_text_is_wanted(tmp_path: Path) -> None:
+    (declared,) = load(tmp_path, WORDS)
+
+    assert declared.tags == {"on": "yes", "size": "1_000"}
+    assert declared.comment == "2024"
+    assert type(declared.comment) is str
+    assert [each.name for each in declared.columns] == ["no", "12:30", "day"]
+    assert declared.options == {"bucket-key": "12:30", "bucket": "04"}
+    assert declared.source is not None
+    assert declared.source.nulls == ("no", "0", "-")
+    keys = ["01", "02", "1_000", "yes", "OFF", "2024-01-01", "1e3", "0o7", "12:30", "1.50", "x"]
+    assert [declared.scheme.spec_of(key) for key in keys] == [{"no": key} for key in keys]
+    (dimension,) = declared.scheme.dimensions
+    assert isinstance(dimension, StaticDimension)
+    assert list(dimension.keys) == keys
+
+
+def test_a_word_is_read_as_what_its_place_takes(tmp_path: Path) -> None:
+    (declared,) = load(tmp_path, WORDS)
+
+    assert declared.write.compact is True
+    assert declared.maintenance.compaction.full is True
+    assert declared.maintenance.compaction.small_files == 10
+    in_texts, in_numbers, from_day, lengths, regex = declared.expectations
+    assert in_texts.arguments["value_set"] == ["01", "1", "yes", "2024-01-01"]
+    assert in_numbers.arguments == {"column": "12:30", "value_set": [1, 1000.0, "4:5"]}
+    assert from_day.arguments == {
+        "column": "day",
+        "min_value": dt.date(2024, 1, 1),
+        "mostly": 0.5,
+    }
+    assert lengths.arguments["min_value"] == 1
+    assert regex.arguments["regex"] == "12"
+    assert {type(each) for each in in_texts.arguments["value_set"]} == {str}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("[01, 02, 1_000", "[null, 02, 1_000", "10: partitions.static.values[0]: null is no text"),
+        ("bucket: 04", "bucket: 1_000", "11: options.bucket: a.b: bucket=1_000 is no whole number"),
+        ("small_files: 010", "small_files: 1e3", "20: maintenance.compaction.small_files: 1e3"),
+        ("full: yes", "full: 12:30", "20: maintenance.compaction.full: '12:30'"),
+    ],
+)
+def test_a_word_that_is_not_what_its_place_takes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, problem: str
+) -> None:
+    assert old in WORDS
+    found = problems(tmp_path, WORDS.replace(old, new), monkeypatch)
+    assert any(problem in each for each in found), found
 
 
 @pytest.mark.parametrize(
@@ -213,7 +292,30 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         (
             "maintenance: {compaction: {quiet_for: 5}}",
-            "12: maintenance.compaction.quiet_for: 5 is no duration",
+            "12: maintenance.compaction.quiet_for: 5 has no unit; write 5d, 5h or 5min",
+        ),
+        (
+            "maintenance: {compaction: {quiet_for: soon}}",
+            "12: maintenance.compaction.quiet_for: 'soon' is no duration",
+        ),
+        (
+            "maintenance: {compaction: {interval: '30000'}}",
+            "12: maintenance.compaction.interval: '30000' has no unit",
+        ),
+        (
+            'maintenance: {snapshots: {time_retained: "7"}}',
+            "12: maintenance.snapshots.time_retained: '7' has no unit; write 7d, 7h or 7min",
+        ),
+        (
+            "options: {snapshot.time-retained: 7}",
+            (
+                "12: options.snapshot.time-retained: nyc.flights: snapshot.time-retained=7 has no "
+                "unit"
+            ),
+        ),
+        (
+            "options: {target-file-size: 128}",
+            "12: options.target-file-size: nyc.flights: target-file-size=128 has no unit",
         ),
         (
             "maintenance: {compaction: {interval: 1s}}",

@@ -166,7 +166,8 @@ def test_partitions_that_lost_their_rows_are_emptied_at_every_try(table: Table) 
     )
     assert content(table) == [("b", 2), ("c", 3)]
 
-    publish(table, lambda: rows(("c", 9)), order("a", "b", "c", commit_user="run-2"))
+    again = {"commit_user": "run-2", "allow_empty": True}
+    publish(table, lambda: rows(("c", 9)), order("a", "b", "c", **again))
 
     assert content(table) == [("c", 9)]
 
@@ -189,9 +190,12 @@ def test_a_commit_that_fails_leaves_no_files(tmp_path: Path) -> None:
     assert_sound(created)
 
 
-def test_no_rows_at_all_are_a_write_too(table: Table) -> None:
+def test_no_rows_at_all_are_a_write_too_where_they_are_meant(table: Table) -> None:
     publish(table, lambda: rows(("a", 1)), order("a"))
-    outcome = publish(table, rows, order("a", commit_user="run-2"))
+    with pytest.raises(InvalidRows, match="returned no rows of dt=a; nothing was written"):
+        publish(table, rows, order("a", commit_user="run-2"))
+    assert content(table) == [("a", 1)]
+    outcome = publish(table, rows, order("a", commit_user="run-2", allow_empty=True))
     assert isinstance(outcome, Published)
     assert content(table) == []
 

@@ -1,0 +1,31 @@
+"""Durations as people write them, in declarations, run config and commands: always with a unit.
+
+Options of tables are Paimon's and read a bare number as milliseconds; a person who writes `7`
+means days or hours, and would lose every snapshot to 7 milliseconds.
+"""
+
+from __future__ import annotations
+
+from lakewright.storage.errors import InvalidOption, InvalidRequestError
+from lakewright.storage.spec.option_values import parse_duration_ms
+
+
+def duration_ms(given: object) -> int:
+    """Milliseconds of a duration such as 30s, 1h or 7d.
+
+    Raises:
+        InvalidRequestError: it is no duration, or a number without a unit.
+    """
+    is_number = isinstance(given, int) and not isinstance(given, bool)
+    text = str(given).strip() if is_number else given
+    if isinstance(text, str) and text.strip().isdigit():
+        bare = text.strip()
+        raise InvalidRequestError(
+            f"{given!r} has no unit; write {bare}d, {bare}h or {bare}min (d, h, min, s or ms)"
+        )
+    try:
+        return parse_duration_ms(text if isinstance(text, str) else "")
+    except InvalidOption:
+        raise InvalidRequestError(
+            f"{given!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
+        ) from None

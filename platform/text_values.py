@@ -1,0 +1,140 @@
+"""Text columns of files as columns of declared types.
+
+What is written as the format prints it is read as it stands: ISO dates and times, numbers with a
+point, true and false, bytes in hexadecimal. Dates and timestamps may have a layout of their own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.codec.arrow_types import to_arrow_type
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.values import from_python
+
+_INFINITIES = ["inf", "infinity"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLayout:
+    """How a file writes values; layouts of moments are those of `strptime`."""
+
+    nulls: tuple[str, ...] = ("",)
+    date_format: str | None = None
+    timestamp_format: str | None = None
+
+
+def from_text(texts: pa.Array, field: DataField, layout: TextLayout, *, first_row: int) -> pa.Array:
+    """Texts as values of a column's type; `first_row` counts the rows before them.
+
+    Raises:
+        InvalidRows: a text is no value of the type; the message says which, and in which row.
+    """
+    assert isinstance(field.type, AtomicType)
+    if field.type.root.is_text:
+        return texts
+    # Quotes keep a text from being null, and no other type has an empty value.
+    blank = pc.is_in(texts, pa.array(layout.nulls, pa.string()))
+    texts = pc.if_else(blank, pa.scalar(None, pa.string()), texts)
+    convert = _converter(field.type, layout)
+    try:
+        return convert(texts)
+    except (pa.ArrowException, ValueError):
+        at = _first_failure(texts, convert)
+        raise InvalidRows(
+            f"column {field.name} is {field.type}, and row {first_row + at + 1} holds "
+            f"{texts[at].as_py()!r}{_expected(field.type, layout)}",
+            column=field.name,
+        ) from None
+
+
+def _converter(data_type: AtomicType, layout: TextLayout) -> Callable[[pa.Array], pa.Array]:
+    target = to_arrow_type(data_type)
+    root = data_type.root
+    if root is TypeRoot.DATE and layout.date_format is not None:
+        return _each_once(data_type, _moment_reader(layout.date_format, dates=True))
+    if root.is_timestamp and layout.timestamp_format is not None:
+        return _each_once(data_type, _moment_reader(layout.timestamp_format, dates=False))
+    if root is TypeRoot.TIME or root.is_bytes:
+        return _each_once(data_type, lambda text: text)
+    if root.is_floating:
+        return lambda texts: _finite(pc.utf8_trim_whitespace(texts), target)
+    return lambda texts: pc.utf8_trim_whitespace(texts).cast(target)
+
+
+def _finite(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Numbers; one too large for the type is not infinite."""
+    numbers = texts.cast(target)
+    infinite = pc.fill_null(pc.is_inf(numbers), False)
+    words = pc.utf8_lower(pc.utf8_ltrim(texts.filter(infinite), "+-"))
+    if not pc.all(pc.is_in(words, pa.array(_INFINITIES))).as_py() and len(words):
+        raise ValueError("it is too large")
+    return numbers
+
+
+def _each_once(
+    data_type: AtomicType, read: Callable[[str], object]
+) -> Callable[[pa.Array], pa.Array]:
+    """A conversion in Python, of each distinct text once."""
+
+    def convert(texts: pa.Array) -> pa.Array:
+        encoded = texts.dictionary_encode()
+        distinct = [
+            scalar_of(from_python(read(text.strip()), data_type), data_type)
+            for text in encoded.dictionary.to_pylist()
+        ]
+        return pa.array(distinct, to_arrow_type(data_type)).take(encoded.indices)
+
+    return convert
+
+
+def _moment_reader(layout: str, *, dates: bool) -> Callable[[str], object]:
+    def read(text: str) -> object:
+        # Whether a zone is wanted, the column says.
+        moment = dt.datetime.strptime(text, layout)  # noqa: DTZ007
+        return moment.date() if dates else moment
+
+    return read
+
+
+def _first_failure(texts: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> int:
+    """The position of the first text that cannot be converted, given that there is one."""
+    low, high = 0, len(texts)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(texts.slice(low, middle - low))
+            low = middle
+        except (pa.ArrowException, ValueError):
+            high = middle
+    return low
+
+
+def _expected(data_type: AtomicType, layout: TextLayout) -> str:
+    """What would be right, behind a value that is not."""
+    root = data_type.root
+    nulls = "; name texts that stand for null in `nulls`"
+    if root is TypeRoot.DATE:
+        if layout.date_format is None:
+            return "; write 2024-01-31, or say the layout in `date_format`, such as '%d.%m.%Y'"
+        return f", which is not of the layout {layout.date_format}"
+    if root.is_timestamp:
+        if layout.timestamp_format is not None:
+            return f", which is not of the layout {layout.timestamp_format}"
+        zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
+        with_zone = "with its zone" if zone else "without a zone"
+        return f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`"
+    if root is TypeRoot.BOOLEAN:
+        return f"; write true or false{nulls}"
+    if root is TypeRoot.TIME:
+        return f"; write 13:45:00{nulls}"
+    if root.is_bytes:
+        return f"; write hexadecimal digits{nulls}"
+    return nulls

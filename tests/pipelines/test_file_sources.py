@@ -1,0 +1,312 @@
+"""Files as a source: read as the declaration says, and never an empty partition by mistake."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from textwrap import dedent
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipelines.lake import EVENTS, Lake, events
+
+DAYS = """
+    table: shop.sales
+    columns:
+      - {name: dt, type: DATE NOT NULL}
+      - {name: code, type: STRING}
+      - {name: amount, type: "DECIMAL(10, 2)"}
+    partition_keys: [dt]
+    partitions:
+      daily: {column: dt, start: 2024-01-01, end: 2024-02-01}
+    source: SOURCE
+    write: {engine: local}
+"""
+FIRST, SECOND = dt.date(2024, 1, 1), dt.date(2024, 1, 2)
+
+
+def declare(lake: Lake, source: str, text: str = DAYS) -> None:
+    lake.declare(text.replace("SOURCE", source.replace("FOLDER", str(lake.folder))))
+
+
+def put(lake: Lake, name: str, text: str, encoding: str = "utf-8") -> None:
+    (lake.folder / name).write_bytes(dedent(text).encode(encoding))
+
+
+def sale(day: dt.date, code: str | None, amount: str) -> dict[str, Any]:
+    return {"dt": day, "code": code, "amount": Decimal(amount)}
+
+
+def sales(lake: Lake) -> list[dict[str, Any]]:
+    return lake.rows("shop.sales")
+
+
+def test_a_csv_is_read_as_the_columns_are_declared(lake: Lake) -> None:
+    put(
+        lake,
+        "a.csv",
+        """\
+        amount,code,dt
+        1.5,007,2024-01-01
+        -3,"",2024-01-01
+        20.25,,2024-01-01
+        """,
+    )
+    declare(lake, '{csv: "FOLDER/*.csv"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [
+        sale(FIRST, "", "-3.00"),
+        sale(FIRST, "007", "1.50"),
+        sale(FIRST, None, "20.25"),
+    ]
+
+
+def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
+    put(lake, "a.txt", "01.01.2024;Zürich;NULL\n02.01.2024;-;7\n", "latin-1")
+    declare(
+        lake,
+        '{csv: "FOLDER/a.txt", delimiter: ";", header: false, encoding: latin-1, '
+        'nulls: ["NULL", "-"], date_format: "%d.%m.%Y"}',
+    )
+
+    outcome = lake.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02"))
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [
+        {"dt": FIRST, "code": "Zürich", "amount": None},
+        sale(SECOND, None, "7.00"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dt,code,amount\n2024-01-01,a,1\n2024/01/01,b,2\n", "row 2 holds '2024/01/01'"),
+        ("dt,code,amount\n2024-01-01,a,1.555\n", "amount is DECIMAL(10, 2), and row 1 holds '1.5"),
+        ("dt,code,amount\n2024-01-01,a,NULL\n", "row 1 holds 'NULL'; name texts that stand for"),
+        ("dt,code\n2024-01-01,a\n", "lack column amount"),
+        ("dt,code,amount,more\n2024-01-01,a,1,2\n", "have unknown column more"),
+        ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "have a column twice"),
+        ("dt;code;amount\n2024-01-01;a;1\n", "lack column dt, code, amount"),
+        ("dt,code,amount\n2024-01-01,a,b,1\n", "Expected 3 columns, got 4"),
+        ("", "Empty CSV file"),
+    ],
+)
+def test_a_csv_that_does_not_hold_what_is_declared_is_named(
+    lake: Lake, text: str, said: str
+) -> None:
+    put(lake, "good.csv", "dt,code,amount\n2024-01-01,a,1\n")
+    put(lake, "no good.csv", text)
+    declare(lake, '{csv: "FOLDER/*.csv"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    assert said in outcome.failure
+    assert f"{lake.folder}/no good.csv" in outcome.failure
+    assert not lake.table("shop.sales").snapshots()
+
+
+def test_files_of_one_glob_may_hold_numbers_of_different_widths(lake: Lake) -> None:
+    for name, kind in (("a", pa.int32()), ("b", pa.int64()), ("c", pa.uint8())):
+        columns = {"dt": [FIRST], "code": [name], "amount": pa.array([7]).cast(kind)}
+        pq.write_table(pa.table(columns), lake.folder / f"{name}.parquet")
+    declare(lake, '{parquet: "FOLDER/*.parquet"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [sale(FIRST, name, "7.00") for name in ("a", "b", "c")]
+
+
+def test_a_file_whose_values_do_not_fit_is_named_with_both_types(lake: Lake) -> None:
+    for name, amount in (("a", 7), ("b", 7.5)):
+        columns = {"dt": [FIRST], "code": [name], "amount": [amount]}
+        pq.write_table(pa.table(columns), lake.folder / f"{name}.parquet")
+    declare(lake, '{parquet: "FOLDER/*.parquet"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    said = f"{lake.folder}/b.parquet: column amount is DECIMAL(10, 2), and the rows hold double"
+    assert said in outcome.failure
+
+
+def test_moments_belong_to_the_partition_of_their_day(lake: Lake) -> None:
+    moments = [dt.datetime(2024, 1, 1, 7, 30), dt.datetime(2024, 1, 2)]
+    columns = {"dt": moments, "code": ["a", "b"], "amount": [Decimal("1.00"), Decimal("2.00")]}
+    pq.write_table(pa.table(columns), lake.folder / "a.parquet")
+    declare(lake, '{parquet: "FOLDER"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [sale(FIRST, "a", "1.00")]
+
+
+def test_moments_are_compared_as_moments_and_not_as_text(lake: Lake) -> None:
+    lake.declare(
+        f"""
+        table: shop.events
+        columns:
+          - {{name: at, type: TIMESTAMP(6) WITH LOCAL TIME ZONE NOT NULL}}
+          - {{name: id, type: BIGINT}}
+        partition_keys: [at]
+        partitions: {{daily: {{column: at, start: 2024-01-01, end: 2024-02-01}}}}
+        source: {{parquet: "{lake.folder}/a.parquet"}}
+        """
+    )
+    berlin = pa.array([dt.datetime(2024, 1, 1)]).cast(pa.timestamp("ms", "UTC"))
+    rows = pa.table({"at": berlin.cast(pa.timestamp("ms", "Europe/Berlin")), "id": [1]})
+    pq.write_table(rows, lake.folder / "a.parquet")
+
+    outcome = lake.materialize("shop.events", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert lake.rows() == [{"at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "id": 1}]
+
+
+TEXT_DAYS = DAYS.replace("DATE NOT NULL", "STRING NOT NULL")
+
+
+@pytest.fixture
+def with_rows(lake: Lake) -> Lake:
+    """A lake with two days of rows, from a file that is gone."""
+    put(lake, "a.csv", "dt,code,amount\n2024-01-01,a,1\n2024-01-02,b,2\n")
+    declare(lake, '{csv: "FOLDER/a.csv"}', TEXT_DAYS)
+    outcome = lake.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02"))
+    assert outcome.success, outcome.failure
+    (lake.folder / "a.csv").unlink()
+    return lake
+
+
+def test_rows_of_other_partitions_only_leave_the_table_as_it_is(with_rows: Lake) -> None:
+    put(with_rows, "a.csv", "dt,code,amount\n2024/01/01,a,1\n2024/01/02,b,2\n")
+
+    outcome = with_rows.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "of 2 rows in 1 files" in outcome.failure
+    assert "none is of the 1 partitions asked for (dt=2024-01-01)" in outcome.failure
+    assert "such as dt=2024/01/01; dt=2024/01/02" in outcome.failure
+    assert "allow_empty: true" in outcome.failure
+    assert len(sales(with_rows)) == 2
+    assert len(with_rows.table("shop.sales").snapshots()) == 1
+
+
+def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) -> None:
+    put(with_rows, "a.csv", "dt,code,amount\n2024-01-02,c,3\n")
+
+    outcome = with_rows.materialize("shop.sales", partitions=("2024-01-01", "2024-01-03"))
+
+    assert not outcome.success
+    assert "no rows of 1 partitions asked for that have some in the table" in outcome.failure
+    assert "in the table (dt=2024-01-01)" in outcome.failure
+    assert [row["code"] for row in sales(with_rows)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("way", ["declared", "asked for"])
+def test_a_partition_is_emptied_where_that_is_meant(with_rows: Lake, way: str) -> None:
+    put(with_rows, "a.csv", "dt,code,amount\n2024-01-02,c,3\n")
+    config = {"allow_empty": True}
+    if way == "declared":
+        declare(with_rows, '{csv: "FOLDER/a.csv", allow_empty: true}', TEXT_DAYS)
+        config = {}
+
+    for partitions in ("2024-01-01", ("2024-01-01", "2024-01-02")):
+        outcome = with_rows.materialize("shop.sales", partitions=partitions, config=config)
+        assert outcome.success, outcome.failure
+
+    assert [row["code"] for row in sales(with_rows)] == ["c"]
+
+
+def test_a_path_that_names_no_file_empties_nothing_whatever_is_allowed(with_rows: Lake) -> None:
+    declare(with_rows, '{csv: "FOLDER/b*.csv", allow_empty: true}', TEXT_DAYS)
+
+    outcome = with_rows.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "no file matches" in outcome.failure
+    assert len(sales(with_rows)) == 2
+
+
+def test_a_file_without_rows_empties_nothing(with_rows: Lake) -> None:
+    put(with_rows, "a.csv", "dt,code,amount\n")
+
+    outcome = with_rows.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    assert "the source of shop.sales returned no rows of dt=2024-01-01" in outcome.failure
+    assert len(sales(with_rows)) == 2
+
+
+def test_a_function_that_returns_no_rows_empties_nothing(with_rows: Lake) -> None:
+    declare(with_rows, '{python: "tests.pipelines.sources:rows"}', TEXT_DAYS)
+    nothing = with_rows.table("shop.sales").arrow_schema.empty_table()
+    with_rows.give(nothing, "shop.sales")
+
+    outcome = with_rows.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02"))
+
+    assert not outcome.success
+    assert (
+        "returned no rows of dt=2024-01-01; dt=2024-01-02; nothing was written" in outcome.failure
+    )
+    assert len(sales(with_rows)) == 2
+
+
+TOTALS = """
+    table: shop.totals
+    columns: [{name: dt, type: STRING NOT NULL}, {name: total, type: DOUBLE}]
+    partition_keys: [dt]
+    partitions: {daily: {column: dt, start: 2024-01-01, end: 2024-02-01}}
+    source: {python: "tests.pipelines.sources:totals"}
+    depends_on: [shop.events]
+"""
+
+
+@pytest.mark.parametrize("partitions", ["2024-01-02", ("2024-01-01", "2024-01-02")])
+def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
+    lake: Lake, partitions: Any
+) -> None:
+    lake.declare(EVENTS, "events.yaml")
+    lake.declare(TOTALS, "totals.yaml")
+    lake.give(events("2024-01-01", 0, 3) + events("2024-01-02", 3, 5, amount=-1.0))
+    assert lake.materialize(partitions="2024-01-01").success
+    assert not lake.materialize(partitions="2024-01-02").success
+
+    outcome = lake.materialize("shop.totals", partitions=partitions)
+
+    assert not outcome.success
+    assert "its upstream shop.events has none of dt=2024-01-02" in outcome.failure
+    assert not outcome.materializations
+    assert not lake.table("shop.totals").snapshots()
+
+
+@pytest.mark.spark
+def test_spark_reads_files_as_this_process_does(lake: Lake) -> None:
+    put(lake, "a.csv", "code,amount,dt\n007,1.5,2024-01-01\n008,2.5,2024-01-02\n")
+    put(lake, "b.csv", "dt,code,amount\n2024-01-01,,3\n")
+    declare(lake, '{csv: "FOLDER/*.csv"}', DAYS.replace("engine: local", "engine: spark"))
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [sale(FIRST, "007", "1.50"), sale(FIRST, None, "3.00")]
+
+    none_fits = lake.materialize("shop.sales", partitions="2024-01-03")
+    assert not none_fits.success
+    assert "of 3 rows in 2 files" in none_fits.failure
+    assert "dt=2024-01-01; dt=2024-01-02" in none_fits.failure
+
+    put(lake, "b.csv", "dt,code,amount\n2024-01-01,,three\n")
+    worse = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert not worse.success
+    said = "b.csv: column amount is DECIMAL(10, 2), and row 1 holds 'three'"
+    assert said in worse.failure
+    assert len(sales(lake)) == 2
