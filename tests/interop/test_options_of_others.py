@@ -25,7 +25,7 @@ from tests.support.builders import (
     rows,
     with_options,
 )
-from tests.support.invariants import assert_sound
+from tests.support.invariants import assert_only_reachable_files, assert_sound
 
 pytestmark = pytest.mark.interop
 
@@ -382,3 +382,44 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
     java_latest.alter(root, "db.t", {"add_column": "n", "type": "INT"})
     with pytest.raises(UnsupportedError, match="have other columns"):
         catalog.table("db.t").read()
+
+
+@pytest.mark.parametrize(
+    "options", [{"row-tracking.enabled": "true"}, {"record-level.expire-time": "1 d"}]
+)
+def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, options: dict[str, str]
+) -> None:
+    catalog, root = unchecked_catalog, unchecked_catalog.root
+    keyed = "record-level.expire-time" in options
+    of_keys = {"bucket": "1", "record-level.time-field": "at"} if keyed else {"bucket": "-1"}
+    java_latest.create(
+        root,
+        "db.t",
+        {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING", "at": "INT NOT NULL"},
+        primary_keys=["id"] if keyed else [],
+        options={**options, **of_keys},
+    )
+    for first in (0, 5):
+        values = [{**row, "at": 2**31 - 1} for row in events(first, first + 3)]
+        java_latest.write(root, "db.t", values, overwrite="table")
+        java_latest.write(root, "db.t", values[:1])
+    table = catalog.table("db.t")
+    table.create_tag("kept", snapshot_id=2)
+    with pytest.raises(UnsupportedError, match=r"it cannot be compacted, and the table was not"):
+        table.plan_compact(full=True)
+    before = read_by(java_latest, table, catalog)
+    tagged = java_latest.read(root, "db.t", tag="kept")
+    lost = f"{root}/db.db/t/bucket-0/data-lost-0.parquet"
+    table.files.fs.write_bytes(lost, b"lost")
+    expire(table)
+    assert len(table.snapshots()) == 1
+    remove_orphans(table)
+    assert not table.files.fs.exists(lost)
+    assert read_by(java_latest, table, catalog) == before
+    assert java_latest.read(root, "db.t", tag="kept") == tagged
+    table.run_delete_tags(table.plan_delete_tags(["kept"]))
+    assert read_by(java_latest, table, catalog) == before
+    java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
+    assert len(read_by(java_latest, table, catalog)) == len(before) + 1
+    assert_only_reachable_files(table)
