@@ -418,7 +418,7 @@ def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
     assert not table.files.fs.exists(lost)
     assert read_by(java_latest, table, catalog) == before
     assert java_latest.read(root, "db.t", tag="kept") == tagged
-    table.run_delete_tags(table.plan_delete_tags(["kept"]))
+    table.run_delete_tags(table.plan_delete_tags("kept"))
     assert read_by(java_latest, table, catalog) == before
     java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
     assert len(read_by(java_latest, table, catalog)) == len(before) + 1

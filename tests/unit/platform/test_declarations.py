@@ -208,7 +208,7 @@ def test_what_is_wrong_is_said_with_its_line(
         ("options: {file.format: csv}", "12: options.file.format: nyc.flights sets option"),
         (
             "options: {bukcet: 1}",
-            "12: options.bukcet: nyc.flights: bukcet=1 is no option of a table",
+            "12: options.bukcet: nyc.flights: bukcet=1 is no option",
         ),
         (
             "maintenance: {compaction: {small_files: 1}}",
