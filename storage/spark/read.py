@@ -23,6 +23,7 @@ from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.fallback_read import falls_back
 from lakewright.storage.operations.read import SplitReader
 from lakewright.storage.operations.scan import DataSplit
 from lakewright.storage.operations.time_travel import When
@@ -32,6 +33,7 @@ from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.table import Table
 
 Task = TypeVar("Task")
@@ -50,6 +52,9 @@ def read_dataframe(
         UnsupportedError: the table lies where executors cannot reach it, or a column has no
             Spark type.
     """
+    if falls_back(table.files):
+        # Says that the option is not implemented, as it is for each verb but reads in process.
+        check_supported(table.schema, Use.READ, table=table.name)
     reader, plan = table.reader(where, columns, **when)
     return _dataframe(spark, reader, plan.splits, where)
 

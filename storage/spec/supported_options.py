@@ -90,15 +90,16 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
         InvalidOption: a value cannot be, or a name is nearly one of Paimon's.
     """
     for name, value in _given(schema):
-        option = find_option(name)
-        if option is None:
+        if find_option(name) is None:
             _check_spelling(name, value, table)
-        elif not _is_of(option.kind, value):
+    check_supported(schema, Use.WRITE, table=table)
+    check_supported(schema, Use.READ, table=table)
+    for name, value in _given(schema):
+        option = find_option(name)
+        if option is not None and not _is_of(option.kind, value):
             raise InvalidOption(
                 f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
             )
-    check_supported(schema, Use.WRITE, table=table)
-    check_supported(schema, Use.READ, table=table)
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:

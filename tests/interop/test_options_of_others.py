@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.known_options import Kind, Option
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.predicate import Leaf, Operator
@@ -25,7 +25,7 @@ from tests.support.builders import (
     rows,
     with_options,
 )
-from tests.support.invariants import assert_sound
+from tests.support.invariants import assert_only_reachable_files, assert_sound
 
 pytestmark = pytest.mark.interop
 
@@ -335,3 +335,91 @@ def test_data_files_outside_of_the_table_are_read_where_its_options_allow_it(
     expected = content(table)
     remove_orphans(table)
     assert read_by(java_latest, table, catalog) == content(table) == expected
+
+
+@pytest.mark.parametrize("partitions", [("day",), ()])
+def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_names(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, partitions: tuple[str, ...]
+) -> None:
+    catalog, root = unchecked_catalog, unchecked_catalog.root
+    java_latest.create(
+        root, "db.t", dict(EVENTS), partition_keys=partitions, options={"bucket": "-1"}
+    )
+    java_latest.create_branch(root, "db.t", "stream")
+    java_latest.alter(root, "db.t", {"set_option": "scan.fallback-branch", "value": "stream"})
+    java_latest.write(root, "db.t$branch_stream", events(10, 12, day="a", v="s"))
+    java_latest.write(root, "db.t$branch_stream", events(20, 22, day="b", v="s"))
+    conditions: list[Leaf | None] = [
+        None,
+        Leaf("day", Operator.EQ, ("b",)),
+        Leaf("id", Operator.GT, (10,)),
+        Leaf("v", Operator.EQ, ("s10",)),
+    ]
+
+    def both() -> list[int]:
+        table, counts = catalog.table("db.t"), []
+        for where in conditions:
+            told = [] if where is None else [(where.column, where.operator.value, *where.literals)]
+            theirs = java_latest.read(root, "db.t", where=told)
+            ours = content(table, where=where)
+            assert ours == sorted(json.dumps(row, sort_keys=True) for row in theirs)
+            counts.append(len(ours))
+        return counts
+
+    assert both() == [4, 2, 3, 1]
+    java_latest.write(root, "db.t", events(1, 3, day="a", v="m"))
+    # The table has that partition, whatever a filter keeps of it.
+    assert both() == ([4, 2, 2, 0] if partitions else [2, 0, 0, 0])
+    table = catalog.table("db.t")
+    with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
+        table.read(snapshot_id=1)
+    with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
+        table.system_table("ro")
+    with pytest.raises(InvalidRequestError, match=r"scan\.fallback-branch says"):
+        table.plan_delete_branch("stream")
+    table.write(rows(table, events(5, 6, day="b", v="ours")))
+    assert both()[0] == 3
+    java_latest.alter(root, "db.t", {"add_column": "n", "type": "INT"})
+    with pytest.raises(UnsupportedError, match="have other columns"):
+        catalog.table("db.t").read()
+
+
+@pytest.mark.parametrize(
+    "options", [{"row-tracking.enabled": "true"}, {"record-level.expire-time": "1 d"}]
+)
+def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
+    unchecked_catalog: Catalog, java_latest: LatestJavaOracle, options: dict[str, str]
+) -> None:
+    catalog, root = unchecked_catalog, unchecked_catalog.root
+    keyed = "record-level.expire-time" in options
+    of_keys = {"bucket": "1", "record-level.time-field": "at"} if keyed else {"bucket": "-1"}
+    java_latest.create(
+        root,
+        "db.t",
+        {"id": "BIGINT NOT NULL", "day": "STRING", "v": "STRING", "at": "INT NOT NULL"},
+        primary_keys=["id"] if keyed else [],
+        options={**options, **of_keys},
+    )
+    for first in (0, 5):
+        values = [{**row, "at": 2**31 - 1} for row in events(first, first + 3)]
+        java_latest.write(root, "db.t", values, overwrite="table")
+        java_latest.write(root, "db.t", values[:1])
+    table = catalog.table("db.t")
+    table.create_tag("kept", snapshot_id=2)
+    with pytest.raises(UnsupportedError, match=r"it cannot be compacted, and the table was not"):
+        table.plan_compact(full=True)
+    before = read_by(java_latest, table, catalog)
+    tagged = java_latest.read(root, "db.t", tag="kept")
+    lost = f"{root}/db.db/t/bucket-0/data-lost-0.parquet"
+    table.files.fs.write_bytes(lost, b"lost")
+    expire(table)
+    assert len(table.snapshots()) == 1
+    remove_orphans(table)
+    assert not table.files.fs.exists(lost)
+    assert read_by(java_latest, table, catalog) == before
+    assert java_latest.read(root, "db.t", tag="kept") == tagged
+    table.run_delete_tags(table.plan_delete_tags("kept"))
+    assert read_by(java_latest, table, catalog) == before
+    java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
+    assert len(read_by(java_latest, table, catalog)) == len(before) + 1
+    assert_only_reachable_files(table)
