@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -224,18 +224,18 @@ class _Parser:
         )
 
     def _value(self, node: exp.Expr, field: DataField, around: exp.Expr) -> Value:
-        literal = _literal_of(node)
-        if literal is None:
-            if isinstance(node.unnest(), exp.Column):
-                self._refuse(around, "a column is compared with a literal, and text needs quotes")
-            self._refuse(node)
         try:
-            return _converted(literal, field)
+            literal = _literal_of(node)
+            if literal is not None:
+                return _converted(literal, field)
         except InvalidRequestError as error:
             raise InvalidPredicate(
-                f"{_sql(node)} does not fit column {field.name} {field.type} in filter "
-                f"{_shortened(self.text)!r}; {error.__cause__ or error}"
+                f"{_shortened(_sql(node))} does not fit column {field.name} {field.type} in filter "
+                f"{_shortened(self.text)!r}; {_shortened(str(error.__cause__ or error))}"
             ) from error
+        if isinstance(node.unnest(), exp.Column):
+            self._refuse(around, "a column is compared with a literal, and text needs quotes")
+        self._refuse(node)
 
     def _refuse(self, node: exp.Expr, advice: str | None = None) -> NoReturn:
         part = _shortened(_sql(node))
@@ -265,7 +265,7 @@ def _literal_of(node: exp.Expr) -> _Literal | None:
         case exp.Boolean():
             return _Literal(bool(node.this))
         case exp.Literal():
-            return _Literal(node.this if node.is_string else Decimal(node.this))
+            return _Literal(node.this if node.is_string else _number(node.this))
         case exp.HexString():
             return _Literal(bytes.fromhex(node.this)) if len(node.this) % 2 == 0 else None
         case exp.Neg():
@@ -279,6 +279,18 @@ def _literal_of(node: exp.Expr) -> _Literal | None:
             return _Literal(node.this.this, _DATED[node.to.this])
         case _:
             return None
+
+
+def _number(text: str) -> Decimal:
+    """The number a text writes.
+
+    Raises:
+        InvalidRequestError: it is none, such as `1e`, or its exponent is.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise InvalidRequestError("it is no number; text needs quotes") from None
 
 
 def _converted(literal: _Literal, field: DataField) -> Value:
