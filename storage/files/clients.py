@@ -14,6 +14,7 @@ import fsspec.core
 from fsspec.utils import infer_storage_options
 
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.client_logs import keep_secrets_out
 from lakewright.storage.files.ftp_client import FtpClient
 
 # What the extra of this package is called that brings a store's client.
@@ -55,6 +56,7 @@ def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
     key = (os.getpid(), protocol, *sorted(options.items()))
     known = _CLIENTS.get(key)
     if known is None:
+        keep_secrets_out(protocol)
         with _package_of(protocol):
             made = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
         # Two threads may both make one; the first that is put down serves both.
@@ -70,6 +72,7 @@ def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
     key = (os.getpid(), protocol, address)
     known = _OF_THREAD.clients.get(key)
     if known is None:
+        keep_secrets_out(protocol)
         with _package_of(protocol):
             known = _OF_THREAD.clients[key] = _made_at(protocol, address)
     return known

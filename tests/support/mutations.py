@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 DEEP = 20_000
 
 # Values that are of another type, out of range, or lead elsewhere.
-HOSTILE = st.sampled_from(
+HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,

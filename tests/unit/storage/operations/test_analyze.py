@@ -164,7 +164,7 @@ def test_statistics_stay_through_later_commits_and_go_with_their_snapshots(
     second = analyze(table).statistics
     assert second is not None
     assert (second.snapshot_id, second.merged_record_count) == (4, 20)
-    folder = table.files.paths.statistics("")
+    folder = table.files.paths.statistics_dir + "/"
     assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 2
     expire(table)
     assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 1
