@@ -184,6 +184,16 @@ def test_a_column_that_spark_has_not_may_be_filtered_by(
     assert sorted(row["k"] for row in found) == [1, 1, 2, 2]
 
 
+def test_very_many_literals_are_looked_up_where_the_rows_are_read(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    """As expressions of Spark they would take minutes."""
+    table, stored = filled(catalog, "BIGINT", keyed=False)
+    where = Leaf("c", Operator.IN, (*stored[1:], *range(100, 50_000)))
+    found = read_dataframe(spark, table, where, ["k"]).collect()
+    assert sorted(row["k"] for row in found) == [1, 1, 2, 2, 3, 3]
+
+
 def test_the_audit_log_is_filtered_by_the_nanosecond(catalog: Catalog, spark: SparkSession) -> None:
     table, stored = filled(catalog, "TIMESTAMP(9)", keyed=True)
     schema = table.system_table_schema("audit_log")
