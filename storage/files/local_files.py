@@ -153,7 +153,7 @@ class LocalFiles(FsspecFiles):
                     with translated(path):
                         os.fsync(output.fileno())
         except UnavailableError as error:
-            raise NotWritten(error.message, **error.details) from error.__cause__
+            raise NotWritten(error.message, path=path) from error.__cause__
 
 
 class _LocalOutput(io.BufferedWriter):
@@ -230,6 +230,6 @@ def _link(source: str, target: str) -> bool:
                 return False
     except UnavailableError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_EFFECT:
-            raise NotWritten(error.message, **error.details) from error.__cause__
+            raise NotWritten(error.message, path=target) from error.__cause__
         raise
     return True

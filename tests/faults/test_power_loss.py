@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lakewright.storage import Catalog, Table
 from tests.faults.local_trials import in_memory, laid_out
 from tests.faults.test_every_call import cases, trial_of
 from tests.faults.trials import READS, _tables, opened
 from tests.faults.verbs import Case, Place
+from tests.support.builders import compact, content, events, expire, new_table, rows
 from tests.support.disks import LOSSES, RANDOM_LOSSES, LossyDisk
 from tests.support.fixtures import empty_memory
 from tests.support.invariants import assert_nothing_missing
@@ -65,3 +70,69 @@ def test_a_power_loss_amid_a_verb_leaves_the_table_as_it_was_or_as_it_is_to_be(
     with disk.under():
         case.verb(Place(catalog, trial.ready))
     tally("power losses amid a verb", count)
+
+
+@pytest.mark.deep
+def test_on_a_copy_of_an_ext4_image_every_row_is_there(ext4: Ext4) -> None:
+    """What the image holds is what the disk has: the copy is made without a flush of ours."""
+    table = new_table(Catalog.open(str(ext4.mounted / "warehouse")), partitions=("day",))
+    for day in "aab":
+        table.write(rows(table, events(0, 50, day=day)))
+        ext4.check(table)
+    compact(table, full=True)
+    ext4.check(table)
+    expire(table, keep=1)
+    ext4.check(table)
+    table.create_tag("now")
+    table.write(rows(table, events(0, 5, day="c")), mode="overwrite", partition={"day": "c"})
+    ext4.check(table)
+    table.run_rollback(table.plan_rollback(tag="now"))
+    ext4.check(table)
+
+
+@dataclass(frozen=True)
+class Ext4:
+    """An ext4 file system in a file, and where a copy of it is mounted."""
+
+    image: Path
+    mounted: Path
+    copy: Path
+
+    def check(self, table: Table) -> None:
+        """Hold what a copy of the image has against the table."""
+        copied = self.image.with_name("copied-image")
+        shutil.copyfile(self.image, copied)
+        _mount(copied, self.copy)
+        try:
+            there = Catalog.open(str(self.copy / "warehouse")).table(table.name)
+            assert content(there) == content(table)
+            assert [each.id for each in there.snapshots()] == [
+                each.id for each in table.snapshots()
+            ]
+            assert_nothing_missing(there)
+        finally:
+            subprocess.run(["umount", str(self.copy)], check=True)
+
+
+@pytest.fixture
+def ext4(tmp_path: Path) -> Iterator[Ext4]:
+    made = Ext4(tmp_path / "image", tmp_path / "mounted", tmp_path / "copy")
+    made.mounted.mkdir()
+    made.copy.mkdir()
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("mkfs.ext4 is not installed")
+    with made.image.open("wb") as image:
+        image.truncate(96 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(made.image)], check=True)
+    _mount(made.image, made.mounted)
+    try:
+        yield made
+    finally:
+        subprocess.run(["umount", str(made.mounted)], check=True)
+
+
+def _mount(image: Path, place: Path) -> None:
+    how = ["mount", "-o", "loop", str(image), str(place)]
+    mounted = subprocess.run(how, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a file system may not be mounted here: {mounted.stderr.strip()}")
