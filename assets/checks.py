@@ -140,7 +140,8 @@ def _result(
         passed=met and not history.not_met,
         severity=_SEVERITIES[severity],
         description=description,
-        metadata={**metadata, **(history.metadata if rows.partitions else {})},
+        # A run without rows knows no partition, and what is known of others must not end with it.
+        metadata={**metadata, **(history.metadata if rows.partitions or history.not_met else {})},
     )
 
 

@@ -91,3 +91,12 @@ def test_a_partition_that_is_none_any_more_is_not_shown(lake: Lake) -> None:
     lake.declare(EVENTS.replace("start: 2024-01-01", "start: 2024-01-02"))
     assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 3)).success
     assert latest(lake).passed
+
+
+def test_a_run_without_rows_forgets_no_partition(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    assert not ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0)).success
+    assert ingest(lake, ("2024-01-02", "2024-01-03"), []).success
+    assert ingest(lake, "2024-01-04", events("2024-01-04", 0, 3)).success
+    assert not latest(lake).passed
+    assert "2024-01-01: " in latest(lake).description
