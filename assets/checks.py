@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 
+from lakewright.assets.check_history import CheckHistory
 from lakewright.platform.declarations import ExpectationDeclaration, Severity, TableDeclaration
 from lakewright.platform.expectations import ExpectationOutcome, ValidationReport
 from lakewright.platform.names import TableNames
 from lakewright.platform.reports import check_metadata
+
+# What is known of a check's other partitions, by its name.
+Histories = Callable[[str], CheckHistory]
 
 # Nothing is published when a critical expectation is not met; the others are told and pass.
 _SEVERITIES = {
@@ -22,8 +28,10 @@ _SEVERITIES = {
 def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.AssetCheckSpec]:
     """The checks of a table's asset.
 
-    They belong to the asset and not to its partitions: one run covers many
-    partitions, and Dagster records the result of such a run without a partition.
+    They belong to the asset and not to its partitions: one run covers many partitions, and Dagster
+    records the result of such a run without a partition. Nor does it sum up the results of
+    partitions: a check has the status of whatever was evaluated last. So each result says which
+    partitions it judged, and carries on which others do not meet it.
     """
     return [
         dg.AssetCheckSpec(
@@ -37,42 +45,134 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
     ]
 
 
-def check_results(report: ValidationReport, names: TableNames) -> Iterator[dg.AssetCheckResult]:
-    """The report as results; offending counts and samples in their metadata."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRows:
+    """The rows of a run that its checks are about.
+
+    `partitions` has the text of each partition by its key; none where the table has none.
+    """
+
+    partitions: Mapping[str, str]
+    published: bool
+
+    def not_meeting(self, outcome: ExpectationOutcome) -> dict[str, str]:
+        """What is said of each partition whose rows do not meet an expectation."""
+        if outcome.met:
+            return {}
+        counts = outcome.unexpected_by_partition
+        found = {
+            key: f"{counts[text]} rows do not meet it"
+            for key, text in self.partitions.items()
+            if text in counts
+        }
+        # An expectation of all rows together does not say which of them it is about.
+        return found or dict.fromkeys(self.partitions, outcome.summary)
+
+    @property
+    def told(self) -> str:
+        """Which rows they are, in a few words."""
+        names = sorted(self.partitions)
+        if len(names) <= 1:
+            return names[0] if names else ""
+        return f"{len(names)} partitions from {names[0]} to {names[-1]}"
+
+
+def check_results(
+    report: ValidationReport, names: TableNames, rows: JudgedRows, histories: Histories
+) -> Iterator[dg.AssetCheckResult]:
+    """The report as results; offending counts and samples in their metadata.
+
+    They are to follow the materialization that they judge, where rows are published.
+    """
     for outcome in report.outcomes:
-        yield _result(outcome, report, names)
+        history = histories(outcome.check_name)
+        yield _result(
+            names.asset_key,
+            outcome.check_name,
+            outcome.severity,
+            outcome.met,
+            outcome.summary,
+            rows,
+            history.judged(rows.partitions, rows.not_meeting(outcome)),
+            check_metadata(outcome, row_count=report.row_count),
+        )
 
 
 def results_of_earlier_try(
-    declaration: TableDeclaration, names: TableNames
+    declaration: TableDeclaration, names: TableNames, rows: JudgedRows, histories: Histories
 ) -> Iterator[dg.AssetCheckResult]:
     """What can be said when an earlier try of the run has published: critical ones were met."""
     for expectation in declaration.expectations:
         critical = expectation.severity is Severity.CRITICAL
-        yield dg.AssetCheckResult(
-            asset_key=names.asset_key,
-            check_name=expectation.check_name,
-            passed=critical,
-            severity=_SEVERITIES[expectation.severity],
-            description=(
-                "met before an earlier try of this run published the rows"
-                if critical
-                else "not asked again: an earlier try of this run published the rows"
-            ),
+        history = histories(expectation.check_name)
+        yield _result(
+            names.asset_key,
+            expectation.check_name,
+            expectation.severity,
+            critical,
+            "met before an earlier try of this run published the rows"
+            if critical
+            else "not asked again: an earlier try of this run published the rows",
+            rows,
+            history.judged(rows.partitions, {}) if critical else history,
+            {},
         )
 
 
 def _result(
-    outcome: ExpectationOutcome, report: ValidationReport, names: TableNames
+    asset: dg.AssetKey,
+    check_name: str,
+    severity: Severity,
+    met: bool,
+    summary: str,
+    rows: JudgedRows,
+    history: CheckHistory,
+    metadata: Mapping[str, Any],
 ) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=names.asset_key,
-        check_name=outcome.check_name,
-        passed=outcome.met,
-        severity=_SEVERITIES[outcome.severity],
-        description=outcome.summary,
-        metadata=check_metadata(outcome, row_count=report.row_count),
+    description = f"{rows.told}: {summary}" if rows.told else summary
+    others = history.beside(rows.partitions)
+    if others:
+        description += f". Not met elsewhere, as last judged: {others}"
+    form = _PublishedRows if rows.published else _RejectedRows
+    return form(
+        asset_key=asset,
+        check_name=check_name,
+        passed=met and not history.not_met,
+        severity=_SEVERITIES[severity],
+        description=description,
+        # A run without rows knows no partition, and what is known of others must not end with it.
+        metadata={**metadata, **(history.metadata if rows.partitions or history.not_met else {})},
     )
+
+
+class _PublishedRows(dg.AssetCheckResult):
+    """A result about rows that are published, which other partitions do not hold up."""
+
+    def to_asset_check_evaluation(self, step_context: Any) -> dg.AssetCheckEvaluation:
+        return _changed(super().to_asset_check_evaluation(step_context), blocking=False)
+
+
+class _RejectedRows(dg.AssetCheckResult):
+    """A result about rows that belong to no materialization, since they are not published."""
+
+    def to_asset_check_evaluation(self, step_context: Any) -> dg.AssetCheckEvaluation:
+        told = super().to_asset_check_evaluation(step_context)
+        return _changed(told, target_materialization_data=None)
+
+
+def _changed(told: dg.AssetCheckEvaluation, **changes: Any) -> dg.AssetCheckEvaluation:
+    names = (
+        "asset_key",
+        "check_name",
+        "passed",
+        "metadata",
+        "target_materialization_data",
+        "severity",
+        "description",
+        "blocking",
+        "partition",
+    )
+    return dg.AssetCheckEvaluation(**{**{name: getattr(told, name) for name in names}, **changes})
 
 
 def _description(expectation: ExpectationDeclaration) -> str:

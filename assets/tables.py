@@ -1,20 +1,27 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
+from lakewright.assets.check_history import CheckHistory
+from lakewright.assets.checks import (
+    JudgedRows,
+    check_results,
+    check_specs,
+    results_of_earlier_try,
+)
 from lakewright.assets.partitions import dynamic_name, partitions_def
 from lakewright.platform.declarations import TableDeclaration, WriteKind
 from lakewright.platform.engines import prefers_spark
 from lakewright.platform.failures import failures_for_dagster
 from lakewright.platform.names import TableNames
 from lakewright.platform.open_declared import open_declared
-from lakewright.platform.partition_keys import InvalidPartitionKeyError
+from lakewright.platform.partition_keys import InvalidPartitionKeyError, describe_partition
 from lakewright.platform.partition_schemes import DynamicDimension
 from lakewright.platform.publish import (
     AlreadyPublished,
@@ -100,16 +107,18 @@ def build_asset(
         with failures_for_dagster():
             ingest = _Ingest(declaration, names, context, config, warehouse, spark)
             table, outcome = ingest.run()
-        if isinstance(outcome, AlreadyPublished):
-            yield from results_of_earlier_try(declaration, names)
-        else:
-            yield from check_results(outcome.report, names)
+        judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):
+            yield from check_results(outcome.report, names, judged, histories)
             raise _rejection(declaration, outcome)
         ingest.report_partitions(outcome)
         yield dg.MaterializeResult(
             asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
         )
+        if isinstance(outcome, AlreadyPublished):
+            yield from results_of_earlier_try(declaration, names, judged, histories)
+        else:
+            yield from check_results(outcome.report, names, judged, histories)
 
     return table_asset
 
@@ -242,6 +251,39 @@ class _Ingest:
                 f"write {fitting.value} or overwrite"
             )
         return kind
+
+    def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
+        """The partitions that were asked for, or that turned up."""
+        scheme = self.declaration.scheme
+        specs: list[Mapping[str, object]] = []
+        if self.declaration.partition_keys and self.partitions is not None:
+            specs = list(self.partitions)
+        elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
+            specs = [each.spec for each in outcome.partitions]
+        texts = {}
+        for spec in specs:
+            with suppress(InvalidPartitionKeyError):
+                texts[scheme.key_of(spec)] = describe_partition(spec)
+        return JudgedRows(partitions=texts, published=not isinstance(outcome, Rejected))
+
+    def check_history(self, check_name: str) -> CheckHistory:
+        """What a check said of partitions before this run."""
+        key = dg.AssetCheckKey(self.names.asset_key, check_name)
+        return CheckHistory.read(self.context.instance, key, self._is_partition)
+
+    def _is_partition(self, key: str) -> bool:
+        scheme = self.declaration.scheme
+        known = partitions_def(scheme, self.names)
+        if known is None:
+            return False
+        if not any(isinstance(each, DynamicDimension) for each in scheme.dimensions):
+            return known.has_partition_key(key)
+        # Rejected rows make no partition known to Dagster.
+        try:
+            scheme.spec_of(key)
+        except InvalidPartitionKeyError:
+            return False
+        return True
 
     def report_partitions(self, outcome: Published | AlreadyPublished) -> None:
         """Attach to every partition what was put into it."""

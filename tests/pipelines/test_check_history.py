@@ -1,0 +1,105 @@
+"""A check shows what is wrong with any partition, not only with those that were judged last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from tests.pipelines.lake import EVENTS, Lake, events
+
+ASSET = dg.AssetKey(["shop", "events"])
+CRITICAL = "amount__be_between"
+WARNING = "amount__not_be_null"
+
+
+def latest(lake: Lake, check: str = CRITICAL) -> dg.AssetCheckEvaluation:
+    """What Dagster shows of a check."""
+    record = lake.instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(ASSET, check))
+    assert record is not None
+    assert record.evaluation is not None
+    return record.evaluation
+
+
+def ingest(lake: Lake, day: Any, rows: list[dict[str, Any]]) -> Any:
+    lake.give(rows)
+    return lake.materialize(partitions=day)
+
+
+def test_a_partition_that_failed_is_shown_until_its_rows_pass(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    first = ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0))
+    assert not first.success
+    assert not latest(lake).passed
+    assert latest(lake).description.startswith("2024-01-01: ")
+
+    second = ingest(lake, "2024-01-02", events("2024-01-02", 0, 3))
+    # Its own rows are good, so they are published and nothing is held up.
+    assert second.success, second.failure
+    assert lake.rows() == events("2024-01-02", 0, 3)
+    shown = latest(lake)
+    assert not shown.passed
+    assert shown.severity is dg.AssetCheckSeverity.ERROR
+    assert "2024-01-02: " in shown.description
+    assert "2024-01-01: 3 rows do not meet it" in shown.description
+
+    third = ingest(lake, "2024-01-01", events("2024-01-01", 0, 3))
+    assert third.success, third.failure
+    assert latest(lake).passed
+    assert "elsewhere" not in latest(lake).description
+
+
+def test_a_warning_of_one_partition_outlasts_runs_of_others(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    assert ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=None)).success
+    assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 3)).success
+    assert not latest(lake, WARNING).passed
+    assert latest(lake, WARNING).severity is dg.AssetCheckSeverity.WARN
+    # The other check has met nothing bad.
+    assert latest(lake).passed
+
+
+def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    days = ("2024-01-01", "2024-01-03")
+    rows = events("2024-01-01", 0, 2) + events("2024-01-03", 2, 4, amount=-1.0)
+    assert not ingest(lake, days, rows).success
+    assert ingest(lake, ("2024-01-01", "2024-01-02"), events("2024-01-02", 0, 2)).success
+    assert not latest(lake).passed
+    assert "2024-01-03: 2 rows do not meet it" in latest(lake).description
+    assert "2 partitions from 2024-01-01 to 2024-01-02: " in latest(lake).description
+    assert ingest(lake, days, events("2024-01-03", 0, 2)).success
+    assert latest(lake).passed
+
+
+def test_a_check_points_at_the_materialization_that_it_judged(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    for day in ("2024-01-01", "2024-01-02", ("2024-01-03", "2024-01-05")):
+        first = day if isinstance(day, str) else day[0]
+        run = ingest(lake, day, events(first, 0, 3))
+        target = latest(lake).target_materialization_data
+        assert target is not None
+        assert target.run_id == run.run_id
+    # Rows that are rejected are of no materialization.
+    assert not ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0)).success
+    assert latest(lake).target_materialization_data is None
+
+
+def test_a_partition_that_is_none_any_more_is_not_shown(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    assert not ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0)).success
+    lake.declare(EVENTS.replace("start: 2024-01-01", "start: 2024-01-02"))
+    assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 3)).success
+    assert latest(lake).passed
+
+
+def test_a_run_without_rows_forgets_no_partition(lake: Lake) -> None:
+    lake.declare(EVENTS)
+    assert not ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0)).success
+    # Of no partition that anybody named.
+    lake.give(pa.Table.from_pylist(events("2024-01-02", 0, 1)).slice(1))
+    assert lake.materialize().success
+    assert ingest(lake, "2024-01-04", events("2024-01-04", 0, 3)).success
+    assert not latest(lake).passed
+    assert "2024-01-01: " in latest(lake).description
