@@ -256,3 +256,20 @@ def test_far_timestamps_in_orc_files_of_java_are_refused_by_name(
     assert table.read(columns=["k"]).num_rows == 1
     with pytest.raises(UnsupportedError, match="outside of the years 1677 to 2262"):
         table.read()
+
+
+def test_columns_named_like_the_path_of_a_member_are_kept_apart_by_everybody(
+    catalog: Catalog, java: JavaOracle, java_latest: JavaOracle
+) -> None:
+    # In ORC files; Java writes no Parquet file with such columns.
+    columns = {"a.b": "INT", "a": "ROW<b INT, c INT>", "k": "INT"}
+    options = {"bucket": "1", "file.format": "orc"}
+    table = create_theirs(catalog, java, columns, keys=("a.b",), options=options)
+    given = [{"a.b": number, "a": {"b": -number, "c": 0}, "k": number} for number in range(1, 5)]
+    java.write(catalog.root, table.name, given[:3])
+    table.write(rows(table, given[2:]))
+    assert content(table) == texts(given)
+    assert_read_alike([java, java_latest], catalog, table)
+    compact(table, full=True)
+    assert content(table) == texts(given)
+    assert_read_alike([java, java_latest], catalog, table)
