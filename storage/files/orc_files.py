@@ -5,6 +5,7 @@ A time is an integer of milliseconds. Field ids ride along as the attribute `pai
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -17,6 +18,7 @@ from lakewright.storage.codec.arrow_timestamps import (
     check_whole_seconds_before_1970,
 )
 from lakewright.storage.codec.arrow_types import FIELD_ID
+from lakewright.storage.codec.orc_timestamps import NotDecoded, OrcTimestamps
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.files.data_file import let_go, writing
@@ -171,6 +173,7 @@ class OrcFileReader:
 
     def __init__(self, source: Any, *, path: str) -> None:
         self._path = path
+        self._source = source
         self._file = orc.ORCFile(source)
         self.row_count = int(self._file.nrows)
         self.column_names: Sequence[str] = self._file.schema.names
@@ -179,22 +182,48 @@ class OrcFileReader:
         # The library takes a name with a dot for the path of a member as well, so that only whole
         # files can be read with certainty.
         asked = None if any("." in name for name in columns) else list(columns)
-        try:
-            if batch_rows is None:
+        if batch_rows is None:
+            try:
                 yield self._file.read(columns=asked).select(list(columns))
-                return
-            for stripe in range(self._file.nstripes):
-                batch = self._file.read_stripe(stripe, columns=asked)
-                rows = pa.Table.from_batches([batch]).select(list(columns))
-                for start in range(0, rows.num_rows, batch_rows):
-                    yield rows.slice(start, batch_rows)
-                # Let go of, or two stripes would be in memory while the next is read.
-                del batch, rows
+            except pa.ArrowInvalid as error:
+                stripes = range(self._file.nstripes)
+                yield pa.concat_tables([self._far(each, columns, error) for each in stripes])
+            return
+        for stripe in range(self._file.nstripes):
+            rows = self._stripe(stripe, columns, asked)
+            for start in range(0, rows.num_rows, batch_rows):
+                yield rows.slice(start, batch_rows)
+            # Let go of, or two stripes would be in memory while the next is read.
+            del rows
+
+    def _stripe(self, stripe: int, columns: Sequence[str], asked: list[str] | None) -> pa.Table:
+        try:
+            batch = self._file.read_stripe(stripe, columns=asked)
         except pa.ArrowInvalid as error:
-            if "out of range for nanosecond" not in str(error):
-                raise
+            return self._far(stripe, columns, error)
+        return pa.Table.from_batches([batch]).select(list(columns))
+
+    def _far(self, stripe: int, columns: Sequence[str], error: pa.ArrowInvalid) -> pa.Table:
+        """Columns of a stripe with timestamps that the library cannot read, which `error` says."""
+        if "out of range for nanosecond" not in str(error):
+            raise error
+        try:
+            decoder = OrcTimestamps(self._source)
+            places = {name: self.column_names.index(name) for name in columns}
+            far = {name: at for name, at in places.items() if decoder.is_timestamp(at)}
+            decoded = {name: decoder.read(stripe, at) for name, at in far.items()}
+            others = [name for name in columns if name not in far]
+            if any("." in name for name in others):
+                raise NotDecoded("columns with a dot in their name")
+            # Without any, the library would say of no rows how many there are.
+            rest = self._file.read_stripe(stripe, columns=others) if others else None
+        except (NotDecoded, pa.ArrowInvalid, LookupError, ValueError, zlib.error) as reason:
             raise UnsupportedError(
                 f"data file {self._path} holds a timestamp outside of the years 1677 to 2262, "
-                f"which is not read from ORC files: {error}",
+                f"which is read from ORC files only in columns of their own: {reason}",
                 path=self._path,
             ) from error
+        arrays = [
+            decoded[name] if rest is None or name in far else rest.column(name) for name in columns
+        ]
+        return pa.table(arrays, names=list(columns))

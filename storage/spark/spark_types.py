@@ -73,7 +73,12 @@ def to_spark_schema(fields: Iterable[DataField]) -> t.StructType:
 
 
 def reads_natively(field: DataField) -> bool:
-    """Whether Spark's own Parquet reader understands a column as the format writes it."""
+    """Whether Spark's own Parquet reader understands a column as the format writes it.
+
+    A filter on a column `a.b` would reach it as one on the member `b` of a column `a`.
+    """
+    if "." in field.name:
+        return False
     inner = [each.type for each in nested_fields(field.type)]
     return all(_is_native(each) for each in [field.type, *inner, *_elements(field.type)])
 

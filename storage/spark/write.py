@@ -130,10 +130,14 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
 
 
 def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _written(job, batches)
+    names = list(rows.columns)
 
-    results = rows.mapInArrow(write, _RESULT_SCHEMA).collect()
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _written(job, batches, names)
+
+    # Spark takes the names that it hands to a function for expressions: `a.b` for a member.
+    numbered = rows.toDF(*[f"c{number}" for number in range(len(names))])
+    results = numbered.mapInArrow(write, _RESULT_SCHEMA).collect()
     errors = [bytes(row["error"]) for row in results if row["error"] is not None]
     if errors:
         error: StorageError = loads(errors[0])
@@ -141,12 +145,17 @@ def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
     return [decode_message(row["message"]) for row in results if row["message"] is not None]
 
 
-def _written(job: StagingJob, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
-    """What one task answers: its messages, or the error that stopped it."""
+def _written(
+    job: StagingJob, batches: Iterator[pa.RecordBatch], names: Sequence[str]
+) -> pa.RecordBatch:
+    """What one task answers: its messages, or the error that stopped it.
+
+    `names` are those of the columns of the batches, by their places.
+    """
     writer = StagingWriter(job)
     try:
         for batch in batches:
-            writer.write(pa.Table.from_batches([batch]))
+            writer.write(pa.Table.from_batches([batch]).rename_columns(list(names)))
         messages = writer.close()
     except StorageError as error:
         writer.abandon()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.errors import InvalidRows
 from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
@@ -245,14 +245,53 @@ def test_files_of_thin_mode_are_read_by_clients_that_know_it(
     assert_read_alike(readers, catalog, table)
 
 
-def test_far_timestamps_in_orc_files_of_java_are_refused_by_name(
-    unchecked_catalog: Catalog, java: JavaOracle
+FAR_TIMES = [
+    "9999-12-31T23:59:59.999999",
+    "0001-01-01T00:00:00.000000",
+    "2262-04-12T00:00:00.123456",
+    "2024-01-02T03:04:05.120000",
+    None,
+    *["9999-12-31T00:00:00.000000"] * 20,
+    "1500-02-03T04:05:06.000000",
+]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "zlib", "snappy", "none"])
+@pytest.mark.parametrize("client", ["java", "java_latest"])
+def test_far_timestamps_in_orc_files_of_java_are_read(
+    request: pytest.FixtureRequest, catalog: Catalog, client: str, compression: str
 ) -> None:
-    catalog = unchecked_catalog
-    table = create_theirs(
-        catalog, java, {"k": "INT", "t": "TIMESTAMP(6)"}, options={"file.format": "orc"}
-    )
-    java.write(catalog.root, table.name, [{"k": 1, "t": "9999-12-31T23:59:59.999999"}])
-    assert table.read(columns=["k"]).num_rows == 1
-    with pytest.raises(UnsupportedError, match="outside of the years 1677 to 2262"):
-        table.read()
+    java: JavaOracle = request.getfixturevalue(client)
+    columns = {"k": "INT", "t": "TIMESTAMP(6)", "s": "STRING", "z": "TIMESTAMP(3)"}
+    options = {"file.format": "orc", "file.compression": compression}
+    table = create_theirs(catalog, java, columns, options=options)
+    given = [
+        {"k": number, "t": time, "s": f"{number}", "z": time and time[:23] + "000"}
+        for number, time in enumerate(FAR_TIMES)
+    ]
+    java.write(catalog.root, table.name, given)
+    assert content(table) == texts(given)
+    assert content(table) == as_read_by(java, catalog, table)
+    java.write(catalog.root, table.name, given[:1])
+    before = table.data_files()
+    # They could not be written anew; nothing is lost.
+    with pytest.raises(InvalidRows, match="outside of the years 1677 to 2262"):
+        compact(table, full=True)
+    assert table.data_files() == before
+
+
+def test_columns_named_like_the_path_of_a_member_are_kept_apart_by_everybody(
+    catalog: Catalog, java: JavaOracle, java_latest: JavaOracle
+) -> None:
+    # In ORC files; Java writes no Parquet file with such columns.
+    columns = {"a.b": "INT", "a": "ROW<b INT, c INT>", "k": "INT"}
+    options = {"bucket": "1", "file.format": "orc"}
+    table = create_theirs(catalog, java, columns, keys=("a.b",), options=options)
+    given = [{"a.b": number, "a": {"b": -number, "c": 0}, "k": number} for number in range(1, 5)]
+    java.write(catalog.root, table.name, given[:3])
+    table.write(rows(table, given[2:]))
+    assert content(table) == texts(given)
+    assert_read_alike([java, java_latest], catalog, table)
+    compact(table, full=True)
+    assert content(table) == texts(given)
+    assert_read_alike([java, java_latest], catalog, table)

@@ -23,8 +23,14 @@ from lakewright.storage.errors import (
     InvalidRows,
     UnsupportedError,
 )
-from lakewright.storage.spark import SparkEngine, read_staged_dataframe, stage_dataframe
+from lakewright.storage.spark import (
+    SparkEngine,
+    read_dataframe,
+    read_staged_dataframe,
+    stage_dataframe,
+)
 from lakewright.storage.spark.spark_types import to_spark_schema
+from lakewright.storage.spec.predicate import Leaf, Operator
 from tests.support.builders import (
     EVENTS,
     comparable,
@@ -36,6 +42,7 @@ from tests.support.builders import (
     with_options,
 )
 from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
+from tests.support.evolution import with_default_values
 from tests.support.invariants import assert_only_reachable_files
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -283,6 +290,32 @@ def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSessio
     with pytest.raises(InvalidRows, match="for partition day=zzz"):
         stage_dataframe(table, frame, partition={"day": "zzz"})
     assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+@pytest.mark.parametrize("keys", [[], ["a.b"]], ids=["append", "keyed"])
+def test_names_with_dots_and_backticks_are_names(
+    catalog: Catalog, spark: SparkSession, format_name: str, keys: list[str]
+) -> None:
+    columns = {"a.b": "INT", "a": "ROW<b INT>", "`x` y": "INT"}
+    options = {"bucket": "2", "bucket-key": "a.b", "file.format": format_name}
+    table = new_table(catalog, columns, keys=keys, options=options)
+    given = [{"a.b": n, "a": {"b": -n}, "`x` y": 2 * n} for n in range(1, 6)]
+    table.commit(stage_dataframe(table, dataframe(spark, table, rows(table, given))))
+    assert content(table) == comparable(rows(table, given))
+    where = Leaf("a.b", Operator.GT, (3,))
+    found = read_dataframe(spark, table, where, ["`x` y", "a.b"])
+    assert sorted(map(tuple, found.collect())) == [(8, 4), (10, 5)]
+
+
+def test_columns_left_out_of_a_dataframe_have_their_defaults(
+    catalog: Catalog, spark: SparkSession
+) -> None:
+    table = with_default_values(catalog, new_table(catalog, **KINDS["keyed"]), {"v": "7"})
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, day string")
+    table.commit(stage_dataframe(table, frame))
+    expected = [{"id": 1, "day": "a", "v": "7"}, {"id": 2, "day": "b", "v": "7"}]
+    assert content(table) == comparable(rows(table, expected))
 
 
 def test_a_task_that_dies_leaves_no_file(catalog: Catalog, spark: SparkSession) -> None:

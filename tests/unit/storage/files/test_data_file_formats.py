@@ -562,13 +562,35 @@ def test_timestamps_that_orc_files_cannot_hold_leave_nothing_behind(
     assert len(table.snapshots()) == 1
 
 
-def test_orc_files_with_timestamps_beyond_reach_are_refused_not_misread(folder: Folder) -> None:
+def test_orc_timestamps_beyond_the_reach_of_nanoseconds_are_read(folder: Folder) -> None:
+    values = [253402300799999999, None, -62135596800000000, *range(3000)]
+    written = pa.table(
+        {
+            "k": pa.array(range(len(values)), pa.int64()),
+            "t": pa.array(values, pa.timestamp("us")),
+            "near": pa.array([0] * len(values), pa.timestamp("us")),
+        }
+    )
     path = f"{folder.root}/data-0.orc"
     output = BytesIO()
-    orc.write_table(pa.table({"t": pa.array([253402300799999999], pa.timestamp("us"))}), output)
+    orc.write_table(written, output, stripe_size=4096)
+    folder.fs.write_bytes(path, output.getvalue())
+    for columns in (["k", "t"], ["t"], ["near", "t", "k"]):
+        for batch_rows in (None, 1000):
+            read = pa.concat_tables(folder.read(path, columns, batch_rows=batch_rows))
+            assert as_written(read, written.select(columns).schema) == written.select(columns)
+
+
+def test_orc_timestamps_beyond_reach_inside_of_rows_are_refused_not_misread(
+    folder: Folder,
+) -> None:
+    path = f"{folder.root}/data-0.orc"
+    output = BytesIO()
+    times = pa.array([253402300799999999], pa.timestamp("us"))
+    orc.write_table(pa.table({"r": pa.StructArray.from_arrays([times], ["t"])}), output)
     folder.fs.write_bytes(path, output.getvalue())
     with pytest.raises(UnsupportedError, match="outside of the years 1677 to 2262"):
-        folder.read(path, ["t"])
+        folder.read(path, ["r"])
 
 
 def test_orc_columns_carry_their_field_ids(catalog: Catalog) -> None:
