@@ -1,12 +1,13 @@
 """Other Paimon clients, and a warehouse on disk that they and we share."""
 
-from tests.oracles.fixtures import java, pypaimon, released_pypaimon, rust
+from tests.oracles.fixtures import java, java_latest, pypaimon, released_pypaimon, rust
 from tests.support.fixtures import catalog, env, unchecked_catalog
 
 __all__ = [
     "catalog",
     "env",
     "java",
+    "java_latest",
     "pypaimon",
     "released_pypaimon",
     "rust",

@@ -233,7 +233,8 @@ class WritingOracle(Oracle):
 
         A change is {"add_column": name, "type": t}, {"drop_column": name},
         {"rename_column": name, "to": new}, {"update_type": name, "type": t},
-        {"set_option": key, "value": v} or {"remove_option": key}.
+        {"set_option": key, "value": v} or {"remove_option": key}. The newest Java takes a
+        list of names where a column of a nested row is meant.
         """
         self._call("alter", warehouse, table, changes=list(changes))
 
@@ -430,6 +431,32 @@ class JavaOracle(WritingOracle):
         return BinaryRow(hex=encoded["hex"], hash=encoded["hash"])
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredOption:
+    """An option that Paimon declares: its names, and the class whose constant it is."""
+
+    key: str
+    fallbacks: tuple[str, ...]
+    declared_by: str
+    default: str | None
+
+
+class LatestJavaOracle(JavaOracle):
+    """The newest Java Paimon, which also alters nested columns and lists its options."""
+
+    def declared_options(self) -> tuple[DeclaredOption, ...]:
+        """Every option that Paimon's classes declare, by reflection."""
+        return tuple(
+            DeclaredOption(
+                key=each["key"],
+                fallbacks=tuple(each["fallbacks"]),
+                declared_by=each["class"],
+                default=each["default"],
+            )
+            for each in self._request("declared_options")
+        )
+
+
 def start_pypaimon(
     venv_dir: Path, *, read_java_0_9: bool = False, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> WritingOracle:
@@ -455,6 +482,15 @@ def start_java(
     """Java Paimon from the environment at `venv_dir`, with the Hadoop client of pyspark."""
     jars = hadoop_jars or pyspark_jars()
     return JavaOracle("java", (*driver(venv_dir, "java_driver"), str(jars)), timeout_seconds)
+
+
+def start_java_latest(
+    venv_dir: Path, *, hadoop_jars: Path | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+) -> LatestJavaOracle:
+    """The newest Java Paimon from the environment at `venv_dir`, with pyspark's Hadoop client."""
+    jars = hadoop_jars or pyspark_jars()
+    command = (*driver(venv_dir, "java_latest_driver"), str(jars))
+    return LatestJavaOracle("java_latest", command, timeout_seconds)
 
 
 def driver(venv_dir: Path, module: str) -> tuple[str, ...]:

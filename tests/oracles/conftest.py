@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.oracles.fixtures import java, pypaimon, released_pypaimon, rust
+from tests.oracles.fixtures import java, java_latest, pypaimon, released_pypaimon, rust
 
-__all__ = ["java", "pypaimon", "released_pypaimon", "rust"]
+__all__ = ["java", "java_latest", "pypaimon", "released_pypaimon", "rust"]

@@ -6,6 +6,7 @@ A folder that wants them imports them in its conftest.py.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -14,9 +15,11 @@ import pytest
 
 from tests.oracles.client import (
     JavaOracle,
+    LatestJavaOracle,
     Oracle,
     WritingOracle,
     start_java,
+    start_java_latest,
     start_pypaimon,
     start_rust,
 )
@@ -43,6 +46,14 @@ def running(start: Callable[[Path], AnyOracle], name: str) -> Iterator[AnyOracle
 def java() -> Iterator[JavaOracle]:
     """Java Paimon 0.9.0."""
     yield from running(start_java, "java")
+
+
+@pytest.fixture(scope="session")
+def java_latest() -> Iterator[LatestJavaOracle]:
+    """Java Paimon 1.4.2, which Maven brings."""
+    if shutil.which("mvn") is None and not (oracle_home() / "java_latest").is_dir():
+        pytest.skip("Java Paimon 1.4.2 comes by mvn, which is not here")
+    yield from running(start_java_latest, "java_latest")
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,6 +24,25 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "pypaimon": ("pypaimon.lock",),
     "java": ("java-build.lock", "java.lock"),
     "rust": ("rust.lock",),
+    "java_latest": ("java-latest.lock",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A file of Maven Central, which no Python package carries."""
+
+    artifact: str
+    sha256: str
+
+
+# What goes into `jars/` of an environment. Only Maven brings it: where that is missing the
+# environment is left out, and the tests that want it are skipped.
+JARS: dict[str, Jar] = {
+    "java_latest": Jar(
+        artifact="org.apache.paimon:paimon-bundle:1.4.2",
+        sha256="85a1587409e6c044b46eb20370a46ecd288576b8bc7aadf6b0432a4f2370f5d1",
+    ),
 }
 
 
@@ -30,6 +51,8 @@ def fingerprint(name: str) -> str:
     digest = hashlib.sha256(f"{sys.version_info[:3]}".encode())
     for lock in LOCKS[name]:
         digest.update((HERE / lock).read_bytes())
+    if name in JARS:
+        digest.update(repr(JARS[name]).encode())
     return digest.hexdigest()
 
 
@@ -40,6 +63,9 @@ def install(target: Path, name: str) -> None:
     wanted = fingerprint(name)
     if stamp.is_file() and stamp.read_text() == wanted:
         print(f"{name}: up to date in {home}", flush=True)
+        return
+    if name in JARS and shutil.which("mvn") is None:
+        print(f"{name}: left out, as mvn is not here; tests that want it are skipped", flush=True)
         return
     print(f"{name}: creating {home}", flush=True)
     started = time.monotonic()
@@ -55,8 +81,29 @@ def install(target: Path, name: str) -> None:
             ],
             check=True,
         )
+    if name in JARS:
+        fetch(JARS[name], home / "jars")
     stamp.write_text(wanted)
     print(f"{name}: installed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def fetch(jar: Jar, folder: Path) -> None:
+    """Copy `jar` into `folder`, and keep it there only when it is the one expected."""
+    print(f"fetching {jar.artifact}", flush=True)
+    subprocess.run(
+        [
+            *("mvn", "--batch-mode", "--quiet", "dependency:copy"),
+            *(f"-Dartifact={jar.artifact}", f"-DoutputDirectory={folder}"),
+        ],
+        # No project of Maven's lies above it.
+        cwd=folder.parent,
+        check=True,
+    )
+    (copied,) = folder.iterdir()
+    found = hashlib.sha256(copied.read_bytes()).hexdigest()
+    if found != jar.sha256:
+        copied.unlink()
+        sys.exit(f"{jar.artifact}: sha256 is {found}, not {jar.sha256}; nothing was installed")
 
 
 def main() -> None:

@@ -58,7 +58,6 @@ SCALARS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "DOUBLE": ("writeDouble", canonical.parse_float),
     "DATE": ("writeInt", canonical.parse_date),
     "TIME": ("writeInt", canonical.parse_time),
-    **dict.fromkeys(BYTES, ("writeBinary", bytes.fromhex)),
 }
 ROW_KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 BATCH_IDENTIFIER = 2**63 - 1
@@ -79,11 +78,15 @@ PREDICATES = {
 }
 
 
-def start_gateway(hadoop_jars: Path, scratch: Path) -> JavaGateway:
+def jars_of_pypaimon() -> list[Path]:
     package = find_spec("pypaimon")
     assert package is not None
     assert package.submodule_search_locations
-    jars = sorted(Path(package.submodule_search_locations[0]).glob("jars/*.jar"))
+    return sorted(Path(package.submodule_search_locations[0]).glob("jars/*.jar"))
+
+
+def start_gateway(paimon_jars: Sequence[Path], hadoop_jars: Path, scratch: Path) -> JavaGateway:
+    jars = list(paimon_jars)
     for pattern in HADOOP_JARS:
         jars += sorted(hadoop_jars.glob(pattern))
     port, token = launch_gateway(
@@ -120,8 +123,130 @@ class Names:
         return known
 
 
+class RowEncoder:
+    """Canonical values as Java rows of one type, written by Java's BinaryRowWriter."""
+
+    def __init__(self, paimon: Any, java: Any, row_type: Any) -> None:
+        self._paimon = paimon
+        self._java = java
+        self._fields = [self._field(field) for field in row_type.getFields()]
+        self._nested: dict[ValueType, RowEncoder] = {}
+        self._row = paimon.data.BinaryRow(len(self._fields))
+        self._writer = paimon.data.BinaryRowWriter(self._row)
+
+    def _field(self, field: Any) -> tuple[str, ValueType, Any]:
+        declared = json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
+        return declared["name"], parse_type(declared["type"]), field.type()
+
+    def encode(self, values: Row, kind: int = 0) -> Any:
+        """A BinaryRow, good until the next call; columns that `values` lacks are null."""
+        unknown = values.keys() - {name for name, _, _ in self._fields}
+        if unknown:
+            raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
+        row, writer = self._row, self._writer
+        writer.reset()
+        for index, (name, value_type, data_type) in enumerate(self._fields):
+            value = values.get(name)
+            if value is None:
+                self._put_null(writer, index, value_type)
+            else:
+                self._put(writer, index, value, value_type, data_type)
+        writer.complete()
+        if kind:
+            row.setRowKind(self._paimon.types.RowKind.fromByteValue(kind))
+        return row
+
+    def _put_null(self, writer: Any, index: int, value_type: ValueType) -> None:
+        # Wide decimals and timestamps reserve their variable part even when null.
+        if value_type.root == "DECIMAL" and value_type.precision > COMPACT_DECIMAL:
+            writer.writeDecimal(index, None, value_type.precision)
+        elif (
+            value_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ")
+            and value_type.precision > COMPACT_TIMESTAMP
+        ):
+            writer.writeTimestamp(index, None, value_type.precision)
+        else:
+            writer.setNullAt(index)
+
+    def _put(
+        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
+    ) -> None:
+        paimon, root = self._paimon, value_type.root
+        if root in SCALARS:
+            method, convert = SCALARS[root]
+            getattr(writer, method)(index, convert(value))
+            return
+        if root in BYTES:
+            self._put_bytes(writer, index, bytes.fromhex(value))
+            return
+        if root in TEXT:
+            writer.writeString(index, paimon.data.BinaryString.fromString(value))
+            return
+        match root:
+            case "DECIMAL":
+                precision = value_type.precision
+                number = self._java.math.BigDecimal(value)
+                decimal = paimon.data.Decimal.fromBigDecimal(number, precision, value_type.scale)
+                writer.writeDecimal(index, decimal, precision)
+            case "TIMESTAMP" | "TIMESTAMP_LTZ":
+                parts = canonical.parse_timestamp(value)
+                moment = paimon.data.Timestamp.fromEpochMillis(*parts)
+                writer.writeTimestamp(index, moment, value_type.precision)
+            case "ARRAY":
+                element = data_type.getElementType()
+                serializer = paimon.data.serializer.InternalArraySerializer(element)
+                array = self._array(value, value_type.element, element)
+                writer.writeArray(index, array, serializer)
+            case "MAP":
+                self._put_map(writer, index, value, value_type, data_type)
+            case "ROW":
+                serializer = paimon.data.serializer.InternalRowSerializer(data_type)
+                nested = self._nested_encoder(value_type, data_type)
+                writer.writeRow(index, nested.encode(value), serializer)
+            case _:
+                raise ValueError(f"cannot write values of type {root}")
+
+    def _nested_encoder(self, value_type: ValueType, data_type: Any) -> RowEncoder:
+        nested = self._nested.get(value_type)
+        if nested is None:
+            nested = self._nested[value_type] = type(self)(self._paimon, self._java, data_type)
+        return nested
+
+    def _put_bytes(self, writer: Any, index: int, value: bytes) -> None:
+        writer.writeBinary(index, value)
+
+    def _put_map(
+        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
+    ) -> None:
+        multiset = data_type.getTypeRoot().toString() == "MULTISET"
+        key = data_type.getElementType() if multiset else data_type.getKeyType()
+        element = self._paimon.types.IntType(False) if multiset else data_type.getValueType()
+        keys = self._array([pair[0] for pair in value], value_type.key, key)
+        values = self._array([pair[1] for pair in value], value_type.element, element)
+        serializer = self._paimon.data.serializer.InternalMapSerializer(key, element)
+        writer.writeMap(index, self._paimon.data.BinaryMap.valueOf(keys, values), serializer)
+
+    def _array(self, values: Sequence[Any], value_type: ValueType | None, data_type: Any) -> Any:
+        assert value_type is not None
+        binary_array = self._paimon.data.BinaryArray
+        array = binary_array()
+        width = binary_array.calculateFixLengthPartSize(data_type)
+        writer = self._paimon.data.BinaryArrayWriter(array, len(values), width)
+        for index, value in enumerate(values):
+            if value is None:
+                writer.setNullAt(index, data_type)
+            else:
+                self._put(writer, index, value, value_type, data_type)
+        writer.complete()
+        return array
+
+
 class JavaPaimon:
-    """The commands, over one JVM."""
+    """The commands, over one JVM, as Java Paimon 0.9.0 has them."""
+
+    # What a bucket assigner takes after the number of rows.
+    bucket_limit: tuple[int, ...] = ()
+    encoder: type[RowEncoder] = RowEncoder
 
     def __init__(self, gateway: JavaGateway, scratch: Path) -> None:
         self._gateway = gateway
@@ -300,7 +425,7 @@ class JavaPaimon:
         # There and back, so that what is published is what Java itself makes of the values.
         statistics.deserializeFieldsFromString(target.schema())
         statistics.serializeFieldsToString(target.schema())
-        commit = target.store().newCommit("java-oracle")
+        commit = self._store_commit(target)
         try:
             commit.commitStatistics(statistics, BATCH_IDENTIFIER)
         finally:
@@ -435,7 +560,7 @@ class JavaPaimon:
         self, warehouse: str, table: str, options: Mapping[str, str] | None = None
     ) -> None:
         """Make the automatic tags that are due, and delete those whose time is over."""
-        self._table(warehouse, table, options).store().newTagCreationManager().run()
+        self._tag_manager(self._table(warehouse, table, options)).run()
 
     def delete_tag(self, warehouse: str, table: str, tag: str) -> None:
         self._table(warehouse, table).deleteTag(tag)
@@ -461,8 +586,8 @@ class JavaPaimon:
 
     def remove_orphan_files(self, warehouse: str, table: str, older_than: str) -> list[str]:
         """Delete unreferenced files older than a UTC time like "2024-01-01 00:00:00"; which."""
-        clean = self._paimon.operation.OrphanFilesClean(self._table(warehouse, table))
-        return sorted(path.toString() for path in clean.olderThan(older_than).clean())
+        removed = self._orphans_removed(self._table(warehouse, table), older_than)
+        return sorted(path.toString() for path in removed)
 
     def binary_row(self, types: Sequence[Type], values: Sequence[Any]) -> dict[str, Any]:
         """Serialised bytes and hash of one row, as manifests and bucket assignment use them."""
@@ -474,6 +599,20 @@ class JavaPaimon:
             "hex": bytes(self._paimon.utils.SerializationUtils.serializeBinaryRow(row)).hex(),
             "hash": row.hashCode(),
         }
+
+    # What later versions call otherwise.
+
+    def _tag_manager(self, table: Any) -> Any:
+        return table.store().newTagCreationManager()
+
+    def _store_commit(self, table: Any) -> Any:
+        return table.store().newCommit("java-oracle")
+
+    def _orphans_removed(self, table: Any, older_than: str) -> Any:
+        return self._paimon.operation.OrphanFilesClean(table).olderThan(older_than).clean()
+
+    def _compaction_task(self, partition: Any, files: list[Any]) -> Any:
+        return self._paimon.append.UnawareAppendCompactionTask(partition, files)
 
     def _catalog(self, warehouse: str) -> Any:
         if warehouse not in self._catalogs:
@@ -578,7 +717,7 @@ class JavaPaimon:
     def _encoder(self, row_type: Any) -> RowEncoder:
         printed = row_type.toString()
         if printed not in self._encoders:
-            self._encoders[printed] = RowEncoder(self._paimon, self._java, row_type)
+            self._encoders[printed] = self.encoder(self._paimon, self._java, row_type)
         return self._encoders[printed]
 
     def _row_sink(self, row_type: Any, rows: Any) -> Any:
@@ -627,11 +766,14 @@ class JavaPaimon:
         target_rows = table.coreOptions().dynamicBucketTargetRowNum()
         index = self._paimon.index
         if overwrites:
-            assigner = index.SimpleHashBucketAssigner(1, 0, target_rows)
+            assigner = index.SimpleHashBucketAssigner(1, 0, target_rows, *self.bucket_limit)
         else:
             files = table.store().newIndexFileHandler()
             assigner = index.HashBucketAssigner(
-                table.snapshotManager(), "java-oracle", files, 1, 1, 0, target_rows
+                table.snapshotManager(),
+                "java-oracle",
+                files,
+                *(1, 1, 0, target_rows, *self.bucket_limit),
             )
 
         def bucket_of(row: Any) -> int:
@@ -654,9 +796,7 @@ class JavaPaimon:
         store_write = table.store().newWrite(user)
         try:
             messages = [
-                self._paimon.append.UnawareAppendCompactionTask(partition, files).doCompact(
-                    table, store_write
-                )
+                self._compaction_task(partition, files).doCompact(table, store_write)
                 for partition, files in groups.values()
                 if len(files) > 1
             ]
@@ -687,118 +827,6 @@ class JavaPaimon:
             commit.close()
 
 
-class RowEncoder:
-    """Canonical values as Java rows of one type, written by Java's BinaryRowWriter."""
-
-    def __init__(self, paimon: Any, java: Any, row_type: Any) -> None:
-        self._paimon = paimon
-        self._java = java
-        self._fields = [self._field(field) for field in row_type.getFields()]
-        self._nested: dict[ValueType, RowEncoder] = {}
-        self._row = paimon.data.BinaryRow(len(self._fields))
-        self._writer = paimon.data.BinaryRowWriter(self._row)
-
-    def _field(self, field: Any) -> tuple[str, ValueType, Any]:
-        declared = json.loads(self._paimon.utils.JsonSerdeUtil.toFlatJson(field))
-        return declared["name"], parse_type(declared["type"]), field.type()
-
-    def encode(self, values: Row, kind: int = 0) -> Any:
-        """A BinaryRow, good until the next call; columns that `values` lacks are null."""
-        unknown = values.keys() - {name for name, _, _ in self._fields}
-        if unknown:
-            raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
-        row, writer = self._row, self._writer
-        writer.reset()
-        for index, (name, value_type, data_type) in enumerate(self._fields):
-            value = values.get(name)
-            if value is None:
-                self._put_null(writer, index, value_type)
-            else:
-                self._put(writer, index, value, value_type, data_type)
-        writer.complete()
-        if kind:
-            row.setRowKind(self._paimon.types.RowKind.fromByteValue(kind))
-        return row
-
-    def _put_null(self, writer: Any, index: int, value_type: ValueType) -> None:
-        # Wide decimals and timestamps reserve their variable part even when null.
-        if value_type.root == "DECIMAL" and value_type.precision > COMPACT_DECIMAL:
-            writer.writeDecimal(index, None, value_type.precision)
-        elif (
-            value_type.root in ("TIMESTAMP", "TIMESTAMP_LTZ")
-            and value_type.precision > COMPACT_TIMESTAMP
-        ):
-            writer.writeTimestamp(index, None, value_type.precision)
-        else:
-            writer.setNullAt(index)
-
-    def _put(
-        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
-    ) -> None:
-        paimon, root = self._paimon, value_type.root
-        if root in SCALARS:
-            method, convert = SCALARS[root]
-            getattr(writer, method)(index, convert(value))
-            return
-        if root in TEXT:
-            writer.writeString(index, paimon.data.BinaryString.fromString(value))
-            return
-        match root:
-            case "DECIMAL":
-                precision = value_type.precision
-                number = self._java.math.BigDecimal(value)
-                decimal = paimon.data.Decimal.fromBigDecimal(number, precision, value_type.scale)
-                writer.writeDecimal(index, decimal, precision)
-            case "TIMESTAMP" | "TIMESTAMP_LTZ":
-                parts = canonical.parse_timestamp(value)
-                moment = paimon.data.Timestamp.fromEpochMillis(*parts)
-                writer.writeTimestamp(index, moment, value_type.precision)
-            case "ARRAY":
-                element = data_type.getElementType()
-                serializer = paimon.data.serializer.InternalArraySerializer(element)
-                array = self._array(value, value_type.element, element)
-                writer.writeArray(index, array, serializer)
-            case "MAP":
-                self._put_map(writer, index, value, value_type, data_type)
-            case "ROW":
-                serializer = paimon.data.serializer.InternalRowSerializer(data_type)
-                nested = self._nested_encoder(value_type, data_type)
-                writer.writeRow(index, nested.encode(value), serializer)
-            case _:
-                raise ValueError(f"cannot write values of type {root}")
-
-    def _nested_encoder(self, value_type: ValueType, data_type: Any) -> RowEncoder:
-        nested = self._nested.get(value_type)
-        if nested is None:
-            nested = self._nested[value_type] = RowEncoder(self._paimon, self._java, data_type)
-        return nested
-
-    def _put_map(
-        self, writer: Any, index: int, value: Any, value_type: ValueType, data_type: Any
-    ) -> None:
-        multiset = data_type.getTypeRoot().toString() == "MULTISET"
-        key = data_type.getElementType() if multiset else data_type.getKeyType()
-        element = self._paimon.types.IntType(False) if multiset else data_type.getValueType()
-        keys = self._array([pair[0] for pair in value], value_type.key, key)
-        values = self._array([pair[1] for pair in value], value_type.element, element)
-        serializer = self._paimon.data.serializer.InternalMapSerializer(key, element)
-        writer.writeMap(index, self._paimon.data.BinaryMap.valueOf(keys, values), serializer)
-
-    def _array(self, values: Sequence[Any], value_type: ValueType | None, data_type: Any) -> Any:
-        assert value_type is not None
-        binary_array = self._paimon.data.BinaryArray
-        array = binary_array()
-        width = binary_array.calculateFixLengthPartSize(data_type)
-        writer = self._paimon.data.BinaryArrayWriter(array, len(values), width)
-        for index, value in enumerate(values):
-            if value is None:
-                writer.setNullAt(index, data_type)
-            else:
-                self._put(writer, index, value, value_type, data_type)
-        writer.complete()
-        return array
-
-
 def with_field_ids(declared: Type) -> Type:
     """Row fields need ids to be parsed; Paimon assigns the real ones when the table is made."""
     if isinstance(declared, str):
@@ -826,7 +854,10 @@ def describe_java(error: BaseException) -> tuple[str, str]:
     return kind, "; caused by ".join(messages)
 
 
-def main() -> None:
+def serve_java(
+    make: Callable[[JavaGateway, Path], JavaPaimon], paimon_jars: Callable[[], Sequence[Path]]
+) -> None:
+    """Answer requests with the commands that `make` returns, until standard input ends."""
     answers = wire.take_over_stdout()
     parser = argparse.ArgumentParser(description="serve Java Paimon on standard input and output")
     parser.add_argument(
@@ -834,13 +865,13 @@ def main() -> None:
     )
     hadoop_jars = parser.parse_args().hadoop_jars
     with tempfile.TemporaryDirectory(prefix="java-oracle-") as scratch:
-        gateway = start_gateway(hadoop_jars, Path(scratch))
+        gateway = start_gateway(paimon_jars(), hadoop_jars, Path(scratch))
         try:
-            commands = JavaPaimon(gateway, Path(scratch)).commands()
+            commands = make(gateway, Path(scratch)).commands()
             wire.serve(commands, answers, describe_java, alive=lambda: answers_calls(gateway))
         finally:
             gateway.shutdown()
 
 
 if __name__ == "__main__":
-    main()
+    serve_java(JavaPaimon, jars_of_pypaimon)

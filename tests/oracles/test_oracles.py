@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.oracles.client import DataType, JavaOracle, Oracle, OracleError, WritingOracle
+from tests.oracles.client import (
+    DataType,
+    JavaOracle,
+    LatestJavaOracle,
+    Oracle,
+    OracleError,
+    WritingOracle,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -407,3 +414,170 @@ def test_a_lost_process_is_reported_with_its_last_words_and_replaced(
         rust.read(tmp_path, "db.t")
     assert failure.value.kind == "died"
     assert rust.read(tmp_path, "db.t") == [{"id": 1}]
+
+
+# --- Java 1.4.2 beside them ------------------------------------------------------------------
+
+
+@pytest.fixture
+def latest_readers(java_latest: LatestJavaOracle, pypaimon: WritingOracle) -> Sequence[Oracle]:
+    return (java_latest, pypaimon)
+
+
+def test_the_newest_java_and_0_9_read_each_other(
+    tmp_path: Path, java: JavaOracle, java_latest: LatestJavaOracle, rust: Oracle
+) -> None:
+    types = EVERY_TYPE | JAVA_ONLY_TYPES
+    full = {name: value for name, (_, value) in types.items()}
+    empty = dict.fromkeys(types)
+    for number, writer in enumerate((java, java_latest)):
+        table = f"db.t{number}"
+        fields = {name: data_type for name, (data_type, _) in types.items()}
+        writer.create(tmp_path, table, fields, options=UNAWARE)
+        writer.write(tmp_path, table, [full, empty])
+        assert_all_read((java, java_latest, rust), tmp_path, table, [full, empty])
+
+
+def test_conditions_and_time_travel_select_the_same_rows_for_the_newest_java(
+    tmp_path: Path, java_latest: LatestJavaOracle, latest_readers: Sequence[Oracle]
+) -> None:
+    fields = {"id": "BIGINT", "d": "DECIMAL(20, 2)", "dt": "DATE", "s": "STRING"}
+    java_latest.create(tmp_path, "db.t", fields, options=UNAWARE)
+    rows = [{"id": n, "d": f"{n}.50", "dt": f"2024-01-0{n}", "s": "x" * n} for n in range(1, 6)]
+    for row in rows:
+        java_latest.write(tmp_path, "db.t", [row])
+    java_latest.create_tag(tmp_path, "db.t", "second", snapshot=2)
+    third = rows[2]
+    for column in fields:
+        condition: list[Any] = [(column, "=", third[column])]
+        assert_all_read(latest_readers, tmp_path, "db.t", [third], where=condition)
+        assert_all_read(latest_readers, tmp_path, "db.t", [], where=[(column, "is null")])
+    assert_all_read(latest_readers, tmp_path, "db.t", rows[:2], tag="second")
+
+
+def test_the_newest_java_merges_compacts_and_expires(
+    tmp_path: Path, java_latest: LatestJavaOracle, latest_readers: Sequence[Oracle], rust: Oracle
+) -> None:
+    readers = (*latest_readers, rust)
+    java_latest.create(tmp_path, "db.t", KEYED, primary_keys=["k"], options=FIXED)
+    java_latest.write(tmp_path, "db.t", [{"k": k, "v": "old"} for k in range(8)])
+    kinds: list[Any] = ["-D", "+U"]
+    java_latest.write(tmp_path, "db.t", [{"k": 1}, {"k": 2, "v": "new"}], kinds=kinds)
+    merged = [{"k": k, "v": "new" if k == 2 else "old"} for k in range(8) if k != 1]
+    assert_all_read(readers, tmp_path, "db.t", merged)
+    assert java_latest.compact(tmp_path, "db.t") == 3
+    assert_all_read(readers, tmp_path, "db.t", merged)
+    assert java_latest.expire_snapshots(tmp_path, "db.t", retain_max=1, retain_min=1) == 2
+    assert [each["id"] for each in java_latest.snapshots(tmp_path, "db.t")] == [3]
+    assert_all_read(readers, tmp_path, "db.t", merged)
+    assert java_latest.lookup(tmp_path, "db.t", [{"k": 2}, {"k": 1}]) == [
+        {"k": 2, "v": "new"},
+        None,
+    ]
+
+
+def test_the_newest_java_compacts_tables_without_buckets_and_removes_orphans(
+    tmp_path: Path, java_latest: LatestJavaOracle, latest_readers: Sequence[Oracle]
+) -> None:
+    java_latest.create(tmp_path, "db.t", {"id": "INT"}, options=UNAWARE)
+    rows = [{"id": n} for n in range(3)]
+    for row in rows:
+        java_latest.write(tmp_path, "db.t", [row])
+    assert java_latest.compact(tmp_path, "db.t") == 4
+    assert len(java_latest.read(tmp_path, "db.t$files")) == 1
+    assert_all_read(latest_readers, tmp_path, "db.t", rows)
+    orphan = tmp_path / "db.db" / "t" / "manifest" / "manifest-lost"
+    orphan.write_text("")
+    os.utime(orphan, (1e9, 1e9))
+    removed = java_latest.remove_orphan_files(tmp_path, "db.t", older_than="2020-01-01 00:00:00")
+    assert [Path(path).name for path in removed] == [orphan.name]
+
+
+def test_the_newest_java_writes_changelogs_dynamic_buckets_statistics_and_tags(
+    tmp_path: Path, java_latest: LatestJavaOracle
+) -> None:
+    options = {**PARQUET, "bucket": "1", "changelog-producer": "lookup", "write-only": "true"}
+    java_latest.create(tmp_path, "db.t", KEYED, primary_keys=["k"], options=options)
+    java_latest.write(tmp_path, "db.t", [{"k": 1, "v": "a"}])
+    last = java_latest.compact(tmp_path, "db.t")
+    assert last is not None
+    (change,) = java_latest.changes(tmp_path, "db.t", 1, last)
+    assert (change.kind, change.row) == ("+I", {"k": 1, "v": "a"})
+    assert java_latest.statistics(tmp_path, "db.t") is None
+    java_latest.analyze(tmp_path, "db.t", merged_record_count=1, merged_record_size=25)
+    statistics = java_latest.statistics(tmp_path, "db.t")
+    assert statistics is not None
+    assert statistics["mergedRecordCount"] == 1
+
+    dynamic = {**PARQUET, "bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    java_latest.create(tmp_path, "db.d", KEYED, primary_keys=["k"], options=dynamic)
+    java_latest.write(tmp_path, "db.d", [{"k": number, "v": "a"} for number in range(5)])
+    java_latest.write(tmp_path, "db.d", [{"k": 4, "v": "b"}], overwrite=None)
+    found = java_latest.read(tmp_path, "db.d")
+    assert sorted((row["k"], row["v"]) for row in found) == [
+        *((number, "a") for number in range(4)),
+        (4, "b"),
+    ]
+    daily = {"tag.automatic-creation": "process-time", "tag.creation-period": "daily"}
+    java_latest.maintain_tags(tmp_path, "db.d", options=daily)
+    assert len(java_latest.read(tmp_path, "db.d$tags")) == 1
+
+
+def test_the_newest_java_alters_columns_at_the_top_and_within_rows(
+    tmp_path: Path, java_latest: LatestJavaOracle, latest_readers: Sequence[Oracle]
+) -> None:
+    fields: dict[str, DataType] = {"a": "INT", "b": "STRING", "gone": "INT", "r": NAMED_ROW}
+    java_latest.create(tmp_path, "db.t", fields, options=UNAWARE)
+    old = {"a": 1, "b": "x", "gone": 1, "r": {"a": 1, "b": "x"}}
+    java_latest.write(tmp_path, "db.t", [old])
+    java_latest.alter(
+        tmp_path,
+        "db.t",
+        {"rename_column": "b", "to": "c"},
+        {"add_column": "d", "type": "DATE"},
+        {"update_type": "a", "type": "BIGINT"},
+        {"drop_column": "gone"},
+        {"set_option": "snapshot.num-retained.min", "value": "3"},
+    )
+    java_latest.alter(
+        tmp_path,
+        "db.t",
+        {"add_column": ["r", "n"], "type": "INT"},
+        {"rename_column": ["r", "b"], "to": "t"},
+        {"update_type": ["r", "a"], "type": "BIGINT"},
+    )
+    new = {"a": 2**40, "c": "y", "d": "2024-01-01", "r": {"a": 2**40, "t": "y", "n": 7}}
+    java_latest.write(tmp_path, "db.t", [new])
+    kept = {"a": 1, "c": "x", "d": None, "r": {"a": 1, "t": "x", "n": None}}
+    assert ordered(java_latest.read(tmp_path, "db.t")) == ordered([kept, new])
+
+
+def test_the_newest_java_branches_rolls_back_and_fast_forwards(
+    tmp_path: Path, java_latest: LatestJavaOracle, latest_readers: Sequence[Oracle]
+) -> None:
+    java_latest.create(tmp_path, "db.t", {"id": "INT"}, options=UNAWARE)
+    java_latest.write(tmp_path, "db.t", [{"id": 1}])
+    java_latest.create_tag(tmp_path, "db.t", "base")
+    java_latest.create_branch(tmp_path, "db.t", "try_out", tag="base")
+    java_latest.write(tmp_path, "db.t$branch_try_out", [{"id": 2}])
+    assert_all_read(latest_readers, tmp_path, "db.t", [{"id": 1}])
+    java_latest.fast_forward(tmp_path, "db.t", "try_out")
+    assert_all_read(latest_readers, tmp_path, "db.t", [{"id": 1}, {"id": 2}])
+    java_latest.rollback_to(tmp_path, "db.t", 1)
+    assert_all_read(latest_readers, tmp_path, "db.t", [{"id": 1}])
+    java_latest.delete_branch(tmp_path, "db.t", "try_out")
+
+
+def test_the_newest_java_hashes_rows_as_0_9_does(
+    java: JavaOracle, java_latest: LatestJavaOracle
+) -> None:
+    types = ["BIGINT", "STRING", "TIMESTAMP(6)", "DECIMAL(30, 5)"]
+    values = [1, "a", "2024-01-02T03:04:05.678901", "-1.00000"]
+    assert java_latest.binary_row(types, values) == java.binary_row(types, values)
+
+
+def test_the_newest_java_lists_its_options(java_latest: LatestJavaOracle) -> None:
+    declared = {option.key: option for option in java_latest.declared_options()}
+    assert declared["bucket"].declared_by == "CoreOptions"
+    assert "warehouse" in declared
+    assert declared["snapshot.num-retained.min"].default == "10"
