@@ -56,7 +56,6 @@ CHANGES = ("rename", "drop", "dropped_and_added", "swap", "add", "retype")
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-@pytest.mark.mission("SE8", "SE22")
 def test_members_that_java_changed_are_read_and_rewritten_as_java_reads_them(
     catalog: Catalog, java_latest: JavaOracle, file_format: str, keyed: bool
 ) -> None:
@@ -82,3 +81,19 @@ def test_members_that_java_changed_are_read_and_rewritten_as_java_reads_them(
     compact(table, full=True, min_file_num=2)
     assert content(table) == due
     assert as_read_by(java_latest, catalog, table) == due
+
+
+def test_rows_that_kept_none_of_their_members_are_null_for_java_and_rows_for_us(
+    catalog: Catalog, java_latest: JavaOracle
+) -> None:
+    """Keys of maps and lengths of arrays are values too, so we keep them."""
+    columns = {"k": "INT", "r": "ROW<a INT>", "m": "MAP<INT, ROW<a INT>>"}
+    table = create_theirs(catalog, java_latest, columns)
+    java_latest.write(catalog.root, table.name, [{"k": 1, "r": {"a": 1}, "m": [[1, {"a": 2}]]}])
+    paths = [["r"], ["m", "value"]]
+    added = [{"add_column": [*path, "b"], "type": "INT"} for path in paths]
+    java_latest.alter(catalog.root, table.name, *added)
+    java_latest.alter(catalog.root, table.name, *[{"drop_column": [*path, "a"]} for path in paths])
+    table = catalog.table(table.name)
+    assert java_latest.read(catalog.root, table.name) == [{"k": 1, "r": None, "m": None}]
+    assert table.read().to_pylist() == [{"k": 1, "r": {"b": None}, "m": [(1, {"b": None})]}]

@@ -139,7 +139,6 @@ def evolutions(draw: st.DrawFn) -> tuple[DataType, DataType]:
 
 
 @given(data=st.data())
-@pytest.mark.mission("SE8", "SE22")
 def test_values_are_mapped_by_id_whatever_slices_they_lie_in(data: st.DataObject) -> None:
     stored, read = data.draw(evolutions())
     held = data.draw(st.lists(values(stored), max_size=8))
