@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 
@@ -25,11 +28,14 @@ from lakewright.storage.spec.schema_mapping import (
     TypeMapping,
 )
 
+# Values of the Arrow type of one atomic type in that of another.
+LeafCast: TypeAlias = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
+
 
 def map_column(
-    column: pa.ChunkedArray, values: TypeMapping, *, shown: bool = False
+    column: pa.ChunkedArray, values: TypeMapping, cast: LeafCast = evolved
 ) -> pa.ChunkedArray:
-    """A column of a file as it is read; `shown` as `evolved` has it.
+    """A column of a file as it is read, its atomic values `cast` where they have another type.
 
     Raises:
         pa.ArrowKeyError: rows in the file lack a member that its schema has.
@@ -40,21 +46,21 @@ def map_column(
     if isinstance(values, SameValues):
         return cast_column(column, target)
     loose = _nullable(target)
-    mapped = [_mapped(chunk, values, loose, shown) for chunk in column.chunks]
+    mapped = [_mapped(chunk, values, loose, cast) for chunk in column.chunks]
     return cast_column(pa.chunked_array(mapped, loose), target)
 
 
-def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, shown: bool) -> pa.Array:
+def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: LeafCast) -> pa.Array:
     """The array as `target`, in which everything but keys may be null."""
     source = array.type
     match values:
         case NoValues():
             return pa.nulls(len(array), target)
         case RowMapping() if pa.types.is_struct(source):
-            return _mapped_rows(array, values, target, shown)
+            return _mapped_rows(array, values, target, cast)
         case ArrayMapping() if _is_list(source):
             lists = _as_lists(array)
-            elements = _mapped(lists.flatten(), values.element, target.value_type, shown)
+            elements = _mapped(lists.flatten(), values.element, target.value_type, cast)
             return pa.ListArray.from_arrays(
                 _offsets(lists), elements, type=target, mask=_nulls(lists)
             )
@@ -62,29 +68,28 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, shown: bo
             keys, items = _entries(array)
             return pa.MapArray.from_arrays(
                 _offsets(array),
-                _mapped(keys, values.key, target.key_type, shown),
-                _mapped(items, values.value, target.item_type, shown),
+                _mapped(keys, values.key, target.key_type, cast),
+                _mapped(items, values.value, target.item_type, cast),
                 type=target,
                 mask=_nulls(array),
             )
         case CastValues(stored=stored, read=read):
-            # A format may hold values as another type than they have.
             held = _cast(array, _nullable(to_arrow_type(stored)))
             if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
-                return evolved(held, stored, read, shown=shown)
+                return cast(held, stored, read)
             return _cast(held, target)
     return _cast(array, target)
 
 
 def _mapped_rows(
-    array: pa.Array, values: RowMapping, target: pa.StructType, shown: bool
+    array: pa.Array, values: RowMapping, target: pa.StructType, cast: LeafCast
 ) -> pa.Array:
     # Flattened, a member is null wherever the row is.
     held = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     members = [
         pa.nulls(len(array), field.type)
         if member.stored is None
-        else _mapped(_member(held, member.stored), member.values, field.type, shown)
+        else _mapped(_member(held, member.stored), member.values, field.type, cast)
         for member, field in zip(values.members, target, strict=True)
     ]
     if not members:

@@ -32,12 +32,20 @@ def mapping_difference(
     Values of atomic types that changed are not compared, nor are those that the file's format
     holds as another type; whether they are null is, of the latter.
     """
-    before, after = _one(held), _one(found)
-    return next(_differences(before, stored.type, after, read.type, read.name), None)
+    for before, after in _parts(held, found):
+        difference = next(_differences(before, stored.type, after, read.type, read.name), None)
+        if difference is not None:
+            return difference
+    return None
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _parts(held: pa.ChunkedArray, found: pa.ChunkedArray) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Both columns piece by piece, where they come in the same pieces, which they mostly do."""
+    before, after = ([part for part in each.chunks if len(part)] for each in (held, found))
+    if [len(part) for part in before] == [len(part) for part in after]:
+        yield from zip(before, after, strict=True)
+    else:
+        yield held.combine_chunks(), found.combine_chunks()
 
 
 def _differences(

@@ -13,6 +13,7 @@ from what they weigh.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TypeAlias, TypedDict, Unpack
 
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.codec.mapping_proof import mapping_difference
 from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
 from lakewright.storage.files.data_files import format_of_path, read_rows
@@ -251,7 +253,7 @@ def _mapped(rows: pa.Table, column: FieldMapping, path: str, *, shown: bool) -> 
         return pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_type(field.type))])
     held = rows.column(stored.name)
     try:
-        return map_column(held, column.values, shown=shown)
+        return map_column(held, column.values, partial(evolved, shown=shown))
     except pa.ArrowKeyError as error:
         raise CorruptionError(
             f"column {stored.name} of data file {path} is not what its schema says: {error}",
