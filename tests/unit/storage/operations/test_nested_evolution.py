@@ -12,6 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_mapping import LeafCast
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.operations import file_rows
@@ -171,7 +172,7 @@ def test_a_rewrite_of_members_that_are_paired_wrongly_is_never_published(
     changed, due = evolved(catalog, REWRITES[verb])
     before = changed.snapshots()[-1].id
 
-    def by_name(column: pa.ChunkedArray, values: TypeMapping, **_: bool) -> pa.ChunkedArray:
+    def by_name(column: pa.ChunkedArray, values: TypeMapping, _: LeafCast) -> pa.ChunkedArray:
         return cast_column(column, to_arrow_type(values.read))
 
     with monkeypatch.context() as patched:
