@@ -8,15 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import numpy as np
 import pyarrow as pa
 
 from lakewright.storage.codec.arrow_cast import cast_column
 from lakewright.storage.codec.arrow_types import to_arrow_type
-from lakewright.storage.spec.data_types import AtomicType, DataField
+from lakewright.storage.spec.data_types import DataField, DataType
 from lakewright.storage.spec.schema_mapping import (
     ArrayMapping,
     CastValues,
@@ -27,19 +24,9 @@ from lakewright.storage.spec.schema_mapping import (
     TypeMapping,
 )
 
-# Values of the Arrow type of one atomic type in that of another.
-LeafCast: TypeAlias = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
 
-
-def cast_leaf(array: pa.Array, _: AtomicType, read: AtomicType) -> pa.Array:
-    """Values as Arrow casts them where nothing is lost."""
-    return _cast(array, to_arrow_type(read))
-
-
-def map_column(
-    column: pa.ChunkedArray, values: TypeMapping, cast: LeafCast = cast_leaf
-) -> pa.ChunkedArray:
-    """A column of a file as it is read, its atomic values `cast` where they have another type.
+def map_column(column: pa.ChunkedArray, values: TypeMapping) -> pa.ChunkedArray:
+    """A column of a file as it is read.
 
     Raises:
         pa.ArrowKeyError: rows in the file lack a member that its schema has.
@@ -50,21 +37,21 @@ def map_column(
     if isinstance(values, SameValues):
         return cast_column(column, target)
     loose = _nullable(target)
-    mapped = [_mapped(chunk, values, loose, cast) for chunk in column.chunks]
+    mapped = [_mapped(chunk, values, loose) for chunk in column.chunks]
     return cast_column(pa.chunked_array(mapped, loose), target)
 
 
-def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: LeafCast) -> pa.Array:
+def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType) -> pa.Array:
     """The array as `target`, in which everything but keys may be null."""
     source = array.type
     match values:
         case NoValues():
             return pa.nulls(len(array), target)
         case RowMapping() if pa.types.is_struct(source):
-            return _mapped_rows(array, values, target, cast)
+            return _mapped_rows(array, values, target)
         case ArrayMapping() if _is_list(source):
             lists = _as_lists(array)
-            elements = _mapped(lists.flatten(), values.element, target.value_type, cast)
+            elements = _mapped(lists.flatten(), values.element, target.value_type)
             return pa.ListArray.from_arrays(
                 _offsets(lists), elements, type=target, mask=_nulls(lists)
             )
@@ -72,25 +59,28 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
             keys, items = _entries(array)
             return pa.MapArray.from_arrays(
                 _offsets(array),
-                _mapped(keys, values.key, target.key_type, cast),
-                _mapped(items, values.value, target.item_type, cast),
+                _mapped(keys, values.key, target.key_type),
+                _mapped(items, values.value, target.item_type),
                 type=target,
                 mask=_nulls(array),
             )
-        case CastValues(stored=AtomicType() as stored, read=AtomicType() as read):
-            return cast(_cast(array, to_arrow_type(stored)), stored, read)
+        case CastValues(stored=stored):
+            return _retyped(array, stored, target)
     return _cast(array, target)
 
 
-def _mapped_rows(
-    array: pa.Array, values: RowMapping, target: pa.StructType, cast: LeafCast
-) -> pa.Array:
+def _retyped(array: pa.Array, stored: DataType, target: pa.DataType) -> pa.Array:
+    """Values of a file whose schema says another type of them."""
+    return _cast(_cast(array, _nullable(to_arrow_type(stored))), target)
+
+
+def _mapped_rows(array: pa.Array, values: RowMapping, target: pa.StructType) -> pa.Array:
     # Flattened, a member is null wherever the row is.
     held = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     members = [
         pa.nulls(len(array), field.type)
         if member.stored is None
-        else _mapped(_member(held, member.stored), member.values, field.type, cast)
+        else _mapped(_member(held, member.stored), member.values, field.type)
         for member, field in zip(values.members, target, strict=True)
     ]
     if not members:
