@@ -25,6 +25,7 @@ from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +48,13 @@ class WriteResult(CommitResult):
 
 
 def check_writer_may_compact(files: TableFiles) -> None:
-    """Whether writers are not told to leave compaction to others.
+    """Whether writers are not told to leave compaction to others, who know what it takes.
 
     Raises:
         InvalidRequestError: option `write-only` is true.
+        UnsupportedError: an option that compactions must heed is not implemented.
     """
+    check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.write_only:
         raise InvalidRequestError(
             f"{files.name} sets write-only=true, so its writers leave compaction to a job of its "

@@ -313,3 +313,13 @@ def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str)
     with pytest.raises(UnsupportedError, match="the table was not touched"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []
+
+
+def test_rows_are_not_written_when_their_writer_could_not_compact_them(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    refused, fs = watched(with_options(table, record_level__expire_time="1 d"))
+    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time=1 d"):
+        refused.write(rows(table, events(0, 1)), compact=True)
+    assert fs.changes == []
+    refused.write(rows(table, events(0, 1)))
+    assert table.read().num_rows == 1
