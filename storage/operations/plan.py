@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Protocol, Self, Union, get_args, get_origin, get_type_hints
+
+from lakewright.storage.errors import InvalidRequestError
 
 
 class Plan:
@@ -28,13 +30,17 @@ class Plan:
         """The inverse of `to_json`; values that are no JSON come back as text, which plans take.
 
         Raises:
-            ValueError: the text is no JSON, or a value is none of those there are.
-            TypeError: a part is missing, or something else than it should be.
+            InvalidRequestError: the text is no JSON, or a part of it is missing or is not what it
+                should be; the message says where.
         """
-        data = _checked(Mapping, json.loads(text))
+        try:
+            loaded = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidRequestError(f"it is no JSON: {error}") from error
+        data = _checked(Mapping, loaded, "")
         # Whoever shows a plan may put beside it what is no part of it.
         own = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        plan = _read(cls, {name: value for name, value in data.items() if name in own})
+        plan = _read(cls, {name: value for name, value in data.items() if name in own}, "")
         assert isinstance(plan, cls)
         return plan
 
@@ -105,28 +111,52 @@ def _as_json(value: object) -> object:
             return str(value)
 
 
-def _read(kind: Any, data: Any) -> Any:
-    """A value of a type that plans are made of, from JSON."""
+def _read(kind: Any, data: Any, place: str) -> Any:
+    """A value of a type that plans are made of, from JSON; `place` is where it stands."""
     if get_origin(kind) in (Union, UnionType):
         (present,) = (each for each in get_args(kind) if each is not NoneType)
-        return None if data is None else _read(present, data)
+        return None if data is None else _read(present, data, place)
     if get_origin(kind) is tuple:
         item, _ = get_args(kind)
-        return tuple(_read(item, each) for each in _checked(list, data))
+        items = enumerate(_checked(list, data, place))
+        return tuple(_read(item, each, f"{place}[{at}]") for at, each in items)
     if isinstance(kind, type) and is_dataclass(kind):
-        hints = get_type_hints(kind)
-        given = _checked(Mapping, data)
-        unknown = sorted(given.keys() - {field.name for field in fields(kind)})
-        if unknown:
-            raise TypeError(f"{kind.__name__} has no {unknown[0]}")
-        return kind(**{name: _read(hints[name], value) for name, value in given.items()})
+        return _read_parts(kind, _checked(Mapping, data, place), place)
     if isinstance(kind, type) and issubclass(kind, Enum):
+        known = [each.value for each in kind]
+        if data not in known:
+            raise InvalidRequestError(f"{place}: {data!r} is none of {', '.join(map(str, known))}")
         return kind(data)
-    return _checked(get_origin(kind) or kind, data)
+    return _checked(get_origin(kind) or kind, data, place)
 
 
-def _checked(kind: Any, data: Any) -> Any:
+def _read_parts(kind: type[Any], given: Mapping[str, Any], place: str) -> Any:
+    hints = get_type_hints(kind)
+    inside = f"{place}." if place else ""
+    known = fields(kind)
+    for name in sorted(given.keys() - {field.name for field in known}):
+        raise InvalidRequestError(f"{inside}{name} is no part of a plan")
+    for field in known:
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        if is_needed and field.name not in given:
+            raise InvalidRequestError(f"{inside}{field.name} is missing")
+    read = {name: _read(hints[name], value, f"{inside}{name}") for name, value in given.items()}
+    return kind(**read)
+
+
+_KINDS = {
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    Mapping: "an object",
+    dict: "an object",
+}
+
+
+def _checked(kind: Any, data: Any, place: str) -> Any:
     # A truth value would pass for a number.
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise TypeError(f"{data!r} is no {kind.__name__}")
+        wanted = _KINDS.get(kind) or kind.__name__
+        raise InvalidRequestError(f"{place or 'the whole'}: {data!r} is not {wanted}")
     return data

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from lakewright.storage import CompactionPlan, ExpirePlan
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.compaction_plan import CompactionTask
 from lakewright.storage.operations.plan import UnreachableFile
 
@@ -45,14 +46,14 @@ def test_what_somebody_put_beside_a_plan_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"snapshot_id": True}, "True is no int"),
-        ({"tasks": {}}, "is no list"),
-        ({"table": None}, "None is no str"),
-        ({"tasks": [{"upgrade": ["f"]}]}, "CompactionTask has no upgrade"),
-        ({"tasks": [{"bucket": 0}]}, "missing"),
+        ({"snapshot_id": True}, "snapshot_id: True is not a whole number"),
+        ({"tasks": {}}, "tasks: {} is not a list"),
+        ({"table": None}, "table: None is not text"),
+        ({"tasks": [{"upgrade": ["f"]}]}, r"tasks\[0\].upgrade is no part of a plan"),
+        ({"tasks": [{"bucket": 0}]}, r"tasks\[0\].partition is missing"),
     ],
 )
 def test_what_is_no_plan_is_refused(change: dict[str, object], message: str) -> None:
     data = {**json.loads(PLAN.to_json()), **change}
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(InvalidRequestError, match=message):
         CompactionPlan.from_json(json.dumps(data))
