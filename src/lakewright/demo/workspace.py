@@ -77,9 +77,9 @@ def workspace_to_serve(warehouse: str | None) -> Workspace:
     if not tables:
         raise NotFoundError(
             f"nothing says what to serve: {Path.cwd()} holds no workspace.yaml, and "
-            f"{TABLES_VARIABLE} is not set; name your declarations, as in `{TABLES_VARIABLE}=tables "
-            "lakewright --warehouse ./warehouse up`, or run this in a checkout of lakewright, which "
-            "serves the demo"
+            f"{TABLES_VARIABLE} is not set; name your declarations, as in "
+            f"`{TABLES_VARIABLE}=tables lakewright --warehouse ./warehouse up`, or run this in a "
+            "checkout of lakewright, which serves the demo"
         )
     home = Path(os.environ.get("DAGSTER_HOME") or "dagster_home")
     return Workspace(None, home.absolute(), _chosen(warehouse), tables)
