@@ -60,7 +60,13 @@ class RemoteFiles(FsspecFiles):
         except StorageError:
             raise
         except Exception as error:
-            known = told(error, path, store=f"{self.scheme}://", credentials=self.credentials)
+            known = told(
+                error,
+                path,
+                store=f"{self.scheme}://",
+                credentials=self.credentials,
+                uri=self.uri(path),
+            )
             if known is None:
                 raise
             if isinstance(known, FileMissing):

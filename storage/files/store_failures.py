@@ -93,6 +93,8 @@ _SECRET_PARTS = re.compile(
     r"[^&;\s\"'<>]+"
 )
 _SHORTEST_SECRET = 6
+# Of a failure, such as every place in which a library was looked for.
+_MOST_LINES = 3
 
 
 def is_taken(error: BaseException) -> bool:
@@ -127,10 +129,13 @@ def gives_no_reason(error: BaseException) -> bool:
     return any(code_of(each) == "403" for each in _chain(error))
 
 
-def told(error: Exception, path: str, *, store: str, credentials: str) -> StorageError | None:
+def told(
+    error: Exception, path: str, *, store: str, credentials: str, uri: str | None = None
+) -> StorageError | None:
     """The error that says what happened, None for one that is no answer of a store.
 
-    `credentials` says where the store's client looks for them.
+    `uri` names the path with its host, which a path alone does not; `credentials` says
+    where the store's client looks for them.
     """
     chain = list(_chain(error))
     names = {kind.__name__ for each in chain for kind in type(each).__mro__}
@@ -166,7 +171,15 @@ def told(error: Exception, path: str, *, store: str, credentials: str) -> Storag
         return FileMissing(f"file {path} does not exist", path=path)
     if isinstance(error, _MISTAKES):
         return None
-    return UnavailableError(f"file {path} cannot be reached: {text}", path=path)
+    return UnavailableError(
+        f"{uri or f'file {path}'} cannot be reached: {_first_lines(text)}", path=path
+    )
+
+
+def _first_lines(text: str) -> str:
+    lines = text.splitlines()
+    more = len(lines) - _MOST_LINES
+    return text if more <= 0 else "\n".join([*lines[:_MOST_LINES], f"… and {more} lines more"])
 
 
 def store_not_found(path: str, store: str) -> StoreNotFound:

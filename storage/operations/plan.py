@@ -13,6 +13,7 @@ from typing import Protocol, Self
 
 from lakewright.storage.codec.json_values import read_object
 from lakewright.storage.codec.typed_json import value_of
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.file_names import place_below
 
 
@@ -30,13 +31,16 @@ class Plan:
         """The inverse of `to_json`; values that are no JSON come back as text, which plans take.
 
         Raises:
-            ValueError: the text is no JSON, a part is missing or something else than it should
-                be, or a file that the plan names is none of the table.
+            InvalidRequestError: the text is no JSON, a part is missing or something else than it
+                should be, or a file that the plan names is none of the table.
         """
-        data = read_object(text)
-        # Whoever shows a plan may put beside it what is no part of it.
         own = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        return value_of(cls, {name: value for name, value in data.items() if name in own})
+        try:
+            data = read_object(text)
+            # A program that shows a plan may put beside it what is no part of it.
+            return value_of(cls, {name: value for name, value in data.items() if name in own})
+        except ValueError as error:
+            raise InvalidRequestError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,10 +124,13 @@ def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
             f"rows of {files.name} lie in the order {kept}, which readers count on; only append "
             "tables with bucket=-1 can be sorted"
         )
-    if not by or len(set(by)) < len(by):
+    if not by:
         raise InvalidRequestError(
-            f"sorting {files.name} needs one column or more, each once; {list(by)} was given"
+            f"say which columns {files.name} is to be sorted by (--by COLUMN,… on the command "
+            f"line); there are {', '.join(files.schema.field_names)}"
         )
+    if len(set(by)) < len(by):
+        raise InvalidRequestError(f"{files.name} is to be sorted by {', '.join(by)}; each once")
     for name in by:
         if name not in files.schema.field_names:
             raise InvalidRequestError(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import reduce
-from pathlib import Path
-from typing import Any, TypeVar
 
 from lakewright.cli.exit_codes import CONFLICT
 from lakewright.cli.layout import (
@@ -29,6 +26,7 @@ from lakewright.cli.output import (
     print_json,
     print_lines,
 )
+from lakewright.cli.plan_files import AnyPlan, read_plan
 from lakewright.cli.warehouse import open_table
 from lakewright.platform.known_partitions import check_partitions_known
 from lakewright.platform.leases import maintaining, plan_scope
@@ -49,7 +47,6 @@ from lakewright.storage import (
     SortCompactionPlan,
     Table,
 )
-from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
 from lakewright.storage.operations.leases import check_held
 from lakewright.storage.operations.postpone import PostponeTask
@@ -57,9 +54,6 @@ from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, `--json` has them all.
 _MOST_LINES = 40
-
-Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, RescalePlan, PostponePlan, ExpirePlan)
-AnyPlan = CompactionPlan | SortCompactionPlan | RescalePlan | PostponePlan | ExpirePlan
 
 
 def run_upkeep(parsed: argparse.Namespace) -> int:
@@ -80,7 +74,7 @@ def run_upkeep(parsed: argparse.Namespace) -> int:
 
 
 def _compact(parsed: argparse.Namespace, table: Table) -> int:
-    plan = _read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
+    plan = read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
     if plan is None:
         _check_buckets(parsed.bucket or (), table)
         plan = table.plan_compact(
@@ -105,7 +99,7 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
 
 
 def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
-    plan = _read_plan(parsed, table, SortCompactionPlan, ("partition", "by", "order"))
+    plan = read_plan(parsed, table, SortCompactionPlan, ("partition", "by", "order"))
     if plan is None:
         plan = table.plan_sort_compact(
             parsed.by or (),
@@ -276,7 +270,7 @@ def _compaction_json(plan: CompactionPlan, result: CompactionResult) -> dict[str
 
 
 def _rescale(parsed: argparse.Namespace, table: Table) -> int:
-    plan = _read_plan(parsed, table, RescalePlan, ("buckets", "partition"))
+    plan = read_plan(parsed, table, RescalePlan, ("buckets", "partition"))
     if plan is None:
         if parsed.buckets is None:
             raise InvalidRequestError("say how many buckets there are to be, with --buckets N")
@@ -293,7 +287,7 @@ def _rescale(parsed: argparse.Namespace, table: Table) -> int:
 
 
 def _postpone_compact(parsed: argparse.Namespace, table: Table) -> int:
-    plan = _read_plan(parsed, table, PostponePlan, ("partition",))
+    plan = read_plan(parsed, table, PostponePlan, ("partition",))
     if plan is None:
         plan = table.plan_postpone_compact(_partition_specs(parsed, table))
     lines = _move_lines(table, plan, "to give buckets to")
@@ -375,7 +369,7 @@ def _show_moves(
 
 def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
     options = ("retain_min", "retain_max", "older_than", "max_deletes", "max_time")
-    plan = _read_plan(parsed, table, ExpirePlan, options)
+    plan = read_plan(parsed, table, ExpirePlan, options)
     retention = {
         "retain_min": parsed.retain_min,
         "retain_max": parsed.retain_max,
@@ -491,54 +485,3 @@ def _summary(plan: AnyPlan) -> dict[str, int]:
         "size_bytes": plan.bytes_before,
         "rows": plan.rows,
     }
-
-
-def _read_plan(
-    parsed: argparse.Namespace, table: Table, kind: type[Plan], planning_options: Sequence[str]
-) -> Plan | None:
-    """The plan in the file that was named, None if none was.
-
-    Raises:
-        InvalidRequestError: it is no plan of that verb and table, or options would contradict it.
-    """
-    if parsed.command == "plan" or parsed.plan is None:
-        return None
-    for option in planning_options:
-        given = getattr(parsed, option)
-        # Zero is given too: --older-than 0s.
-        if given is not None and given is not False:
-            name = option.replace("_", "-")
-            raise InvalidRequestError(f"--plan says what to do; leave --{name} out, or plan again")
-    data = _plan_data(parsed.plan)
-    operation = data.pop("operation", parsed.verb)
-    if operation != parsed.verb:
-        raise InvalidRequestError(
-            f"plan {parsed.plan} is one of {operation}: lakewright run {operation} {parsed.table} "
-            f"--plan {parsed.plan}"
-        )
-    try:
-        plan = kind.from_json(json.dumps(data))
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidRequestError(
-            f"{parsed.plan} is no plan of {parsed.verb} ({type(error).__name__}: {error}); "
-            f"make one with `lakewright plan {parsed.verb} … --json`"
-        ) from error
-    if plan.table != table.name:
-        raise InvalidRequestError(f"the plan is for {plan.table}, and this is {table.name}")
-    return plan
-
-
-def _plan_data(path: str) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8")
-    except OSError as error:
-        raise InvalidRequestError(f"plan {path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequestError(f"plan {path} is no text: {error}") from error
-    try:
-        data = read_json(text)
-    except ValueError as error:
-        raise InvalidRequestError(f"plan {path} is no JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise InvalidRequestError(f"plan {path} is no JSON object, but a {type(data).__name__}")
-    return data

@@ -63,7 +63,7 @@ class Run:
 class DagsterServer:
     """A running `dagster dev`; use it as a context."""
 
-    workspace: Path
+    workspace: Path | None
     home: Path
     environment: Mapping[str, str]
     env: SystemEnv = field(default_factory=SystemEnv)
@@ -299,11 +299,12 @@ def heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def dagster_dev_command(workspace: Path, port: int) -> list[str]:
-    """The command that serves a workspace on loopback."""
+def dagster_dev_command(workspace: Path | None, port: int) -> list[str]:
+    """The command that serves a workspace on loopback, this project's definitions without one."""
+    what = ("--module-name", LOCATION) if workspace is None else ("--workspace", str(workspace))
     return [
         *(sys.executable, "-m", "dagster", "dev"),
-        *("--workspace", str(workspace), "--host", HOST, "--port", str(port)),
+        *(*what, "--host", HOST, "--port", str(port)),
     ]
 
 

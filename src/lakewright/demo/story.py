@@ -67,7 +67,8 @@ def run_demo(parsed: argparse.Namespace) -> int:
 def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:
     say.line("  make up                                     the Dagster UI, with every run above")
     command = "  .venv/bin/lakewright"
-    if workspace.warehouse != str(workspace.file.parent / "warehouse"):
+    beside = None if workspace.file is None else str(workspace.file.parent / "warehouse")
+    if workspace.warehouse != beside:
         command += f" --warehouse {workspace.warehouse}"
     say.line(f"{command} show {FLIGHTS}           schema, partitions, health")
     say.line(f"{command} read {FLIGHTS} --limit 5  rows, without Spark")

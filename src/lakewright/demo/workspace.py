@@ -5,29 +5,36 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lakewright.demo.dagster_server import HOST, dagster_dev_command, heed_interrupts
 from lakewright.storage.errors import NotFoundError
 
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
+TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEFAULT_WAREHOUSE = "warehouse"
 DEFAULT_PORT = 3000
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A checkout: its workspace file, its Dagster home, and the warehouse in use."""
+    """What is served: a workspace file, a Dagster home, the warehouse and the tables in use.
 
-    file: Path
+    Without a file it is the tables alone; without tables the demo's.
+    """
+
+    file: Path | None
     home: Path
     warehouse: str
+    tables: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
         """What the processes of the workspace must know."""
+        named = {TABLES_VARIABLE: self.tables} if self.tables else {}
         return {
+            **named,
             WAREHOUSE_VARIABLE: self.warehouse,
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",
@@ -46,20 +53,47 @@ def find_workspace(warehouse: str | None) -> Workspace:
         file = folder / "workspace.yaml"
         if file.exists():
             home = Path(os.environ.get("DAGSTER_HOME") or folder / "dagster_home")
-            chosen = warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
-            if "://" not in chosen:
-                # Runs start in folders of their own, so a relative path would name another place.
-                chosen = str(Path(chosen).absolute())
-            return Workspace(file, home.absolute(), chosen)
+            return Workspace(file, home.absolute(), _chosen(warehouse))
     raise NotFoundError(
         f"there is no workspace.yaml in {Path.cwd()}; run this in a checkout of lakewright, or "
         "start your own project with: dagster dev"
     )
 
 
+def workspace_to_serve(warehouse: str | None) -> Workspace:
+    """The workspace of the working directory, or the tables that LAKEWRIGHT_TABLES names.
+
+    Raises:
+        NotFoundError: there is neither, or the tables are not there.
+    """
+    named = os.environ.get(TABLES_VARIABLE, "")
+    paths = [Path(each).absolute() for each in named.split(os.pathsep) if each]
+    for path in paths:
+        if not path.exists():
+            raise NotFoundError(f"{TABLES_VARIABLE} names {path}, which does not exist")
+    tables = os.pathsep.join(str(path) for path in paths)
+    if (Path.cwd() / "workspace.yaml").exists():
+        return replace(find_workspace(warehouse), tables=tables)
+    if not tables:
+        raise NotFoundError(
+            f"nothing says what to serve: {Path.cwd()} holds no workspace.yaml, and "
+            f"{TABLES_VARIABLE} is not set; name your declarations, as in "
+            f"`{TABLES_VARIABLE}=tables lakewright --warehouse ./warehouse up`, or run this in a "
+            "checkout of lakewright, which serves the demo"
+        )
+    home = Path(os.environ.get("DAGSTER_HOME") or "dagster_home")
+    return Workspace(None, home.absolute(), _chosen(warehouse), tables)
+
+
+def _chosen(warehouse: str | None) -> str:
+    chosen = warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
+    # Runs start in folders of their own, so a relative path would name another place.
+    return chosen if "://" in chosen else str(Path(chosen).absolute())
+
+
 def run_up(parsed: argparse.Namespace) -> int:
     """Serve the workspace until interrupted; the server takes this process's place."""
-    workspace = find_workspace(parsed.warehouse)
+    workspace = workspace_to_serve(parsed.warehouse)
     workspace.home.mkdir(parents=True, exist_ok=True)
     port = getattr(parsed, "port", None) or DEFAULT_PORT
     sys.stdout.write(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,10 +186,17 @@ def test_a_saved_plan_is_carried_out_once(
     [
         ("{", "is no JSON"),
         ("[]", "is no JSON object, but a list"),
-        ("{}", "is no plan of compact"),
+        ("{}", "is no plan of compact: table is missing"),
         (
             '{"operation": "expire-snapshots"}',
             "is one of expire-snapshots: lakewright run expire-snapshots db.t --plan",
+        ),
+        (
+            (
+                '{"table": "db.t", "snapshot_id": 1, "tasks": [], '
+                '"skipped": [{"partition": {}, "bucket": 0, "files": 1, "reason": "x"}]}'
+            ),
+            "it names the partition {}, and the partition keys are day",
         ),
         (
             '{"table": "db.other", "snapshot_id": 1, "tasks": [], "skipped": []}',
@@ -335,6 +344,54 @@ def test_an_impossible_retention_is_refused(
     ended = lakewright(catalog, "plan", "expire-snapshots", "db.t", *options)
     assert ended.code == 2
     assert said in ended.err
+
+
+def _changed(plan: Any) -> Iterator[Any]:
+    """The plan with each of its parts in turn left out, and replaced by something else."""
+    if not isinstance(plan, (dict, list)):
+        return
+    for at in list(plan) if isinstance(plan, dict) else range(len(plan)):
+        for other in (None, -1, "x", [[[]]], {"x": {}}):
+            changed = copy.copy(plan)
+            changed[at] = other
+            yield changed
+        without = copy.copy(plan)
+        del without[at]
+        yield without
+        for inner in _changed(plan[at]):
+            changed = copy.copy(plan)
+            changed[at] = inner
+            yield changed
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("compact", "--full"),
+        ("sort-compact", "--by", "n"),
+        ("expire-snapshots", "--retain-min", "1"),
+    ],
+)
+def test_a_plan_that_was_tampered_with_is_refused_or_carried_out_and_nothing_else(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    table = new_table(catalog, {"n": "INT", "p": "STRING"}, partitions=["p"])
+    for number in range(2):
+        table.write(rows(table, [{"n": number, "p": "a"}]))
+    before = sorted(table.read().to_pylist(), key=str)
+    planned = lakewright(catalog, "plan", verb[0], "db.t", *verb[1:], "--json").json
+    saved = tmp_path / "plan.json"
+    for changed in _changed(planned):
+        saved.write_text(json.dumps(changed), "utf-8")
+        dry = lakewright(catalog, "run", verb[0], "db.t", "--plan", str(saved), "--dry-run")
+        assert dry.code in (0, 2), (changed, dry.err)
+        assert "Error" not in dry.err
+        if dry.code == 2:
+            continue
+        done = lakewright(catalog, "run", verb[0], "db.t", "--plan", str(saved))
+        assert done.code in (0, 2, 3, 5), (changed, done.err)
+        assert sorted(table.read().to_pylist(), key=str) == before
 
 
 def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewright) -> None:

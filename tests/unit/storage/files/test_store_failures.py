@@ -16,6 +16,7 @@ from lakewright.storage.errors import (
     StoreNotFound,
     UnavailableError,
 )
+from lakewright.storage.files.renaming_files import RenamingFiles
 from lakewright.storage.files.store_failures import harmless, is_taken, told, without_secrets
 
 
@@ -205,3 +206,18 @@ def test_what_holds_no_secret_is_told_as_it_is() -> None:
     assert without_secrets(text) == text
     error = OSError(text)
     assert harmless(error) is error
+
+
+def test_a_store_that_is_not_reached_is_named_by_its_uri_and_told_in_few_lines() -> None:
+    files = RenamingFiles(protocol="sftp", address="me@nohost.invalid")
+    tried = "\n".join(f"tried {number}" for number in range(90))
+
+    with pytest.raises(UnavailableError) as raised, files.translated("/"):
+        raise OSError(f"[Errno -2] Name or service not known\n{tried}")
+
+    assert raised.value.message.splitlines() == [
+        "sftp://me@nohost.invalid/ cannot be reached: [Errno -2] Name or service not known",
+        "tried 0",
+        "tried 1",
+        "… and 88 lines more",
+    ]

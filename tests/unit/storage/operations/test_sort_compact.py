@@ -181,7 +181,7 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
         bucketed.plan_sort_compact(["id"])
     table = new_table(catalog, {"id": "INT", "tags": "ARRAY<INT>"}, name="db.plain")
     for by, message in (
-        ([], "needs one column or more"),
+        ([], "say which columns"),
         (["id", "id"], "each once"),
         (["nope"], "'nope' is no column of db.plain; there are id, tags"),
         (["tags"], "cannot be sorted by tags, which is ARRAY<INT>"),
