@@ -6,7 +6,7 @@ For records and plans that only this library writes, and that anybody may have c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from types import NoneType, UnionType
@@ -50,12 +50,11 @@ def _dataclass(kind: type, given: Mapping[str, object]) -> object:
     unknown = sorted(given.keys() - hints.keys())
     if unknown:
         raise MalformedJson(f"{kind.__name__} has no {unknown[0]}")
-    values = {name: _value(hints[name], value) for name, value in given.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        # What it lacks is all that can still be wrong.
-        raise MalformedJson(str(error)) from None
+    for field in fields(kind):
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if not has_default and field.name not in given:
+            raise MalformedJson(f"{field.name} is missing in a {kind.__name__}")
+    return kind(**{name: _value(hints[name], value) for name, value in given.items()})
 
 
 @lru_cache
