@@ -147,7 +147,7 @@ class FileSystem(Protocol):
         ...
 
     def make_all_durable(self, path: str) -> None:
-        """Let all that anybody has done so far in the store of a path outlive a power loss."""
+        """Let every change so far in the store of a path, by any process, outlive a power loss."""
         ...
 
     def delete(self, path: str) -> bool:

@@ -31,7 +31,7 @@ from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translate
 
 # How often a folder that was just made may be gone before that is an error.
 _MOST_TAKEN_AWAY = 30
-# What says that a name was not given; of other errors nobody knows.
+# Errors of a link that say that the name was not given; others, such as EIO, leave it open.
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 _Made = TypeVar("_Made")
 

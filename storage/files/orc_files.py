@@ -129,7 +129,7 @@ class _LibrarySink:
         return int(self._sink.tell())
 
     def close(self) -> None:
-        """Nothing: whoever opened the file closes it."""
+        """Nothing: the writer of the file closes it."""
 
     def readable(self) -> bool:
         return False

@@ -51,6 +51,7 @@ TREE = {
     "UnavailableError": "StorageError",
     "LeaseHeld": "UnavailableError",
     "ClockJumped": "UnavailableError",
+    "NotWritten": "UnavailableError",
 }
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
 

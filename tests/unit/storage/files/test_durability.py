@@ -34,7 +34,7 @@ def test_a_committer_flushes_what_others_have_staged(tmp_path: Path, loss: objec
     disk = LossyDisk(str(tmp_path / "disk"))
     (tmp_path / "disk").mkdir()
     with disk.under():
-        # Whoever stages may have been told not to flush: a task never does.
+        # A task never flushes.
         tasks = Catalog.open(disk.root, env=FixedEnv(), durable=False)
         committer = Catalog.open(disk.root, env=FixedEnv())
         table = new_table(committer, partitions=("day",))
