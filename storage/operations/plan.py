@@ -14,7 +14,7 @@ from typing import Protocol, Self
 from lakewright.storage.codec.json_values import read_object
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.file_names import place_below
+from lakewright.storage.spec.file_names import UnsafeName, place_below
 
 
 class Plan:
@@ -52,7 +52,10 @@ class UnreachableFile:
 
     def __post_init__(self) -> None:
         # A plan may come from anywhere, and this one is about to delete.
-        place_below(self.path)
+        try:
+            place_below(self.path)
+        except UnsafeName as error:
+            raise InvalidRequestError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Cat
     table = new_table(catalog)
     table.write(rows(table, events(0, 2)))
     inner, paths = table.files.fs, table.files.paths
-    inner.write_bytes(paths.schema(1), inner.read_bytes(paths.schema(0)))
+    assert table.files.schemas.put_schema(replace(table.schema, id=1))
     folders = inner.list_subdirs(paths.root)
     seen, fs = watched_catalog(catalog)
     seen.drop_table("db.t")
