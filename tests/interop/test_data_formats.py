@@ -245,6 +245,7 @@ def test_files_of_thin_mode_are_read_by_clients_that_know_it(
     assert_read_alike(readers, catalog, table)
 
 
+LOCAL = "TIMESTAMP(6) WITH LOCAL TIME ZONE"
 FAR_TIMES = [
     "9999-12-31T23:59:59.999999",
     "0001-01-01T00:00:00.000000",
@@ -256,17 +257,28 @@ FAR_TIMES = [
 ]
 
 
+def local(time: str | None) -> str | None:
+    # Of moments before 1582 Java reads others than it writes, by the days its calendar differs.
+    return None if time is None or time < "1582-10-15" else time + "Z"
+
+
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "zlib", "snappy", "none"])
 @pytest.mark.parametrize("client", ["java", "java_latest"])
 def test_far_timestamps_in_orc_files_of_java_are_read(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, compression: str
 ) -> None:
     java: JavaOracle = request.getfixturevalue(client)
-    columns = {"k": "INT", "t": "TIMESTAMP(6)", "s": "STRING", "z": "TIMESTAMP(3)"}
+    columns = {"k": "INT", "t": "TIMESTAMP(6)", "s": "STRING", "z": "TIMESTAMP(3)", "l": LOCAL}
     options = {"file.format": "orc", "file.compression": compression}
     table = create_theirs(catalog, java, columns, options=options)
     given = [
-        {"k": number, "t": time, "s": f"{number}", "z": time and time[:23] + "000"}
+        {
+            "k": number,
+            "t": time,
+            "s": f"{number}",
+            "z": time and time[:23] + "000",
+            "l": time and time + "Z",
+        }
         for number, time in enumerate(FAR_TIMES)
     ]
     java.write(catalog.root, table.name, given)
