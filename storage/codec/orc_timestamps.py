@@ -23,7 +23,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_TIMESTAMPS = (9, 18)
+_TIMESTAMP, _TIMESTAMP_INSTANT = 9, 18
 _JAVA, _PROLEPTIC = 0, 2
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
@@ -76,7 +76,7 @@ class OrcTimestamps:
 
     def is_timestamp(self, column: int) -> bool:
         """Whether the column at that place is one that is read here."""
-        return self._kinds[self._columns[column]] in _TIMESTAMPS
+        return self._kinds[self._columns[column]] in (_TIMESTAMP, _TIMESTAMP_INSTANT)
 
     def read(self, stripe: int, column: int) -> pa.Array:
         """A column of a stripe in microseconds.
@@ -100,7 +100,7 @@ class OrcTimestamps:
         parts = np.array(_run_lengths(streams[_SECONDARY], count, signed=False), np.int64)
         micros = np.zeros(where.row_count, np.int64)
         micros[valid] = _micros(seconds + _SECONDS_TO_2015, parts)
-        if not self._is_proleptic:
+        if self._kinds[identity] == _TIMESTAMP and not self._is_proleptic:
             micros = _in_our_calendar(micros)
         return pa.array(micros, pa.int64(), mask=~valid).cast(pa.timestamp("us"))
 
