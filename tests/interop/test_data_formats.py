@@ -277,7 +277,7 @@ def test_far_timestamps_in_orc_files_of_java_are_read(
             "t": time,
             "s": f"{number}",
             "z": time and time[:23] + "000",
-            "l": time and time + "Z",
+            "l": local(time),
         }
         for number, time in enumerate(FAR_TIMES)
     ]
