@@ -23,14 +23,10 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_TIMESTAMP, _TIMESTAMP_INSTANT = 9, 18
-_JAVA, _PROLEPTIC = 0, 2
+_TIMESTAMPS = (9, 18)
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
 _SECONDS_TO_2015 = 1_420_070_400
-_MICROS_PER_DAY = 86_400_000_000
-_GREGORIAN_MICROS = -141_427 * _MICROS_PER_DAY
-_EPOCH_JULIAN_DAY = 2_440_588
 _TAIL_BYTES = 16 * 1024
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _ZONES = ("", "UTC", "GMT", "Etc/UTC", "Z")
@@ -71,12 +67,10 @@ class OrcTimestamps:
         types = [_fields(_message(each)) for each in footer.get(4, [])]
         self._columns = _packed(types[0])
         self._kinds = [_number(each, 1) for each in types]
-        # Of other writers than Java's none has another calendar than ours.
-        self._is_proleptic = _number(footer, 11) == _PROLEPTIC or _number(footer, 9) != _JAVA
 
     def is_timestamp(self, column: int) -> bool:
         """Whether the column at that place is one that is read here."""
-        return self._kinds[self._columns[column]] in (_TIMESTAMP, _TIMESTAMP_INSTANT)
+        return self._kinds[self._columns[column]] in _TIMESTAMPS
 
     def read(self, stripe: int, column: int) -> pa.Array:
         """A column of a stripe in microseconds.
@@ -100,8 +94,6 @@ class OrcTimestamps:
         parts = np.array(_run_lengths(streams[_SECONDARY], count, signed=False), np.int64)
         micros = np.zeros(where.row_count, np.int64)
         micros[valid] = _micros(seconds + _SECONDS_TO_2015, parts)
-        if self._kinds[identity] == _TIMESTAMP and not self._is_proleptic:
-            micros = _in_our_calendar(micros)
         return pa.array(micros, pa.int64(), mask=~valid).cast(pa.timestamp("us"))
 
     def _streams(self, footer: _Fields, offset: int, identity: int) -> dict[int, bytes]:
@@ -141,16 +133,6 @@ def _micros(seconds: np.ndarray, parts: np.ndarray) -> np.ndarray:
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     micros: np.ndarray = seconds * 1_000_000 + nanos // 1000
     return micros
-
-
-def _in_our_calendar(micros: np.ndarray) -> np.ndarray:
-    """Times with the dates that they have in Java's calendar, which is Julian before 1582-10-15."""
-    julian = micros < _GREGORIAN_MICROS
-    days = micros // _MICROS_PER_DAY + _EPOCH_JULIAN_DAY
-    # Years that begin in March, since -4800: what both calendars count in the same way.
-    years = (4 * (days + 32_082) + 3) // 1461
-    shift = 38 - years // 100 + years // 400
-    return micros + np.where(julian, shift * _MICROS_PER_DAY, 0)
 
 
 # --- compression -------------------------------------------------------------------------------
