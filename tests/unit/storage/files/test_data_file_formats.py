@@ -577,8 +577,10 @@ def test_orc_timestamps_beyond_the_reach_of_nanoseconds_are_read(folder: Folder)
     folder.fs.write_bytes(path, output.getvalue())
     for columns in (["k", "t"], ["t"], ["near", "t", "k"]):
         for batch_rows in (None, 1000):
-            read = pa.concat_tables(folder.read(path, columns, batch_rows=batch_rows))
-            assert as_written(read, written.select(columns).schema) == written.select(columns)
+            expected = written.select(columns)
+            parts = folder.read(path, columns, batch_rows=batch_rows)
+            read = pa.concat_tables([as_written(part, expected.schema) for part in parts])
+            assert read.to_pylist() == expected.to_pylist()
 
 
 def test_orc_timestamps_beyond_reach_inside_of_rows_are_refused_not_misread(
