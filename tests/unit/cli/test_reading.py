@@ -316,3 +316,5 @@ def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
     assert others.json_lines == [{"k": 1, "w": 2}]
     earlier = lakewright(catalog, "read", "db.t", "--snapshot", "2", "--format", "json")
     assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
+
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
