@@ -40,6 +40,10 @@ class KeyMerge:
     columns: Mapping[str, ColumnMerge]
 
 
+# What a person can do who may not change the table.
+_TO_READ = "to read the rest, choose columns without it, or read an earlier snapshot"
+
+
 def merge_columns(rows: pa.Table, merge: KeyMerge, *, table: str) -> pa.Table:
     """One row per key, with the columns of `rows`.
 
@@ -101,7 +105,7 @@ def _refuse_retraction(
     raise InvalidRows(
         f"{table}: column {name!r} is aggregated with {function.value}, which cannot take values "
         f"back, and {count} keys have rows that ask for it (-U or -D); set "
-        f"fields.{name}.ignore-retract=true to leave those out",
+        f"fields.{name}.ignore-retract=true to leave those out; {_TO_READ}",
         table=table,
         column=name,
     )
@@ -118,7 +122,7 @@ def _refuse_number(
     count = int(changes.keys.sizes[key])
     raise InvalidRows(
         f"{table}: the {function.value} of column {name!r} over {count} rows of one key does not "
-        f"fit {kind}; give the column a wider type",
+        f"fit {kind}; give the column a wider type; {_TO_READ}",
         table=table,
         column=name,
     )
@@ -128,7 +132,7 @@ def _refuse_nested_key(aggregate: FieldAggregate, name: str, table: str) -> NoRe
     raise InvalidRows(
         f"{table}: column {name!r} has nested rows with a null in their key "
         f"({', '.join(aggregate.nested_key)}); fill it, or set "
-        f"fields.{name}.nested-key-null-strategy to merge or ignore",
+        f"fields.{name}.nested-key-null-strategy to merge or ignore; {_TO_READ}",
         table=table,
         column=name,
     )

@@ -290,3 +290,31 @@ def test_a_users_mistake_is_said_in_one_line_without_a_traceback(
     assert said in ended.err
     assert "Traceback" not in ended.err
     assert ended.out == ""
+
+
+def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(
+        catalog,
+        {"k": "INT NOT NULL", "v": "TINYINT", "w": "INT"},
+        keys=["k"],
+        options={
+            "bucket": "1",
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "product",
+        },
+    )
+    for number in range(3):
+        table.write(rows(table, [{"k": 1, "v": 10, "w": number}]))
+
+    ended = lakewright(catalog, "read", "db.t")
+    assert ended.code == 2
+    assert "choose columns without it, or read an earlier snapshot" in ended.err
+
+    others = lakewright(catalog, "read", "db.t", "--columns", "k,w", "--format", "json")
+    assert others.json_lines == [{"k": 1, "w": 2}]
+    earlier = lakewright(catalog, "read", "db.t", "--snapshot", "2", "--format", "json")
+    assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
+
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
