@@ -377,7 +377,7 @@ def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, pa
     plan = replace(table.plan_remove_orphans(), files=(OrphanFile(path, 1, 0),))
     with pytest.raises(InvalidRequestError, match="can be no orphan"):
         table.run_remove_orphans(plan)
-    with pytest.raises(InvalidRequestError, match="is no leftover|is no place below the table"):
+    with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
         table.run_remove_orphans(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
 
 
