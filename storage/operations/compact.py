@@ -45,7 +45,7 @@ from lakewright.storage.operations.compaction_plan import (
 from lakewright.storage.operations.engine import Engine
 from lakewright.storage.operations.latest import read_latest
 from lakewright.storage.operations.named_partitions import is_named
-from lakewright.storage.operations.scan import grouped_by_bucket, live_entries
+from lakewright.storage.operations.scan import check_key_types, grouped_by_bucket, live_entries
 from lakewright.storage.operations.verify import VerifyLevel
 from lakewright.storage.operations.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
@@ -115,6 +115,7 @@ def planned_buckets(
             grouped_by_bucket(live_entries(files, latest)),
         ),
     )
+    check_key_types(files, {entry.file.schema_id for group in live.values() for entry in group})
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
     for (partition, bucket), group in live.items():

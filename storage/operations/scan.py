@@ -24,6 +24,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key, sections_of
 from lakewright.storage.operations.file_schemas import FileSchemas
+from lakewright.storage.spec.data_types import not_null
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
@@ -281,17 +282,49 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
 
     Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
     older rows a new one replaces, or comes too late to replace.
+
+    Raises:
+        UnsupportedError: a primary key had another type when one of the files was written.
     """
     # Asked for tables, too, whose merge options cannot be read: their files can still be counted.
     engine = files.schema.options.get("merge-engine", "").strip().lower()
     skips_level_0 = files.schema.has_primary_key and (
         files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
     )
-    return [
+    readable = [
         entry
         for entry in entries
         if entry.bucket >= 0 and not (skips_level_0 and entry.file.level == 0)
     ]
+    check_key_types(files, {entry.file.schema_id for entry in readable})
+    return readable
+
+
+def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
+    """Refuse files that were written when a primary key had another type.
+
+    Their rows lie in the buckets, and in the order, of that type. A reader would look for keys in
+    the wrong bucket and take rows of one key for rows of two. Java Paimon 0.9 lets such a change
+    pass, later releases refuse it.
+
+    Raises:
+        UnsupportedError: one of the schemas is such.
+    """
+    if not files.schema.has_primary_key:
+        return
+    keys = {field.id: field for field in files.schema.key_fields}
+    for schema_id in set(schema_ids) - {files.schema.id}:
+        for stored in files.schemas.read(schema_id).fields:
+            field = keys.get(stored.id)
+            if field is not None and not_null(stored.type) != not_null(field.type):
+                raise UnsupportedError(
+                    f"{files.name}: primary key {field.name!r} has the type {field.type}, and was "
+                    f"{stored.type} in schema {schema_id}, with which live files were written; "
+                    "change it back, or write the rows into a new table with a client that read "
+                    "them before the change",
+                    table=files.name,
+                    column=field.name,
+                )
 
 
 def deletions_by_bucket(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table, parse_data_type
@@ -127,6 +128,24 @@ def test_a_widened_column_is_cast_and_prunes_nothing_falsely(
     ]
     assert values_of(table, "k", where=Leaf("n", Operator.EQ, (7,))) == [1]
     assert values_of(table, "k", where=Leaf("n", Operator.GT, (7,))) == [2]
+
+
+@pytest.mark.parametrize("where", [None, Leaf("k", Operator.EQ, (-5,))])
+def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
+    unchecked_catalog: Catalog, where: Leaf | None
+) -> None:
+    table = new_table(
+        unchecked_catalog, {"k": "INT", "n": "INT"}, keys=["k"], options={"bucket": "4"}
+    )
+    table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
+    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
+    said = r"primary key 'k' has the type BIGINT, and was INT NOT NULL in schema 0"
+    with pytest.raises(UnsupportedError, match=said):
+        table.read(where)
+    with pytest.raises(UnsupportedError, match=said):
+        table.lookup(pa.table({"k": [-5]}))
+    with pytest.raises(UnsupportedError, match=said):
+        table.plan_compact(full=True)
 
 
 def test_a_change_of_type_that_values_do_not_survive_is_refused(
