@@ -37,7 +37,7 @@ setup: $(VENV)/.project ## Build .venv from the lock files (the others do it whe
 
 .PHONY: test
 test: java oracles ## Run every test that needs no other server (ARGS="-k name" narrows it)
-	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(RUN) -m pytest -m "not deep and not stores" -n $(WORKERS) $(ARGS)
 
 .PHONY: test-stores
 test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FTP, SFTP and PostgreSQL

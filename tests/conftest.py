@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.tally import TRIED
 
@@ -31,7 +33,6 @@ FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
 KEPT_TOGETHER = ("on_spark", "interop", "oracles", "stores", "pipelines", "demo")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by the folder they lie in."""
     tests = Path(__file__).parent
@@ -39,8 +40,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = item.path.relative_to(tests).parts[0]
         if room in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[room])
-        if room in KEPT_TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(room))
+
+
+class _ByRoom(LoadScopeScheduling):
+    """Hands worker processes whole folders where those are kept together, else single tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        room = nodeid.removeprefix("tests/").split("/", 1)[0]
+        return room if room in KEPT_TOGETHER else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Schedule by room; xdist's own groups, by mark, do nothing under pytest 9.2."""
+    return _ByRoom(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
