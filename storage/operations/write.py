@@ -258,6 +258,14 @@ class StagingWriter:
 
     def _with_static_partition(self, rows: pa.Table) -> pa.Table:
         for name, value in self.job.request.static:
+            default = self._files.schema.field(name).default_value
+            if value is None and default is not None and rows.num_rows:
+                raise InvalidRows(
+                    f"the write to {self._files.name} is for partition {name}=null, and column "
+                    f"{name} has the default {default!r}, so no row can be there; write the rows "
+                    "to the partition of the default, or of another value",
+                    table=self._files.name,
+                )
             data_type = self._files.schema.field(name).type
             scalar = scalar_of(value, data_type)
             if name not in rows.column_names:

@@ -105,3 +105,19 @@ def test_a_default_that_is_not_understood_is_refused_only_where_it_is_needed(
     value = [1] if data_type != "INT" else 1
     table.write(rows(table, [{"id": 1, "v": value}]))
     assert read(table) == [{"id": 1, "v": value}]
+
+
+def test_rows_for_the_null_partition_of_a_column_with_a_default_are_refused(
+    catalog: Catalog,
+) -> None:
+    """As in Java: they would land in the default's partition, which the overwrite leaves alone."""
+    table = new_table(catalog, {"p": "INT", "k": "INT"}, partitions=["p"])
+    table.write(rows(table, [{"p": None, "k": 1}, {"p": 7, "k": 7}]))
+    table = with_default_values(catalog, table, {"p": "7"})
+    before = content(table)
+    for held in (pa.table({"k": [9]}), pa.table({"p": pa.nulls(1, pa.int32()), "k": [9]})):
+        with pytest.raises(InvalidRows, match="has the default '7', so no row can be there"):
+            table.write(held, mode="overwrite", partition={"p": None})
+    assert content(table) == before
+    table.write(table.arrow_schema.empty_table(), mode="overwrite", partition={"p": None})
+    assert table.read().to_pylist() == [{"p": 7, "k": 7}]
