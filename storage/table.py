@@ -72,7 +72,7 @@ from lakewright.storage.operations.expire_snapshots import (
 )
 from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expire_tags
 from lakewright.storage.operations.expired_reads import told_if_expired
-from lakewright.storage.operations.fallback_read import falls_back, plan_fallback_read
+from lakewright.storage.operations.fallback_read import falls_back, scan_with_fallback
 from lakewright.storage.operations.incremental import (
     Bound,
     ChangePlan,
@@ -460,7 +460,7 @@ class Table:
         if falls_back(self.files) and not is_historic(when):
             for name in columns or ():
                 self.schema.field(name)
-            return plan_fallback_read(self.files, where, columns)
+            return scan_with_fallback(self.files, where, columns)
         plan = self.plan_scan(where, **when)
         files = self.files
         if plan.snapshot is not None and is_historic(when):

@@ -59,7 +59,7 @@ def falls_back(files: TableFiles) -> bool:
     return bool(trimmed(files.schema.options).get(_OPTION))
 
 
-def plan_fallback_read(
+def scan_with_fallback(
     files: TableFiles, predicate: Predicate | None, columns: Sequence[str] | None
 ) -> tuple[FallbackReader, ScanPlan]:
     """The latest rows of a table, and of its branch where the table has no partition.

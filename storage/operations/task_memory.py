@@ -109,12 +109,13 @@ def free_memory(
                 break
             full.append(writer)
             total -= size
-    most_open = files_of_a_task(env)
-    _end_files(writers, most_open)
-    for start in range(0, len(full), most_open):
-        some = full[start : start + most_open]
+    # Each round may open a file for every writer in it, beside those that are open already.
+    at_once = files_of_a_task(env) // 2
+    for start in range(0, len(full), at_once):
+        _end_files(writers, at_once)
+        some = full[start : start + at_once]
         map_concurrently(env, lambda writer: writer.flush(), some)
-        _end_files(writers, most_open)
+    _end_files(writers, 2 * at_once)
 
 
 def _end_files(writers: Collection[Buffering], most: int) -> None:

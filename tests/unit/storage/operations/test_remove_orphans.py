@@ -374,9 +374,9 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
 )
 def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, path: str) -> None:
     table = history(catalog)
-    plan = replace(table.plan_remove_orphans(), files=(OrphanFile(path, 1, 0),))
-    with pytest.raises(InvalidRequestError, match="can be no orphan"):
-        table.run_remove_orphans(plan)
+    plan = table.plan_remove_orphans()
+    with pytest.raises(InvalidRequestError, match=r"can be no orphan|is no place below the table"):
+        table.run_remove_orphans(replace(plan, files=(OrphanFile(path, 1, 0),)))
     with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
         table.run_remove_orphans(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
 

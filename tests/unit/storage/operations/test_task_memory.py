@@ -161,6 +161,8 @@ def test_a_small_part_lets_go_of_its_table_and_a_large_one_is_not_copied() -> No
 class Heap:
     """A writer that has gathered some bytes."""
 
+    open_file_bytes = None
+
     def __init__(self, size: int) -> None:
         self.buffered_bytes = size
 
