@@ -1,9 +1,9 @@
-"""What checks said of partitions that this run is not about.
+"""What checks said of partitions that this run did not judge.
 
 A check of a table has one status, that of its latest evaluation, while runs judge a few partitions
 each. So an evaluation carries on what is known of the others: a partition that did not meet an
-expectation is named until its rows meet it, or it is no partition any more. What is carried lies in
-the metadata of evaluations, and the latest one has all of it.
+expectation is named until rows that meet it are published for it, or it is no partition any more.
+What is carried lies in the metadata of evaluations, and the latest one has all of it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -46,7 +46,7 @@ class CheckHistory:
         return type(self)({**others, **not_met})
 
     def beside(self, partitions: Collection[str]) -> str:
-        """What is said of other partitions than these, in one line; empty if all meet the check."""
+        """What is said of other partitions than these, in one line; empty if it is nothing."""
         others = [name for name in sorted(self.not_met) if name not in partitions]
         named = "; ".join(f"{name}: {self.not_met[name]}" for name in others[:_MOST_NAMED])
         more = len(others) - _MOST_NAMED

@@ -49,11 +49,18 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
 class JudgedRows:
     """The rows of a run that its checks are about.
 
-    `partitions` has the text of each partition by its key; none where the table has none.
+    `partitions` has the text of each partition that the run is about, by its key; none where the
+    table has none. `judged` are those whose rows were looked at, or that were replaced with none.
     """
 
     partitions: Mapping[str, str]
+    judged: frozenset[str]
     published: bool
+
+    @property
+    def settled(self) -> frozenset[str]:
+        """Partitions of which earlier verdicts end; rejected rows leave the table as it was."""
+        return self.judged if self.published else frozenset()
 
     def not_meeting(self, outcome: ExpectationOutcome) -> dict[str, str]:
         """What is said of each partition whose rows do not meet an expectation."""
@@ -71,7 +78,7 @@ class JudgedRows:
     @property
     def told(self) -> str:
         """Which rows they are, in a few words."""
-        names = sorted(self.partitions)
+        names = sorted(self.judged or self.partitions)
         if len(names) <= 1:
             return names[0] if names else ""
         return f"{len(names)} partitions from {names[0]} to {names[-1]}"
@@ -85,15 +92,16 @@ def check_results(
     They are to follow the materialization that they judge, where rows are published.
     """
     for outcome in report.outcomes:
-        history = histories(outcome.check_name)
+        not_met = rows.not_meeting(outcome)
+        history = histories(outcome.check_name).judged(rows.settled, not_met)
         yield _result(
             names.asset_key,
             outcome.check_name,
             outcome.severity,
             outcome.met,
-            outcome.summary,
+            _told(rows, outcome.summary, history.beside(not_met)),
             rows,
-            history.judged(rows.partitions, rows.not_meeting(outcome)),
+            history,
             check_metadata(outcome, row_count=report.row_count),
         )
 
@@ -105,18 +113,28 @@ def results_of_earlier_try(
     for expectation in declaration.expectations:
         critical = expectation.severity is Severity.CRITICAL
         history = histories(expectation.check_name)
+        if critical:
+            history = history.judged(rows.settled, {})
+        summary = (
+            "met before an earlier try of this run published the rows"
+            if critical
+            else "not asked again: an earlier try of this run published the rows"
+        )
         yield _result(
             names.asset_key,
             expectation.check_name,
             expectation.severity,
             critical,
-            "met before an earlier try of this run published the rows"
-            if critical
-            else "not asked again: an earlier try of this run published the rows",
+            _told(rows, summary, history.beside(())),
             rows,
-            history.judged(rows.partitions, {}) if critical else history,
+            history,
             {},
         )
+
+
+def _told(rows: JudgedRows, summary: str, others: str) -> str:
+    told = f"{rows.told}: {summary}" if rows.told else summary
+    return f"{told}. Not met by earlier rows: {others}" if others else told
 
 
 def _result(
@@ -124,15 +142,11 @@ def _result(
     check_name: str,
     severity: Severity,
     met: bool,
-    summary: str,
+    description: str,
     rows: JudgedRows,
     history: CheckHistory,
     metadata: Mapping[str, Any],
 ) -> dg.AssetCheckResult:
-    description = f"{rows.told}: {summary}" if rows.told else summary
-    others = history.beside(rows.partitions)
-    if others:
-        description += f". Not met elsewhere, as last judged: {others}"
     form = _PublishedRows if rows.published else _RejectedRows
     return form(
         asset_key=asset,

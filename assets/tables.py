@@ -56,10 +56,10 @@ class IngestConfig(dg.Config):
 
     micro_batches: int = Field(
         default=1,
-        ge=1,
+        # No `ge=1`: of it Dagster would tell pydantic's error, and `publish` tells a better one.
         description=(
-            "Commit the rows in that many parts, each with its share of every partition, as a "
-            "stream would leave them; needs mode append."
+            "Commit the rows in that many parts, at least 1, each with its share of every "
+            "partition, as a stream would leave them; needs mode append."
         ),
     )
     mode: WriteMode | None = Field(
@@ -253,7 +253,12 @@ class _Ingest:
         return kind
 
     def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
-        """The partitions that were asked for, or that turned up."""
+        """The partitions that were asked for, or that turned up, and those whose rows were judged.
+
+        An overwrite puts the run's rows, or none, in the place of whatever a partition held. Other
+        writes leave what it held, so nothing was judged of partitions that got no rows; nor is
+        it known which got some in an earlier try.
+        """
         scheme = self.declaration.scheme
         specs: list[Mapping[str, object]] = []
         if self.declaration.partition_keys and self.partitions is not None:
@@ -264,7 +269,16 @@ class _Ingest:
         for spec in specs:
             with suppress(InvalidPartitionKeyError):
                 texts[scheme.key_of(spec)] = describe_partition(spec)
-        return JudgedRows(partitions=texts, published=not isinstance(outcome, Rejected))
+        judged = set(texts) if self.write_kind is WriteKind.OVERWRITE else set()
+        if not isinstance(outcome, AlreadyPublished):
+            for each in outcome.partitions:
+                with suppress(InvalidPartitionKeyError):
+                    judged |= {scheme.key_of(each.spec)} if each.row_count else set()
+        return JudgedRows(
+            partitions=texts,
+            judged=frozenset(judged & set(texts)),
+            published=not isinstance(outcome, Rejected),
+        )
 
     def check_history(self, check_name: str) -> CheckHistory:
         """What a check said of partitions before this run."""

@@ -259,7 +259,9 @@ def _partitions(
     gone = unknown_partitions(table, specs)
     for spec in gone:
         context.log.info("%s of %s is gone by now", describe_partition(spec), table.name)
-    return [spec for spec in specs if spec not in gone]
+    # Compared by `==`, a partition of -0.0 that is gone would take that of 0.0 with it.
+    left_out = {partition_identity(spec) for spec in gone}
+    return [spec for spec in specs if partition_identity(spec) not in left_out]
 
 
 def _engine_choice(config: CompactConfig, policy: CompactionPolicy) -> EngineChoice:

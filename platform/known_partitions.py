@@ -9,6 +9,7 @@ from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
 from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.spec.values import same_value
 
 _MOST_NAMED = 5
 
@@ -28,7 +29,9 @@ def unknown_partitions(
     return [
         spec
         for spec, values in zip(specs, asked, strict=True)
-        if not any(values.items() <= each.items() for each in present)
+        if not any(
+            all(same_value(each[name], value) for name, value in values.items()) for each in present
+        )
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lakewright.platform.partition_keys import describe_partition
+from lakewright.platform.partition_keys import describe_partition, partition_identity
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 
@@ -36,8 +36,8 @@ def check_rows_came(
         InvalidRows: no row came; or a partition that holds rows got none; or one got none of
             which an upstream table has none either.
     """
-    got = [dict(spec) for spec in written]
-    missing = [spec for spec in asked or () if dict(spec) not in got]
+    got = {partition_identity(spec) for spec in written}
+    missing = [spec for spec in asked or () if partition_identity(spec) not in got]
     found = f"the source of {table.name} returned no rows"
     if not written:
         explain()
@@ -45,8 +45,8 @@ def check_rows_came(
         raise _refused(table, f"{found}{what}{_without_upstream(missing, upstream)}")
     if not missing:
         return
-    held = [dict(each.spec) for each in table.partitions() if each.row_count] if replaces else []
-    lost = [spec for spec in missing if dict(spec) in held]
+    held = _with_rows(table) if replaces else set()
+    lost = [spec for spec in missing if partition_identity(spec) in held]
     if lost:
         raise _refused(
             table,
@@ -72,11 +72,19 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
             continue
-        held = [dict(each.spec) for each in table.partitions() if each.row_count]
-        absent = [spec for spec in missing if {key: spec[key] for key in keys} not in held]
+        held = _with_rows(table)
+        absent = [
+            spec
+            for spec in missing
+            if partition_identity({key: spec[key] for key in keys}) not in held
+        ]
         if absent:
             return f", and its upstream {name} has none of {_named(absent)}"
     return ""
+
+
+def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
+    return {partition_identity(each.spec) for each in table.partitions() if each.row_count}
 
 
 def _named(specs: Sequence[Spec]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pytest
 
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -47,7 +48,7 @@ def test_a_partition_that_failed_is_shown_until_its_rows_pass(lake: Lake) -> Non
     third = ingest(lake, "2024-01-01", events("2024-01-01", 0, 3))
     assert third.success, third.failure
     assert latest(lake).passed
-    assert "elsewhere" not in latest(lake).description
+    assert "earlier rows" not in latest(lake).description
 
 
 def test_a_warning_of_one_partition_outlasts_runs_of_others(lake: Lake) -> None:
@@ -69,7 +70,8 @@ def test_a_run_of_several_partitions_says_which_of_them_failed(lake: Lake) -> No
     assert not latest(lake).passed
     assert "2024-01-03: 2 rows do not meet it" in latest(lake).description
     assert "2 partitions from 2024-01-01 to 2024-01-02: " in latest(lake).description
-    assert ingest(lake, days, events("2024-01-03", 0, 2)).success
+    rows = [row for day in ("01", "02", "03") for row in events(f"2024-01-{day}", 0, 2)]
+    assert ingest(lake, days, rows).success
     assert latest(lake).passed
 
 
@@ -99,7 +101,93 @@ def test_a_run_without_rows_forgets_no_partition(lake: Lake) -> None:
     assert not ingest(lake, "2024-01-01", events("2024-01-01", 0, 3, amount=-1.0)).success
     # Of no partition that anybody named.
     lake.give(pa.Table.from_pylist(events("2024-01-02", 0, 1)).slice(1))
-    assert lake.materialize().success
+    assert lake.materialize(config={"allow_empty": True}).success
     assert ingest(lake, "2024-01-04", events("2024-01-04", 0, 3)).success
     assert not latest(lake).passed
     assert "2024-01-01: " in latest(lake).description
+
+
+DAYS = ("2024-01-01", "2024-01-03")
+UPSERTED = EVENTS.replace("partition_keys: [dt]", "partition_keys: [dt]\n    primary_key: [dt, id]")
+APPENDED = EVENTS.replace("write: {engine: local}", "write: {engine: local, mode: append}")
+
+
+def with_a_null_on_the_second_day(lake: Lake, declaration: str) -> None:
+    """A warning is not met, so the row is published."""
+    lake.declare(declaration)
+    good = events("2024-01-01", 0, 1) + events("2024-01-03", 0, 1)
+    assert ingest(lake, DAYS, good + events("2024-01-02", 0, 1, amount=None)).success
+    assert not latest(lake, WARNING).passed
+
+
+def holds_a_null(lake: Lake) -> bool:
+    return any(row["amount"] is None for row in lake.rows())
+
+
+@pytest.mark.parametrize("declaration", [UPSERTED, APPENDED], ids=["upsert", "append"])
+@pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
+def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
+    lake: Lake, declaration: str, days: Any
+) -> None:
+    with_a_null_on_the_second_day(lake, declaration)
+    rows = events("2024-01-01", 1, 2) + events("2024-01-03", 1, 2)
+    lake.give(pa.Table.from_pylist(rows))
+
+    outcome = lake.materialize(partitions=days, config={"allow_empty": True})
+
+    assert outcome.success, outcome.failure
+    assert holds_a_null(lake)
+    shown = latest(lake, WARNING)
+    assert not shown.passed
+    assert "earlier rows: 2024-01-02: 1 rows do not meet it" in shown.description
+    # The check that met nothing bad has passed.
+    assert latest(lake).passed
+
+    # What replaces the row, or comes beside it, is judged.
+    assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 1)).success
+    assert latest(lake, WARNING).passed
+    assert holds_a_null(lake) is (declaration == APPENDED)
+
+
+@pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
+def test_a_partition_overwritten_with_nothing_is_no_longer_shown(lake: Lake, days: Any) -> None:
+    with_a_null_on_the_second_day(lake, EVENTS)
+    lake.give(pa.Table.from_pylist(events("2024-01-01", 0, 1)))
+    assert lake.materialize(partitions=days, config={"allow_empty": True}).success
+    assert not holds_a_null(lake)
+    assert latest(lake, WARNING).passed
+
+
+@pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
+def test_good_rows_that_are_rejected_for_another_reason_end_no_failure(
+    lake: Lake, declaration: str
+) -> None:
+    with_a_null_on_the_second_day(lake, declaration)
+    assert not ingest(lake, "2024-01-02", events("2024-01-02", 0, 1, amount=-1.0)).success
+    assert holds_a_null(lake)
+    assert not latest(lake, WARNING).passed
+    assert "earlier rows: 2024-01-02: 1 rows do not" in latest(lake, WARNING).description
+    assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 1)).success
+    assert latest(lake, WARNING).passed
+    assert latest(lake).passed
+
+
+@pytest.mark.parametrize("declaration", [EVENTS, UPSERTED], ids=["overwrite", "upsert"])
+def test_a_retry_that_writes_nothing_ends_only_what_its_overwrite_replaced(
+    lake: Lake, declaration: str
+) -> None:
+    lake.declare(declaration)
+    assert not ingest(lake, DAYS, events("2024-01-02", 0, 1, amount=-1.0)).success
+    # The try published, and died before it told what it judged.
+    lake.give(pa.Table.from_pylist(events("2024-01-01", 0, 1)))
+    dead = lake.materialize(partitions=DAYS)
+    assert dead.success, dead.failure
+    assert ingest(lake, "2024-01-02", events("2024-01-02", 0, 1)).success
+    assert latest(lake).passed
+    assert not ingest(lake, "2024-01-02", events("2024-01-02", 0, 1, amount=-1.0)).success
+
+    continued = {"dagster/root_run_id": dead.run_id, "dagster/is_resume_retry": "true"}
+    again = lake.materialize(partitions=DAYS, tags=continued)
+
+    assert again.success, again.failure
+    assert latest(lake).passed is (declaration == EVENTS)

@@ -179,6 +179,18 @@ def test_micro_batches_of_an_overwrite_are_refused(lake: Lake) -> None:
     assert "set mode to append" in outcome.failure
 
 
+@pytest.mark.parametrize("count", [0, -2])
+def test_too_few_micro_batches_are_told_in_plain_words(lake: Lake, count: int) -> None:
+    lake.declare(EVENTS)
+    lake.give(events("2024-01-01", 0, 8))
+    config = {"micro_batches": count, "mode": "append"}
+    outcome = lake.materialize(partitions="2024-01-01", config=config)
+    assert not outcome.success
+    assert f"micro_batches is {count}; it is at least 1" in outcome.failure
+    assert "pydantic" not in outcome.failure
+    assert not lake.table().snapshots()
+
+
 def test_rows_with_a_key_are_upserted(lake: Lake) -> None:
     lake.declare(
         """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from lakewright.cli.arguments import WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog, Table, TableSchema
-from lakewright.storage.errors import NotFoundError
+from lakewright.storage.errors import InvalidRequestError, NotFoundError
+from lakewright.storage.operations.branches import BRANCH_MARK
+from lakewright.storage.operations.system_tables import check_system_table
 from lakewright.storage.spec.predicate import Predicate
 
 
@@ -25,8 +28,22 @@ def open_catalog(parsed: argparse.Namespace) -> Catalog:
 
 
 def open_table(parsed: argparse.Namespace) -> Table:
-    """The table that was named."""
-    return open_catalog(parsed).table(parsed.table)
+    """The table that was named.
+
+    Raises:
+        InvalidRequestError: it is a system table; the message says what prints it.
+    """
+    catalog = open_catalog(parsed)
+    name, mark, last = parsed.table.rpartition("$")
+    is_plain = not mark or f"{mark}{last}".startswith(BRANCH_MARK)
+    # A folder may bear such a name.
+    if not is_plain and not catalog.table_exists(parsed.table):
+        check_system_table(catalog.table(name).files, last)
+        raise InvalidRequestError(
+            f"{parsed.table} is a system table; print it with "
+            f"`lakewright inspect {shlex.quote(name)} {last}`"
+        )
+    return catalog.table(parsed.table)
 
 
 def filter_of(parsed: argparse.Namespace, schema: TableSchema) -> Predicate | None:

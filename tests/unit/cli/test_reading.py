@@ -318,3 +318,30 @@ def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
     assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
 
     table.run_rollback(table.plan_rollback(snapshot_id=2))
+
+
+@pytest.mark.parametrize("system_table", ["ro", "snapshots", "audit_log"])
+@pytest.mark.parametrize("verb", [["read"], ["plan", "compact"]], ids=" ".join)
+def test_a_system_table_is_printed_by_another_subcommand(
+    catalog: Catalog, lakewright: Lakewright, system_table: str, verb: list[str]
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, events(0, 1)))
+    refused = lakewright(catalog, *verb, f"db.t${system_table}")
+    assert refused.code == 2
+    assert f"print it with `lakewright inspect db.t {system_table}`" in refused.err
+    assert lakewright(catalog, "inspect", "db.t", system_table).code == 0
+
+
+def test_a_name_after_a_dollar_that_is_no_system_table_is_refused_with_those_there_are(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, EVENTS, partitions=["day"])
+    table.write(rows(table, events(0, 1)))
+    table.create_branch("b")
+    assert "no system table 'snapshot'" in lakewright(catalog, "read", "db.t$snapshot").err
+    assert "no table db.u in" in lakewright(catalog, "read", "db.u$ro").err
+    assert "no table db.u in" in lakewright(catalog, "read", "db.u$branch_b").err
+    assert lakewright(catalog, "read", "db.t$branch_b").code == 0
+    of_a_branch = lakewright(catalog, "read", "db.t$branch_b$ro").err
+    assert "print it with `lakewright inspect 'db.t$branch_b' ro`" in of_a_branch

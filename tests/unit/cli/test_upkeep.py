@@ -143,6 +143,23 @@ def test_partitions_are_named_by_values(catalog: Catalog, lakewright: Lakewright
     assert "db.t has no partition p=b,c, q=1; near it are p=b,c, q=null" in mistyped.err
 
 
+def test_partitions_of_floating_numbers_are_told_apart_as_the_table_does(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
+    table = new_table(catalog, {"n": "INT", "p": "DOUBLE", "q": "INT"}, partitions=["p", "q"])
+    for _ in range(2):
+        table.write(rows(table, [{"n": 1, "p": p, "q": 1} for p in (float("nan"), 0.0)]))
+    for named in ("p=nan", "p=NaN,q=1"):
+        found = planned_partitions(lakewright, catalog, "--min-files", "2", "--partition", named)
+        assert [str(each["p"]).lower() for each in found] == ["nan"]
+    assert planned_partitions(lakewright, catalog, "--min-files", "2", "--partition", "p=0") == [
+        {"p": 0.0, "q": 1}
+    ]
+    absent = lakewright(catalog, "plan", "compact", "db.t", "--partition", "p=-0.0")
+    assert absent.code == 3
+    assert "db.t has no partition p=-0.0; near it are p=0.0, q=1" in absent.err
+
+
 def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: Lakewright) -> None:
     table_of_small_files(catalog, commits=2)
     assert planned_partitions(lakewright, catalog) == []

@@ -219,17 +219,24 @@ def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
     readings = catalog.create_table("shop.readings", declaration.schema_spec)
     nan = float("nan")
 
-    def written(run: str, held: list[float], asked: list[float]) -> Any:
+    def written(run: str, held: list[float], asked: list[float], **more: Any) -> Any:
         given = pa.table({"p": held, "id": pa.array(range(len(held)), pa.int32())})
         wanted = tuple({"p": value} for value in asked)
         settings = {"declaration": declaration, "partitions": wanted, "commit_user": run}
-        return publish(readings, lambda: given, order(**settings))
+        return publish(readings, lambda: given, order(**settings, **more))
 
     outcome = written("run-1", [0.0, -0.0, nan], [-0.0, float("nan"), 0.0])
     assert [repr(each.spec["p"]) for each in outcome.partitions] == ["0.0", "-0.0", "nan"]
     # The partition of -0.0 was asked for and gets no rows, so it is emptied; that of 0.0 was not.
-    written("run-2", [nan], [-0.0, float("nan")])
+    with pytest.raises(InvalidRows, match=r"have some in the table \(p=-0\.0\)"):
+        written("run-2", [nan], [-0.0, float("nan")])
+    written("run-2", [nan], [-0.0, float("nan")], allow_empty=True)
     assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
     with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
         written("run-3", [-0.0, 1.0], [0.0, 1.0])
+    with pytest.raises(InvalidRows, match=r"have some in the table \(p=nan\)"):
+        written("run-4", [0.0], [0.0, float("nan")])
+    # Of -0.0 there is nothing to be lost.
+    written("run-5", [nan], [-0.0, float("nan")])
+    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
     assert_sound(readings)
