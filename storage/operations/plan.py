@@ -7,6 +7,7 @@ carried out as it stands or refused because the table has changed.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Protocol, Self
@@ -24,7 +25,8 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as JSON; values that are no JSON, such as dates of partitions, as text."""
-        return json.dumps(asdict(self), default=_as_json)  # type: ignore[call-overload]
+        data = _finite(asdict(self))  # type: ignore[call-overload]
+        return json.dumps(data, default=_as_json, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -104,6 +106,19 @@ class RewritePlan(Plan):
     def rows(self) -> int:
         """Rows to read, before merging."""
         return sum(task.rows for task in self.tasks)
+
+
+def _finite(value: object) -> object:
+    """The value with the numbers that JSON has not, NaN and infinities of partitions, as text."""
+    match value:
+        case dict():
+            return {key: _finite(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_finite(each) for each in value]
+        case float() if not math.isfinite(value):
+            return str(value)
+        case _:
+            return value
 
 
 def _as_json(value: object) -> object:

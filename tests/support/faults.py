@@ -116,8 +116,19 @@ class WatchedFiles:
         return self.run("open_input", path, lambda: self.inner.open_input(path))
 
     def open_output(self, path: str) -> IO[bytes]:
-        handle = self.run("open_output", path, lambda: self.inner.open_output(path))
-        output: Any = _WatchedOutput(self, path, handle)
+        opened: list[IO[bytes]] = []
+
+        def effect() -> None:
+            opened.append(self.inner.open_output(path))
+
+        try:
+            self.run("open_output", path, effect)
+        except BaseException:
+            # The caller has no handle to close.
+            for handle in opened:
+                handle.close()
+            raise
+        output: Any = _WatchedOutput(self, path, opened[0])
         return output  # type: ignore[no-any-return]
 
     def write_bytes(self, path: str, data: bytes) -> None:
