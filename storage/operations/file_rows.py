@@ -19,10 +19,10 @@ from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.codec.char_blanks import holds_char, without_blanks
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.codec.mapping_proof import mapping_difference
 from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
@@ -241,8 +241,8 @@ def _as_written(rows: pa.Table, asked: Sequence[FieldMapping], path: str) -> pa.
     if format_of_path(path) != ORC:
         return rows
     for field in (column.stored for column in asked):
-        if field and isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
-            trimmed = pc.utf8_rtrim(rows.column(field.name), characters=" ")
+        if field is not None and holds_char(field.type):
+            trimmed = without_blanks(rows.column(field.name), field.type)
             rows = rows.set_column(rows.column_names.index(field.name), field.name, trimmed)
     return rows
 
