@@ -59,9 +59,7 @@ def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
             )
 
 
-def with_keys_apart(
-    pieces: Iterable[pa.Table], files: TableFiles, path: str
-) -> Iterator[pa.Table]:
+def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) -> Iterator[pa.Table]:
     """Pieces of a sorted file as they are read for a merge, as long as each key is another.
 
     Raises:
