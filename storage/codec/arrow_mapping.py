@@ -161,4 +161,5 @@ def list_offsets(array: pa.Array) -> pa.Array:
 
 
 def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Which of the lists, maps or rows are null, where there are any."""
     return array.is_null() if array.null_count else None
