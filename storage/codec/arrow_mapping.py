@@ -62,16 +62,16 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
             lists = _as_lists(array)
             elements = _mapped(lists.flatten(), values.element, target.value_type, cast)
             return pa.ListArray.from_arrays(
-                _offsets(lists), elements, type=target, mask=_nulls(lists)
+                list_offsets(lists), elements, type=target, mask=nulls_of(lists)
             )
         case MapMapping() if pa.types.is_map(source):
-            keys, items = _entries(array)
+            keys, items = map_entries(array)
             return pa.MapArray.from_arrays(
-                _offsets(array),
+                list_offsets(array),
                 _mapped(keys, values.key, target.key_type, cast),
                 _mapped(items, values.value, target.item_type, cast),
                 type=target,
-                mask=_nulls(array),
+                mask=nulls_of(array),
             )
         case CastValues(stored=stored, read=read):
             held = _cast(array, _nullable(to_arrow_type(stored)))
@@ -96,7 +96,7 @@ def _mapped_rows(
         # Arrays made of no members would have no length either.
         validity = array.is_valid().buffers()[1]
         return pa.Array.from_buffers(target, len(array), [validity], array.null_count)
-    return pa.StructArray.from_arrays(members, fields=list(target), mask=_nulls(array))
+    return pa.StructArray.from_arrays(members, fields=list(target), mask=nulls_of(array))
 
 
 def _member(held: dict[str, pa.Array], stored: DataField) -> pa.Array:
@@ -143,7 +143,7 @@ def _as_lists(array: pa.Array) -> pa.ListArray:
     return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
 
 
-def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     """The keys and items of the maps that are not null."""
     present = array.filter(array.is_valid()) if array.null_count else array
     # Keys and items are those of the whole underlying array, whatever slice this is.
@@ -152,7 +152,7 @@ def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     return present.keys.slice(first, count), present.items.slice(first, count)
 
 
-def _offsets(array: pa.Array) -> pa.Array:
+def list_offsets(array: pa.Array) -> pa.Array:
     """Where each list would begin if the null ones and those outside of a slice held nothing."""
     lengths = np.diff(array.offsets.to_numpy())
     if array.null_count:
@@ -160,5 +160,6 @@ def _offsets(array: pa.Array) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 
-def _nulls(array: pa.Array) -> pa.Array | None:
+def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Which of the lists, maps or rows are null, where there are any."""
     return array.is_null() if array.null_count else None

@@ -27,10 +27,11 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum
 from lakewright.storage.lsm.merge import merged_pieces, retracting, sorted_groups
 from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.operations.blank_keys import refuse_blank_keys_in_orc
 from lakewright.storage.operations.delete_files import discard_files
 from lakewright.storage.operations.merge_read import row_order
 from lakewright.storage.operations.task_memory import ROW_GROUP_BYTES
-from lakewright.storage.spec.file_format import FileEncoding
+from lakewright.storage.spec.file_format import ORC, FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.partition import escape_path
@@ -146,6 +147,9 @@ class RollingWriter:
             # Known before there is a file, which may be there though opening it failed.
             self._current_path = f"{self._folder}/{name}{encoding.suffix}"
             self._current = _OpenFile(self.files, self._current_path, encoding, self.witness)
+        if self._current.encoding.format == ORC:
+            # Rows that come from files may have such keys though the table's formats let none in.
+            refuse_blank_keys_in_orc(rows, self.files)
         self._current.write(rows)
         if self._current.writer.written_bytes >= self.files.options.target_file_size:
             self._finish_file()
@@ -172,6 +176,7 @@ class _OpenFile:
         self, files: TableFiles, path: str, encoding: FileEncoding, witness: Checksum | None
     ) -> None:
         self._files = files
+        self.encoding = encoding
         self._witness = witness
         self._options = files.options
         self._keyed = files.schema.is_keyed

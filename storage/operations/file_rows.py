@@ -19,10 +19,11 @@ from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakewright.storage.codec.arrow_mapping import map_column
 from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.char_blanks import holds_char, without_blanks
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.codec.mapping_proof import mapping_difference
 from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
@@ -199,7 +200,7 @@ class FileRows:
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
-            rows = _as_written(piece, asked, path)
+            rows = self._as_written(piece, asked, split, path)
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
             mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
@@ -210,6 +211,29 @@ class FileRows:
             if placed:
                 read = _placed(read, split.files.index(file), start)
             yield _without(read, gone, start)
+
+    def _as_written(
+        self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, path: str
+    ) -> pa.Table:
+        """Without the blanks with which ORC files fill up CHAR values, and which Java takes off.
+
+        Partitions know what their values were, so those keep the blanks they were given.
+        """
+        if format_of_path(path) != ORC:
+            return rows
+        parts = self.files.schema.partition_fields
+        for field in (column.stored for column in asked):
+            if field is None or not holds_char(field.type):
+                continue
+            index = rows.column_names.index(field.name)
+            place = next((each for each, part in enumerate(parts) if part.id == field.id), None)
+            if place is None:
+                values = without_blanks(rows.column(index), field.type)
+            else:
+                value = self.files.partition_values(split.partition)[place]
+                values = pa.repeat(scalar_of(value, field.type), rows.num_rows)
+            rows = rows.set_column(index, field.name, values)
+        return rows
 
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
@@ -234,17 +258,6 @@ class FileRows:
 
     def _some_column(self, file: DataFileMeta) -> str:
         return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
-
-
-def _as_written(rows: pa.Table, asked: Sequence[FieldMapping], path: str) -> pa.Table:
-    """Without the blanks with which ORC files fill up CHAR values, and which Java takes off."""
-    if format_of_path(path) != ORC:
-        return rows
-    for field in (column.stored for column in asked):
-        if field and isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
-            trimmed = pc.utf8_rtrim(rows.column(field.name), characters=" ")
-            rows = rows.set_column(rows.column_names.index(field.name), field.name, trimmed)
-    return rows
 
 
 def _mapped(rows: pa.Table, column: FieldMapping, path: str, *, shown: bool) -> pa.ChunkedArray:

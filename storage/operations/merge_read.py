@@ -25,6 +25,7 @@ from lakewright.storage.lsm.merge import (
 from lakewright.storage.lsm.merge_engines import MergeFunction, SelectingMerge, merge_function
 from lakewright.storage.lsm.merge_engines.counting import repeated
 from lakewright.storage.lsm.sections import DecodeKey, Section, runs_by_age, sections_of
+from lakewright.storage.operations.blank_keys import with_keys_apart
 from lakewright.storage.operations.concurrency import ahead
 from lakewright.storage.operations.file_rows import FileRows
 from lakewright.storage.operations.scan import DataSplit, key_decoder
@@ -98,8 +99,10 @@ def merged_rows(
             yield without_deletions(merged).select(columns)
         return
     system = _needed_to_merge(files, split, function)
-    for rows in ahead(files.env, _windows(source, split, memory, system=system)):
-        if len(split.files) == 1:
+    alone = len(split.files) == 1
+    windows = _windows(source, split, memory, system=system, merges=not alone)
+    for rows in ahead(files.env, windows):
+        if alone:
             # Within one file keys are unique, so nothing is merged, only left out.
             merged = without_deletions(rows).select(columns)
         else:
@@ -141,6 +144,7 @@ def _windows(
     *,
     placed: bool = False,
     system: Sequence[str] = _SYSTEM_COLUMNS,
+    merges: bool = True,
 ) -> Generator[pa.Table, None, None]:
     row_bytes = source.row_bytes(split, split.files, memory.window_bytes, with_keys=True)
 
@@ -156,6 +160,9 @@ def _windows(
             rows = source.key_value_rows(
                 split, file, batch_rows=batch_rows, placed=placed, system=system
             )
+            if merges:
+                path = source.files.readable_path(split.partition, split.bucket, file)
+                rows = with_keys_apart(rows, source.files, path)
             # What is held is read at once, so that its file is closed.
             yield from rows if batch_rows is not None else list(rows)
 

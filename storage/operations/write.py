@@ -25,6 +25,7 @@ from lakewright.storage.operations.assign_buckets import (
     BucketStates,
     bucket_states,
 )
+from lakewright.storage.operations.blank_keys import refuse_blank_keys
 from lakewright.storage.operations.bucket_writer import (
     BucketTarget,
     BucketWriter,
@@ -254,6 +255,7 @@ class StagingWriter:
             rows = rows.drop_columns([ROW_KIND_COLUMN])
         rows = with_left_out_columns(self._with_static_partition(rows), files)
         rows = with_defaults(conform(rows, files.schema.fields, table=files.name), files)
+        refuse_blank_keys(rows, files)
         return with_row_kinds(files, rows, kinds)
 
     def _with_static_partition(self, rows: pa.Table) -> pa.Table:

@@ -17,6 +17,7 @@ from tests.interop.test_they_read_ours import as_read_by
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
 from tests.support.builders import compact, content, rows
+from tests.support.invariants import assert_only_reachable_files
 from tests.support.zones import machine_in
 
 # Left out is where the two releases of Java differ from the newest source: the time of the day
@@ -201,6 +202,101 @@ def test_char_of_a_file_is_read_as_java_reads_it(
     assert content(table) == as_read_by(java_latest, catalog, table)
     compact(table, full=True)
     assert content(table) == as_read_by(java_latest, catalog, table)
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "avro"])
+def test_char_inside_of_rows_arrays_and_maps_is_read_as_java_reads_it(
+    catalog: Catalog, java_latest: JavaOracle, format_name: str
+) -> None:
+    columns = {
+        "k": "INT",
+        "r": "ROW<a CHAR(4), b ARRAY<CHAR(3)>, s STRING>",
+        "ar": "ARRAY<CHAR(4)>",
+        "m": "MAP<CHAR(4), CHAR(4)>",
+    }
+    table = create_theirs(catalog, java_latest, columns, options={"file.format": format_name})
+    given: list[dict[str, Any]] = [
+        {
+            "k": 1,
+            "r": {"a": "ab", "b": ["x", None, "y "], "s": "s "},
+            "ar": ["x", "y ", ""],
+            "m": [["q", "z "]],
+        },
+        {"k": 2, "r": None, "ar": None, "m": None},
+        {"k": 3, "r": {"a": None, "b": None, "s": None}, "ar": [None, "  a "], "m": [["p", None]]},
+    ]
+    java_latest.write(catalog.root, table.name, given)
+    table.write(rows(table, [{**row, "m": row["m"] and [*map(tuple, row["m"])]} for row in given]))
+    theirs = as_read_by(java_latest, catalog, table)
+    assert content(table) == theirs
+    compact(table, full=True, min_file_num=2)
+    assert content(table) == as_read_by(java_latest, catalog, table) == theirs
+
+
+def test_java_reads_char_keys_of_orc_files_as_we_do(
+    catalog: Catalog, java_latest: JavaOracle
+) -> None:
+    columns = {"k": "CHAR(4)", "n": "INT"}
+    options = {"bucket": "1", "file.format": "orc"}
+    table = create_theirs(catalog, java_latest, columns, keys=("k",), options=options)
+    java_latest.write(catalog.root, table.name, [{"k": "ab", "n": 1}, {"k": "ac", "n": 2}])
+    table.write(rows(table, [{"k": "ab", "n": 3}, {"k": "ab\t", "n": 4}]))
+    due = as_read_by(java_latest, catalog, table)
+    assert content(table) == due
+    assert len(due) == 3
+    compact(table, full=True)
+    assert content(table) == as_read_by(java_latest, catalog, table) == due
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_char_partitions_of_orc_files_keep_their_blanks(
+    catalog: Catalog, java_latest: JavaOracle, *, ours: bool
+) -> None:
+    columns = {"p": "CHAR(4)", "k": "CHAR(4)", "n": "INT"}
+    table = create_theirs(
+        catalog,
+        java_latest,
+        columns,
+        partitions=("p",),
+        keys=("p", "k"),
+        options={"bucket": "1", "file.format": "orc"},
+    )
+    given = [{"p": "ab", "k": "x", "n": 1}, {"p": "ab ", "k": "x", "n": 2}]
+    for _ in range(2):
+        if ours:
+            table.write(rows(table, given))
+        else:
+            java_latest.write(catalog.root, table.name, given)
+    due = as_read_by(java_latest, catalog, table)
+    assert content(table) == due
+    found = table.lookup(rows(table, given[1:]).select(["p", "k"]))
+    assert found.to_pylist() == given[1:]
+    compact(table, full=True)
+    assert content(table) == as_read_by(java_latest, catalog, table) == due
+
+
+@pytest.mark.parametrize("second", ["ab ", "ab\t"])
+def test_char_keys_that_orc_files_do_not_tell_apart_are_shown_and_never_merged(
+    catalog: Catalog, java_latest: JavaOracle, second: str
+) -> None:
+    columns = {"k": "CHAR(4)", "n": "INT"}
+    options = {"bucket": "1", "file.format": "orc"}
+    table = create_theirs(catalog, java_latest, columns, keys=("k",), options=options)
+    keys = ["ab" if second == "ab " else "ab  ", second, "ac"]
+    given = [{"k": key, "n": number} for number, key in enumerate(keys)]
+    java_latest.write(catalog.root, table.name, given)
+    assert content(table) == as_read_by(java_latest, catalog, table)
+    assert len(content(table)) == 3
+    java_latest.write(catalog.root, table.name, given)
+    before = table.data_files()
+    with pytest.raises(UnsupportedError, match=r"twice or out of order.*make the key VARCHAR"):
+        compact(table, full=True)
+    with pytest.raises(UnsupportedError, match="twice or out of order"):
+        table.read()
+    assert table.data_files() == before
+    assert_only_reachable_files(table)
+    # Of every table that a test leaves all snapshots are read.
+    catalog.drop_table(table.name)
 
 
 @pytest.mark.parametrize("old", ["BYTES", "BINARY(3)"])

@@ -1,0 +1,117 @@
+"""CHAR keys that end in blanks, which ORC files do not tell from those without.
+
+Readers take blanks off the end of CHAR values of ORC files. Two keys that differ in nothing else
+would be one to them, and a merge would keep only the row of one.
+
+1. Rows with such keys are refused before they reach an ORC file.
+2. Files of other writers that hold two of them are not merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import InvalidRows, UnsupportedError
+from lakewright.storage.files.data_files import format_of_path
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.file_format import ORC
+from lakewright.storage.spec.schema import KEY_PREFIX, TableSchema
+
+_WAY_OUT = "make the key VARCHAR or the table's files Parquet to keep them apart"
+
+
+def refuse_blank_keys(rows: pa.Table, files: TableFiles) -> None:
+    """Refuse rows for a table that has ORC files at some level.
+
+    Raises:
+        InvalidRows: a CHAR of a primary key ends in blanks.
+    """
+    options = files.options
+    formats = {options.file_format, options.changelog_file_format}
+    if ORC in formats or ORC in options.file_format_per_level.values():
+        refuse_blank_keys_in_orc(rows, files)
+
+
+def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
+    """Refuse rows for an ORC file, wherever they come from.
+
+    Raises:
+        InvalidRows: a CHAR of a primary key ends in blanks.
+    """
+    for name in _char_keys(files.schema):
+        column = rows.column(name)
+        blank = pc.ends_with(column, " ")
+        count = pc.sum(blank).as_py()
+        if count:
+            first = column.filter(blank)[0].as_py()
+            raise InvalidRows(
+                f"{files.name}: key column {name} is CHAR, and {count} of {rows.num_rows} rows "
+                f"have a key that ends in blanks, first {first!r}; readers of ORC files take them "
+                f"off, so it would be one with the key {first.rstrip(' ')!r}: take the blanks off, "
+                f"or {_WAY_OUT}",
+                table=files.name,
+                column=name,
+            )
+
+
+def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) -> Iterator[pa.Table]:
+    """Pieces of a sorted file as they are read for a merge, as long as each key is another.
+
+    Raises:
+        UnsupportedError: CHAR keys of an ORC file are alike or out of order without the blanks
+            that their writer sorted them with.
+    """
+    if not _char_keys(files.schema) or format_of_path(path) != ORC:
+        yield from pieces
+        return
+    last: pa.Table | None = None
+    names = [f"{KEY_PREFIX}{key.name}" for key in files.schema.key_fields]
+    for rows in pieces:
+        keys = rows.select(names)
+        around = keys if last is None else pa.concat_tables([last, keys])
+        wrong = _first_not_after_its_neighbour(around, files.schema)
+        if wrong is not None:
+            shown = ", ".join(
+                f"{name.removeprefix(KEY_PREFIX)}={around[name][wrong].as_py()!r}" for name in names
+            )
+            raise UnsupportedError(
+                f"data file {path} of {files.name} holds the key {shown} twice or out of order: "
+                "CHAR keys that end in blanks were written, which ORC files do not keep, so a "
+                "merge could lose rows; nothing was changed. Copy the rows with the writer that "
+                f"made the file, and {_WAY_OUT}",
+                table=files.name,
+                path=path,
+            )
+        if keys.num_rows:
+            last = keys.slice(keys.num_rows - 1)
+        yield rows
+
+
+def _first_not_after_its_neighbour(keys: pa.Table, schema: TableSchema) -> int | None:
+    """The first row whose key is not above that of the row before it, as far as CHAR decides."""
+    count = max(0, keys.num_rows - 1)
+    alike, wrong = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
+    chars = _char_keys(schema)
+    for key in schema.key_fields:
+        column = keys.column(f"{KEY_PREFIX}{key.name}")
+        before, after = column.slice(0, count), column.slice(1)
+        if key.name in chars:
+            wrong |= alike & pc.greater(before, after).to_numpy()
+        alike &= pc.equal(before, after).to_numpy()
+    found = np.flatnonzero(wrong | alike)
+    return int(found[0]) + 1 if len(found) else None
+
+
+def _char_keys(schema: TableSchema) -> list[str]:
+    if not schema.has_primary_key:
+        return []
+    return [
+        field.name
+        for field in schema.key_fields
+        if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR
+    ]
