@@ -120,7 +120,7 @@ def _first_failure(texts: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> 
 def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     """What would be right, behind a value that is not."""
     root = data_type.root
-    nulls = "; name texts that stand for null in `nulls`"
+    nulls = "; if the text stands for null, name it in `nulls`"
     if root is TypeRoot.DATE:
         if layout.date_format is None:
             return "; write 2024-01-31, or say the layout in `date_format`, such as '%d.%m.%Y'"
@@ -137,4 +137,9 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
         return f"; write 13:45:00{nulls}"
     if root.is_bytes:
         return f"; write hexadecimal digits{nulls}"
-    return nulls
+    if root.is_text:
+        return nulls
+    return (
+        "; write digits, with a point before decimals, of which the type can hold all, or declare "
+        f"a wider one{nulls}"
+    )

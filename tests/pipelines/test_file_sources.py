@@ -89,7 +89,7 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
     [
         ("dt,code,amount\n2024-01-01,a,1\n2024/01/01,b,2\n", "row 2 holds '2024/01/01'"),
         ("dt,code,amount\n2024-01-01,a,1.555\n", "amount is DECIMAL(10, 2), and row 1 holds '1.5"),
-        ("dt,code,amount\n2024-01-01,a,NULL\n", "row 1 holds 'NULL'; name texts that stand for"),
+        ("dt,code,amount\n2024-01-01,a,NULL\n", "if the text stands for null, name it in `nulls`"),
         ("dt,code\n2024-01-01,a\n", "lack column amount"),
         ("dt,code,amount,more\n2024-01-01,a,1,2\n", "have unknown column more"),
         ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "have a column twice"),
