@@ -72,11 +72,13 @@ class Disk:
 
     @cached_property
     def key(self) -> frozenset[tuple[str, bytes | int]]:
-        """Two moments with the same key have the same files with the same bytes.
+        """Two moments with the same key have the same databases, and files with the same bytes.
 
-        But for the marks between the blocks of Avro files, which are drawn by chance.
+        But for the marks between the blocks of Avro files, which are drawn by chance. A database
+        is a folder; other folders are nothing that a reader sees.
         """
-        return frozenset((path, _told_apart(file)) for path, file in self.files.items())
+        databases = {(folder, 0) for folder in self.folders if folder.endswith(".db")}
+        return frozenset((path, _told_apart(file)) for path, file in self.files.items()) | databases
 
 
 def _told_apart(file: Any) -> bytes | int:
