@@ -29,7 +29,7 @@ from benchmarks.prepare import DATABASE, clone_folder
 from benchmarks.processes import ROOT
 from benchmarks.results import MemoryResult, ResultFile, Status
 from lakewright.storage import Catalog, SchemaSpec, Table, columns_from_arrow
-from lakewright.storage.operations.task_memory import TASK_MEMORY_BYTES
+from lakewright.storage.operations.running.task_memory import TASK_MEMORY_BYTES
 
 DEFAULT_BUDGET_MIB = TASK_MEMORY_BYTES // 2**20
 TIMES_LARGER = 10

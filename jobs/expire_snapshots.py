@@ -23,7 +23,7 @@ from lakewright.platform.run_identity import commit_user
 from lakewright.platform.runs import release_of_ended_runs
 from lakewright.storage import ExpirePlan, Lease, Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.leases import check_held
+from lakewright.storage.operations.leases.leases import check_held
 
 VERB = "expire_snapshots"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from lakewright.platform.partition_keys import describe_partition
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
-from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.operations.write.write import partition_spec_values
 from lakewright.storage.spec.values import same_value
 
 _MOST_NAMED = 5

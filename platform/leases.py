@@ -24,7 +24,7 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.leases import (
+from lakewright.storage.operations.leases.leases import (
     LeaseRequest,
     leased,
     look_at_lease,

@@ -44,8 +44,8 @@ from lakewright.storage import (
 )
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
-from lakewright.storage.operations.compact_written import check_writer_may_compact
-from lakewright.storage.operations.plan import RewritePlan
+from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
+from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)

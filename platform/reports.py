@@ -27,8 +27,8 @@ from lakewright.storage import (
     TableSchema,
     WriterCompaction,
 )
-from lakewright.storage.operations.expire_changelogs import ExpireChangelogsResult
-from lakewright.storage.operations.tags import DeleteTagsResult
+from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]

@@ -11,7 +11,7 @@ from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 from lakewright.platform.names import TABLE_TAG, TableNames
 from lakewright.platform.run_identity import ROOT_RUN, origin_of
 from lakewright.storage import Table
-from lakewright.storage.operations.leases import release_lease
+from lakewright.storage.operations.leases.leases import release_lease
 
 _IN_FLIGHT = [
     dg.DagsterRunStatus.QUEUED,

@@ -9,27 +9,31 @@ table.read(columns=["id"])
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.analyze import AnalyzePlan, AnalyzeResult
-from lakewright.storage.operations.branches import Branch, DeleteBranchPlan, FastForwardPlan
-from lakewright.storage.operations.compact_written import WriterCompaction, WriteResult
-from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
-from lakewright.storage.operations.consumers import Consumer
-from lakewright.storage.operations.engine import Engine, LocalEngine
-from lakewright.storage.operations.expire_backlog import ExpireStep
-from lakewright.storage.operations.expire_changelogs import ExpireChangelogsPlan
-from lakewright.storage.operations.expire_snapshots import ExpirePlan, ExpireResult
-from lakewright.storage.operations.incremental import ChangePlan
-from lakewright.storage.operations.postpone import PostponePlan, PostponeResult
-from lakewright.storage.operations.purge_quarantine import PurgePlan
-from lakewright.storage.operations.quarantine import Quarantine
-from lakewright.storage.operations.remove_orphans import OrphansPlan
-from lakewright.storage.operations.rescale import RescalePlan, RescaleResult
-from lakewright.storage.operations.restore_files import RestorePlan
-from lakewright.storage.operations.rollback import RollbackPlan
-from lakewright.storage.operations.sort_compact import SortCompactionPlan
-from lakewright.storage.operations.table_stats import BucketStats, PartitionStats
-from lakewright.storage.operations.tags import DeleteTagsPlan
-from lakewright.storage.operations.verify import VerifyLevel
+from lakewright.storage.operations.changes.incremental import ChangePlan
+from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.references.branches import (
+    Branch,
+    DeleteBranchPlan,
+    FastForwardPlan,
+)
+from lakewright.storage.operations.references.consumers import Consumer
+from lakewright.storage.operations.references.rollback import RollbackPlan
+from lakewright.storage.operations.references.tags import DeleteTagsPlan
+from lakewright.storage.operations.retention.expire_backlog import ExpireStep
+from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsPlan
+from lakewright.storage.operations.retention.expire_snapshots import ExpirePlan, ExpireResult
+from lakewright.storage.operations.retention.purge_quarantine import PurgePlan
+from lakewright.storage.operations.retention.quarantine import Quarantine
+from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
+from lakewright.storage.operations.retention.restore_files import RestorePlan
+from lakewright.storage.operations.rewrite.compact_written import WriterCompaction, WriteResult
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.rewrite.postpone import PostponePlan, PostponeResult
+from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
+from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
+from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
+from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.lease import Lease, LeaseKind

@@ -21,9 +21,9 @@ from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import DATABASE_SUFFIX, TablePaths
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.branches import BRANCH_MARK, branch_names
-from lakewright.storage.operations.create_table import create_table
-from lakewright.storage.operations.delete_files import drop_table_files, is_half_dropped
+from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
+from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
+from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import SchemaSpec

@@ -17,14 +17,38 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.analyze import (
+from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
+from lakewright.storage.operations.changes.incremental import (
+    Bound,
+    ChangePlan,
+    incremental_mode,
+    plan_incremental,
+)
+from lakewright.storage.operations.commit.commit import commit_write, find_committed
+from lakewright.storage.operations.commit.pending import (
+    abort_pending,
+    commit_pending,
+    keep_pending,
+    pending_batches,
+)
+from lakewright.storage.operations.inspection.analyze import (
     AnalyzePlan,
     AnalyzeResult,
     plan_analyze,
     read_statistics,
     run_analyze,
 )
-from lakewright.storage.operations.branches import (
+from lakewright.storage.operations.inspection.system_tables import (
+    check_system_table,
+    read_system_table,
+    system_table_schema,
+)
+from lakewright.storage.operations.leases.leases import break_lease, list_leases
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.fallback_read import falls_back, scan_with_fallback
+from lakewright.storage.operations.read.lookup import lookup
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.references.branches import (
     Branch,
     BranchResult,
     DeleteBranchPlan,
@@ -37,18 +61,7 @@ from lakewright.storage.operations.branches import (
     run_delete_branch,
     run_fast_forward,
 )
-from lakewright.storage.operations.change_read import ChangeReader, collect_changes
-from lakewright.storage.operations.commit import commit_write, find_committed
-from lakewright.storage.operations.compact import plan_compact, run_compact
-from lakewright.storage.operations.compact_written import (
-    WriterCompaction,
-    WriteResult,
-    check_writer_may_compact,
-    compact_written,
-)
-from lakewright.storage.operations.compaction_plan import CompactionPlan, CompactionResult
-from lakewright.storage.operations.concurrency import map_concurrently
-from lakewright.storage.operations.consumers import (
+from lakewright.storage.operations.references.consumers import (
     Consumer,
     delete_consumer,
     list_consumers,
@@ -56,95 +69,13 @@ from lakewright.storage.operations.consumers import (
     run_expire_consumers,
     set_consumer,
 )
-from lakewright.storage.operations.engine import Engine, LocalEngine
-from lakewright.storage.operations.expire_backlog import ExpireStep, expire_in_steps
-from lakewright.storage.operations.expire_changelogs import (
-    ExpireChangelogsPlan,
-    ExpireChangelogsResult,
-    plan_expire_changelogs,
-    run_expire_changelogs,
-)
-from lakewright.storage.operations.expire_snapshots import (
-    ExpirePlan,
-    ExpireResult,
-    plan_expire_snapshots,
-    run_expire_snapshots,
-)
-from lakewright.storage.operations.expire_tags import plan_expire_tags, run_expire_tags
-from lakewright.storage.operations.expired_reads import told_if_expired
-from lakewright.storage.operations.fallback_read import falls_back, scan_with_fallback
-from lakewright.storage.operations.incremental import (
-    Bound,
-    ChangePlan,
-    incremental_mode,
-    plan_incremental,
-)
-from lakewright.storage.operations.leases import break_lease, list_leases
-from lakewright.storage.operations.lookup import lookup
-from lakewright.storage.operations.pending import (
-    abort_pending,
-    commit_pending,
-    keep_pending,
-    pending_batches,
-)
-from lakewright.storage.operations.plan import RewritePlan
-from lakewright.storage.operations.postpone import (
-    PostponePlan,
-    PostponeResult,
-    plan_postpone_compact,
-    run_postpone_compact,
-)
-from lakewright.storage.operations.purge_quarantine import (
-    PurgePlan,
-    PurgeResult,
-    plan_purge,
-    run_purge,
-)
-from lakewright.storage.operations.quarantine import Quarantine, list_quarantines
-from lakewright.storage.operations.read import SplitReader
-from lakewright.storage.operations.remove_orphans import (
-    OrphansPlan,
-    OrphansResult,
-    plan_remove_orphans,
-    run_remove_orphans,
-)
-from lakewright.storage.operations.rescale import (
-    RescalePlan,
-    RescaleResult,
-    plan_rescale,
-    run_rescale,
-)
-from lakewright.storage.operations.restore_files import (
-    RestorePlan,
-    RestoreResult,
-    plan_restore,
-    run_restore,
-)
-from lakewright.storage.operations.rollback import (
+from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
     RollbackResult,
     plan_rollback,
     run_rollback,
 )
-from lakewright.storage.operations.scan import (
-    DataSplit,
-    ScanPlan,
-    live_entries,
-    plan_scan,
-)
-from lakewright.storage.operations.sort_compact import (
-    SortCompactionPlan,
-    plan_sort_compact,
-    run_sort_compact,
-    sort_order,
-)
-from lakewright.storage.operations.system_tables import (
-    check_system_table,
-    read_system_table,
-    system_table_schema,
-)
-from lakewright.storage.operations.table_stats import PartitionStats, partition_stats
-from lakewright.storage.operations.tags import (
+from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
     DeleteTagsResult,
     create_due_tags,
@@ -154,10 +85,79 @@ from lakewright.storage.operations.tags import (
     replace_tag,
     run_delete_tags,
 )
-from lakewright.storage.operations.task_memory import STREAMING, collecting
-from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
-from lakewright.storage.operations.verify import VerifyLevel, verify_level
-from lakewright.storage.operations.write import (
+from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
+from lakewright.storage.operations.retention.expire_changelogs import (
+    ExpireChangelogsPlan,
+    ExpireChangelogsResult,
+    plan_expire_changelogs,
+    run_expire_changelogs,
+)
+from lakewright.storage.operations.retention.expire_snapshots import (
+    ExpirePlan,
+    ExpireResult,
+    plan_expire_snapshots,
+    run_expire_snapshots,
+)
+from lakewright.storage.operations.retention.expire_tags import plan_expire_tags, run_expire_tags
+from lakewright.storage.operations.retention.purge_quarantine import (
+    PurgePlan,
+    PurgeResult,
+    plan_purge,
+    run_purge,
+)
+from lakewright.storage.operations.retention.quarantine import Quarantine, list_quarantines
+from lakewright.storage.operations.retention.remove_orphans import (
+    OrphansPlan,
+    OrphansResult,
+    plan_remove_orphans,
+    run_remove_orphans,
+)
+from lakewright.storage.operations.retention.restore_files import (
+    RestorePlan,
+    RestoreResult,
+    plan_restore,
+    run_restore,
+)
+from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
+from lakewright.storage.operations.rewrite.compact_written import (
+    WriterCompaction,
+    WriteResult,
+    check_writer_may_compact,
+    compact_written,
+)
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.rewrite.postpone import (
+    PostponePlan,
+    PostponeResult,
+    plan_postpone_compact,
+    run_postpone_compact,
+)
+from lakewright.storage.operations.rewrite.rescale import (
+    RescalePlan,
+    RescaleResult,
+    plan_rescale,
+    run_rescale,
+)
+from lakewright.storage.operations.rewrite.sort_compact import (
+    SortCompactionPlan,
+    plan_sort_compact,
+    run_sort_compact,
+    sort_order,
+)
+from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.task_memory import STREAMING, collecting
+from lakewright.storage.operations.state.scan import (
+    DataSplit,
+    ScanPlan,
+    live_entries,
+    plan_scan,
+)
+from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
+from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
+from lakewright.storage.operations.write.write import (
     StagingJob,
     prepare_write,
     stage_rows,
@@ -497,7 +497,7 @@ class Table:
     def lookup(
         self, keys: Rows, *, columns: Sequence[str] | None = None, **when: Unpack[When]
     ) -> pa.Table:
-        """Rows of single keys, found without reading the table; see `operations.lookup`."""
+        """Rows of single keys, found without reading the table; see `read.lookup`."""
         snapshot = choose_snapshot(self.files, **when)
         files = self.files
         if snapshot is not None and is_historic(when):
@@ -544,7 +544,7 @@ class Table:
     def system_table(
         self, name: str, where: Predicate | None = None, **when: Unpack[When]
     ) -> pa.Table:
-        """Metadata as rows, such as `snapshots` or `files`; see `operations.system_tables`.
+        """Metadata as rows, such as `snapshots` or `files`; see `inspection.system_tables`.
 
         Rows about files are those of one state, the latest unless another is meant.
 
@@ -572,7 +572,7 @@ class Table:
         full: bool = False,
         min_file_num: int | None = None,
     ) -> CompactionPlan:
-        """What is worth compacting; see `operations.compact`."""
+        """What is worth compacting; see `rewrite.compact`."""
         return plan_compact(
             self.files, partitions=partitions, buckets=buckets, full=full, min_file_num=min_file_num
         )
@@ -614,7 +614,7 @@ class Table:
     ) -> SortCompactionPlan:
         """Rows of an append table, to be sorted by columns: one after the other, or by a curve.
 
-        `order` is order, zorder or hilbert; see `operations.sort_compact`.
+        `order` is order, zorder or hilbert; see `rewrite.sort_compact`.
 
         Raises:
             InvalidRequestError: the table or a column cannot be sorted.
@@ -638,7 +638,7 @@ class Table:
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None
     ) -> PostponePlan:
-        """Which partitions have rows without a bucket; see `operations.postpone`."""
+        """Which partitions have rows without a bucket; see `rewrite.postpone`."""
         return plan_postpone_compact(self.files, partitions=partitions)
 
     def run_postpone_compact(
@@ -658,7 +658,7 @@ class Table:
     def plan_rescale(
         self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
     ) -> RescalePlan:
-        """Which partitions get another number of buckets; see `operations.rescale`."""
+        """Which partitions get another number of buckets; see `rewrite.rescale`."""
         return plan_rescale(self.files, bucket_count, partitions=partitions)
 
     def run_rescale(
@@ -683,7 +683,7 @@ class Table:
         time_retained_ms: int | None = None,
         max_deletes: int | None = None,
     ) -> ExpirePlan:
-        """Which snapshots may go, and which files with them; see `operations.expire_snapshots`."""
+        """Which snapshots may go, and which files with them; see `retention.expire_snapshots`."""
         return plan_expire_snapshots(
             self.files,
             retain_min=retain_min,
@@ -706,7 +706,7 @@ class Table:
         max_deletes: int | None = None,
         max_duration_ms: int | None = None,
     ) -> Iterator[ExpireStep]:
-        """Expire all that may go, step after step; see `operations.expire_backlog`."""
+        """Expire all that may go, step after step; see `retention.expire_backlog`."""
         return expire_in_steps(
             self.files,
             retain_min=retain_min,
@@ -721,7 +721,7 @@ class Table:
         return tuple(self.files.references.changelogs())
 
     def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
-        """Which long-lived changelogs may go; see `operations.expire_changelogs`."""
+        """Which long-lived changelogs may go; see `retention.expire_changelogs`."""
         return plan_expire_changelogs(self.files, every=every)
 
     def run_expire_changelogs(self, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
@@ -736,7 +736,7 @@ class Table:
         age_ms: int | None = None,
         even_recent: bool = False,
     ) -> OrphansPlan:
-        """Files that nothing refers to; see `operations.remove_orphans`."""
+        """Files that nothing refers to; see `retention.remove_orphans`."""
         return plan_remove_orphans(
             self.files, older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
         )
@@ -753,7 +753,7 @@ class Table:
     def plan_restore(
         self, quarantine_id: str, *, paths: Collection[str] | None = None
     ) -> RestorePlan:
-        """What comes back from a quarantine; see `operations.restore_files`."""
+        """What comes back from a quarantine; see `retention.restore_files`."""
         return plan_restore(self.files, quarantine_id, paths=paths)
 
     def run_restore(self, plan: RestorePlan) -> RestoreResult:
@@ -764,7 +764,7 @@ class Table:
     def plan_purge(
         self, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
     ) -> PurgePlan:
-        """What has been in quarantine for long enough; see `operations.purge_quarantine`."""
+        """What has been in quarantine for long enough; see `retention.purge_quarantine`."""
         return plan_purge(self.files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
 
     def run_purge(self, plan: PurgePlan) -> PurgeResult:
@@ -781,7 +781,7 @@ class Table:
     def create_tag(
         self, name: str, *, snapshot_id: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
-        """Name a snapshot, the latest by default; see `operations.tags`."""
+        """Name a snapshot, the latest by default; see `references.tags`."""
         return create_tag(
             self.files, name, snapshot_id=snapshot_id, time_retained_ms=time_retained_ms
         )
@@ -802,7 +802,7 @@ class Table:
         return create_due_tags(self.files)
 
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
-        """What goes with tags; see `operations.tags`."""
+        """What goes with tags; see `references.tags`."""
         return plan_delete_tags(self.files, names)
 
     def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
@@ -811,7 +811,7 @@ class Table:
         return run_delete_tags(self.files, plan)
 
     def plan_expire_tags(self, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
-        """Which tags may go; see `operations.expire_tags`."""
+        """Which tags may go; see `retention.expire_tags`."""
         return plan_expire_tags(self.files, older_than_ms=older_than_ms)
 
     def run_expire_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
@@ -837,7 +837,7 @@ class Table:
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot_id: int | None = None
     ) -> Table:
-        """Begin a branch, empty or where a tag or snapshot is; see `operations.branches`."""
+        """Begin a branch, empty or where a tag or snapshot is; see `references.branches`."""
         return Table(create_branch(self.files, name, tag=tag, snapshot_id=snapshot_id))
 
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
@@ -865,7 +865,7 @@ class Table:
         tag: str | None = None,
         as_of_ms: int | None = None,
     ) -> RollbackPlan:
-        """What goes when the table becomes what it was; see `operations.rollback`."""
+        """What goes when the table becomes what it was; see `references.rollback`."""
         return plan_rollback(self.files, snapshot_id=snapshot_id, tag=tag, as_of_ms=as_of_ms)
 
     def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
@@ -886,7 +886,7 @@ class Table:
         delete_consumer(self.files, name)
 
     def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
-        """Delete consumers that have not moved since a time; see `operations.consumers`."""
+        """Delete consumers that have not moved since a time; see `references.consumers`."""
         plan = plan_expire_consumers(self.files, older_than_ms=older_than_ms)
         run_expire_consumers(self.files, plan)
         return tuple(each.name for each in plan)
@@ -894,7 +894,7 @@ class Table:
     # --- leases ---------------------------------------------------------------------------------
 
     def leases(self) -> tuple[Lease, ...]:
-        """Who works on which part of the table; see `operations.leases`."""
+        """Who works on which part of the table; see `leases.leases`."""
         return list_leases(self.files)
 
     def break_lease(self, lease_id: str) -> Lease:
@@ -908,7 +908,7 @@ class Table:
         return read_statistics(self.files, choose_snapshot(self.files, **when))
 
     def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
-        """What computing statistics would read; see `operations.analyze`."""
+        """What computing statistics would read; see `inspection.analyze`."""
         return plan_analyze(self.files, columns=columns)
 
     def run_analyze(self, plan: AnalyzePlan, engine: Engine | None = None) -> AnalyzeResult:

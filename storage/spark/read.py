@@ -23,10 +23,10 @@ from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.fallback_read import falls_back
-from lakewright.storage.operations.read import SplitReader
-from lakewright.storage.operations.scan import DataSplit
-from lakewright.storage.operations.time_travel import When
+from lakewright.storage.operations.read.fallback_read import falls_back
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.operations.state.time_travel import When
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
 from lakewright.storage.spec.commit import StagedWrite

@@ -15,11 +15,11 @@ from pyspark.sql import types as t
 
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.change_read import ChangeReader
-from lakewright.storage.operations.incremental import Bound, ChangePlan, plan_audit_log
-from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.system_tables import AUDIT_LOG, ROW_KIND_NAME
-from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
+from lakewright.storage.operations.changes.change_read import ChangeReader
+from lakewright.storage.operations.changes.incremental import Bound, ChangePlan, plan_audit_log
+from lakewright.storage.operations.inspection.system_tables import AUDIT_LOG, ROW_KIND_NAME
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.spark.read import check_reachable, for_spark
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Predicate

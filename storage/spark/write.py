@@ -23,9 +23,9 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.codec.commit_json import decode_message, encode_message
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.assign_buckets import BucketChooser
-from lakewright.storage.operations.sweep import sweep, sweep_repeated
-from lakewright.storage.operations.write import (
+from lakewright.storage.operations.references.sweep import sweep, sweep_repeated
+from lakewright.storage.operations.state.assign_buckets import BucketChooser
+from lakewright.storage.operations.write.write import (
     StagingJob,
     StagingWriter,
     staged_write,

@@ -11,8 +11,8 @@ from tests.architecture.sources import ROOT, names_in, parse, references, room_f
 
 ENV = "storage/env.py"
 FILES = "storage/files/"
-COMMIT = "storage/operations/commit.py"
-DELETE = "storage/operations/delete_files.py"
+COMMIT = "storage/operations/commit/commit.py"
+DELETE = "storage/operations/running/delete_files.py"
 
 CLOCKS_AND_CHANCE = (
     "time",

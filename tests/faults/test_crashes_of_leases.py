@@ -11,7 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import LeaseHeld, StorageError
-from lakewright.storage.operations.leases import (
+from lakewright.storage.operations.leases.leases import (
     CLOCKS_DIFFER_MS,
     LEASE_MS,
     LeaseRequest,

@@ -24,7 +24,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
-from lakewright.storage.operations.latest import ROLLBACK_PIN
+from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
 from tests.support.builders import comparable, content, events, rows
 from tests.support.environment import FixedClock, FixedEnv, SeededIds

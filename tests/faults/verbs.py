@@ -23,7 +23,7 @@ from lakewright.storage.errors import (
     TableNotFound,
     TagNotFound,
 )
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
 

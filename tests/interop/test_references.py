@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.lineage import Lineage
+from lakewright.storage.operations.state.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of

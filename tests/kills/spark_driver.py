@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog
-from lakewright.storage.operations.engine import Result, Task
+from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.spark import SparkEngine, build_session, stage_dataframe
 
 ROWS, TASKS = 2000, 4

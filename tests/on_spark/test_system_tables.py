@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, TagNotFound, UnsupportedError
-from lakewright.storage.operations.system_tables import system_table_names
+from lakewright.storage.operations.inspection.system_tables import system_table_names
 from lakewright.storage.spark import (
     SparkEngine,
     read_incremental_dataframe,

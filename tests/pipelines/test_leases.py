@@ -15,7 +15,7 @@ from lakewright.platform.names import TableNames
 from lakewright.platform.resources import WarehouseResource
 from lakewright.platform.run_identity import commit_user
 from lakewright.storage import Catalog, Lease, LeaseKind
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
 from tests.support.faults import Call, InterruptedFiles
 

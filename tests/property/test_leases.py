@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from lakewright.storage import Catalog, LeaseKind
 from lakewright.storage.errors import LeaseHeld, LeaseLost
-from lakewright.storage.operations.leases import (
+from lakewright.storage.operations.leases.leases import (
     CLOCKS_DIFFER_MS,
     LEASE_MS,
     LeaseRequest,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table
-from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
 from tests.support.builders import compact, comparable, expire, rows
 from tests.support.environment import FixedEnv

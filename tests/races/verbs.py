@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.engine import LocalEngine
+from lakewright.storage.operations.running.engine import LocalEngine
 from tests.support.builders import Values, comparable, expire, new_table, rows
 from tests.support.environment import START_MS, FixedClock, FixedEnv, SeededIds
 from tests.support.interleaving import Actor

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakewright.storage import Table
 from lakewright.storage.codec.snapshot_json import encode_snapshot
-from lakewright.storage.operations.commit_manifests import write_manifests
+from lakewright.storage.operations.commit.commit_manifests import write_manifests
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot

@@ -18,9 +18,9 @@ from lakewright.storage import (
     Table,
     parse_data_type,
 )
-from lakewright.storage.operations.remove_orphans import OrphansResult
-from lakewright.storage.operations.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.write import StagingWriter, staged_write
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.retention.remove_orphans import OrphansResult
+from lakewright.storage.operations.write.write import StagingWriter, staged_write
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 
 from lakewright.storage import Catalog, LeaseKind, Table
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease
 from lakewright.storage.spec.lease import LeaseScope
 from tests.support.builders import compact, events, new_table, remove_orphans, rows
 

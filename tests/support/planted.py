@@ -15,20 +15,20 @@ import pyarrow.parquet as pq
 
 from lakewright.storage import Table
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.bucket_writer import BucketTarget, RollingWriter
-from lakewright.storage.operations.compact_append import (
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
     split_of,
     write_append,
 )
-from lakewright.storage.operations.compact_levels import LevelsRewriting
-from lakewright.storage.operations.compact_run import BucketWork, carry_out
-from lakewright.storage.operations.engine import Engine, LocalEngine, Result, Task
-from lakewright.storage.operations.file_rows import FileRows
-from lakewright.storage.operations.postpone import BucketSorting
-from lakewright.storage.operations.rescale import ShareMove
-from lakewright.storage.operations.verify import Proof, VerifyLevel
+from lakewright.storage.operations.rewrite.compact_levels import LevelsRewriting
+from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
+from lakewright.storage.operations.rewrite.postpone import BucketSorting
+from lakewright.storage.operations.rewrite.rescale import ShareMove
+from lakewright.storage.operations.running.engine import Engine, LocalEngine, Result, Task
+from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta
 from tests.support.faults import WatchedFiles

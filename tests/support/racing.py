@@ -17,7 +17,7 @@ from typing import Any
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import RetriesExhausted, StalePlan
 from lakewright.storage.files.file_systems import open_file_system
-from lakewright.storage.operations.leases import LeaseRequest, leased, whole_table
+from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table
 from tests.support.builders import compact, events, expire, remove_orphans, rows
 
 BARRIERS: list[Barrier] = []

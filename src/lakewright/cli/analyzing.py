@@ -9,7 +9,7 @@ from lakewright.cli.layout import Cell, TextColumn, counted, cut, duration_text,
 from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Engine, LocalEngine
-from lakewright.storage.operations.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
 from lakewright.storage.spec.table_statistics import ColumnStatistics
 
 # What a bound may take of a line.

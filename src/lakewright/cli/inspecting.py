@@ -11,13 +11,13 @@ from lakewright.cli.row_printing import print_rows
 from lakewright.cli.warehouse import filter_of, open_table
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.incremental import Bound, ChangePlan, plan_audit_log
-from lakewright.storage.operations.system_tables import (
+from lakewright.storage.operations.changes.incremental import Bound, ChangePlan, plan_audit_log
+from lakewright.storage.operations.inspection.system_tables import (
     AUDIT_LOG,
     audit_log_rows,
     read_system_table,
 )
-from lakewright.storage.operations.time_travel import choose_snapshot
+from lakewright.storage.operations.state.time_travel import choose_snapshot
 from lakewright.storage.spec.predicate import Predicate, only_on
 from lakewright.storage.table import Table
 

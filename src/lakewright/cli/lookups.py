@@ -11,7 +11,7 @@ from lakewright.cli.warehouse import open_table
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
+from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.values import from_python
 from lakewright.storage.table import Table

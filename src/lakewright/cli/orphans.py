@@ -11,7 +11,7 @@ from lakewright.cli.output import print_json, print_lines
 from lakewright.cli.references import show_deletion
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import OrphansPlan
-from lakewright.storage.operations.remove_orphans import OrphansResult
+from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 
 # A plan names every file; people get the first of them, `--json` has them all.
 _MOST_LINES = 40

@@ -19,7 +19,7 @@ from lakewright.storage import (
 )
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.write import partition_spec_values
+from lakewright.storage.operations.write.write import partition_spec_values
 
 Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, RescalePlan, PostponePlan, ExpirePlan)
 AnyPlan = CompactionPlan | SortCompactionPlan | RescalePlan | PostponePlan | ExpirePlan

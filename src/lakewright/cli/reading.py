@@ -6,7 +6,7 @@ import argparse
 
 from lakewright.cli.row_printing import print_rows
 from lakewright.cli.warehouse import filter_of, open_table
-from lakewright.storage.operations.time_travel import When, choose_snapshot, is_historic
+from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.table import Table
 
 

@@ -23,9 +23,9 @@ from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.plan import UnreachableFile
-from lakewright.storage.operations.rollback import RollbackPlan
-from lakewright.storage.operations.tags import DeleteTagsPlan
+from lakewright.storage.operations.references.rollback import RollbackPlan
+from lakewright.storage.operations.references.tags import DeleteTagsPlan
+from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.spec.tag import Tag
 
 

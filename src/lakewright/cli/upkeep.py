@@ -48,8 +48,8 @@ from lakewright.storage import (
     Table,
 )
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
-from lakewright.storage.operations.leases import check_held
-from lakewright.storage.operations.postpone import PostponeTask
+from lakewright.storage.operations.leases.leases import check_held
+from lakewright.storage.operations.rewrite.postpone import PostponeTask
 from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, `--json` has them all.

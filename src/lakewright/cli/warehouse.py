@@ -8,8 +8,8 @@ import shlex
 from lakewright.cli.arguments import WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog, Table, TableSchema
 from lakewright.storage.errors import InvalidRequestError, NotFoundError
-from lakewright.storage.operations.branches import BRANCH_MARK
-from lakewright.storage.operations.system_tables import check_system_table
+from lakewright.storage.operations.inspection.system_tables import check_system_table
+from lakewright.storage.operations.references.branches import BRANCH_MARK
 from lakewright.storage.spec.predicate import Predicate
 
 

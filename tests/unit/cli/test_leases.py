@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Catalog, LeaseKind, Table
-from lakewright.storage.operations.leases import (
+from lakewright.storage.operations.leases.leases import (
     LeaseRequest,
     acquire_lease,
     release_lease,

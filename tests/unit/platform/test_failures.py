@@ -8,7 +8,7 @@ import pytest
 from lakewright.platform.failures import REACTIONS, failures_for_dagster, reaction_to
 from lakewright.storage import errors
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.leases import CLOCKS_DIFFER_MS, LEASE_MS
+from lakewright.storage.operations.leases.leases import CLOCKS_DIFFER_MS, LEASE_MS
 
 
 def test_every_category_has_a_reaction() -> None:

@@ -23,7 +23,7 @@ from lakewright.platform.leases import (
 )
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import LeaseHeld
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.builders import events, new_table, rows
 from tests.support.environment import FixedEnv
 from tests.support.faults import interrupted, watched

@@ -12,7 +12,7 @@ from dagster._core.test_utils import create_run_for_test
 from lakewright.platform.run_identity import commit_user
 from lakewright.platform.runs import release_of_ended_runs
 from lakewright.storage import Catalog, LeaseKind, Table
-from lakewright.storage.operations.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.support.builders import new_table
 from tests.support.environment import FixedEnv
 from tests.support.fixtures import memory_uri

@@ -1,0 +1,254 @@
+"""Reading what changed: rows of files as they were written, of a state, or of two compared.
+
+1. As written: every row of a file with its kind, an insertion in files without kinds.
+2. A state: rows merged by the table's engine, deletions kept that no compaction has ended.
+3. Two states: both merged, key range by key range, and compared. Without keys whole rows
+   are: those of the files that only one state has, dealt out on disk by their hashes where
+   they are more than memory is for, so that equal rows meet.
+4. The filter runs last, on the rows that come out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_field
+from lakewright.storage.codec.arrow_values import keep_matching
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.files.spill import Spill
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import merge_rows
+from lakewright.storage.lsm.merge_engines import merge_function
+from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
+from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.merge_read import merged_windows, row_order
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.read.side_by_side import Run, SideBySide
+from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
+from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.spec.rows import RowKind
+from lakewright.storage.spec.schema import VALUE_KIND
+
+# Rows of a heap reach the disk batch by batch, and batches of a few rows would be many.
+_MOST_HEAPS = 256
+
+
+class ChangeSource(Enum):
+    """What a split's rows are: as written, merged with deletions kept, or a difference."""
+
+    WRITTEN = "written"
+    STATE = "state"
+    DIFFERENCE = "difference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSplit:
+    """Files whose changes one reader takes; `before` is there for differences only.
+
+    There is a split for each bucket: one, unless the partition was rescaled in between.
+    """
+
+    source: ChangeSource
+    after: tuple[DataSplit, ...]
+    before: tuple[DataSplit, ...] = ()
+
+    @property
+    def metas(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for split in (*self.before, *self.after) for file in split.files)
+
+
+class ChangeReader:
+    """Reads change splits of one table: columns asked for, after `_rowkind`, what the row does.
+
+    Kinds are '+I', '-U', '+U' and '-D'.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        *,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        compared_bytes: int = COMPARED_BYTES,
+        snapshot_ids: Sequence[int] = (),
+    ) -> None:
+        self.files = files
+        # Those whose changes are read, to tell when one of them expires.
+        self._snapshot_ids = tuple(snapshot_ids)
+        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.predicate = predicate
+        self._compared_bytes = compared_bytes
+        wanted = files.schema.fields_of(self.columns)
+        kind = pa.field(ROW_KIND_COLUMN, pa.string(), nullable=False)
+        self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
+
+    def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        """The changes of a split that match, piece by piece.
+
+        Raises:
+            SnapshotNotFound: a snapshot expired while its changes were read.
+        """
+        is_change = split.source is ChangeSource.WRITTEN
+        with told_if_expired(self.files, *self._snapshot_ids, changes=is_change):
+            for rows in self._changes(split):
+                kept = keep_matching(rows, self.predicate, self.files.schema)
+                yield kept.select([ROW_KIND_COLUMN, *self.columns])
+
+    def _changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        if not self.files.schema.is_keyed:
+            yield from self._append_changes(split)
+            return
+        match split.source:
+            case ChangeSource.WRITTEN:
+                source = self._rows(self._needed())
+                for part, file in _files_of(split.after):
+                    batch_rows = source.batch_rows(part, file)
+                    for rows in source.key_value_rows(part, file, batch_rows=batch_rows):
+                        yield self._told(rows)
+            case ChangeSource.STATE:
+                source = self._rows(self.files.merge_spec.with_needed(self._needed()))
+                for part in split.after:
+                    for rows in merged_windows(source, part):
+                        yield self._told(rows)
+            case ChangeSource.DIFFERENCE:
+                yield from self._differences(split)
+
+    def _differences(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        names = self.files.schema.field_names
+        source = self._rows(names)
+        keys = row_order(self.files).keys
+        both = STREAMING.shared(2)
+        states = [_merged_buckets(source, parts, both) for parts in (split.before, split.after)]
+        together = SideBySide(self.files.env, row_order(self.files), STREAMING, sides=2)
+        for before, after in together.windows(*states):
+            # A key is in one bucket of a state at most, so those of a state are laid end to end.
+            nothing = (*before, *after)[0].slice(0, 0)
+            old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
+            if self.files.schema.counts_rows:
+                merge = merge_function(self.files.merge_spec, source.fields)
+                rows = pa.concat_tables([negated(old), new])
+                yield self._told(merge_rows(rows, row_order(self.files), merge))
+            else:
+                yield self._told(difference_by_key(old, new, keys, names))
+
+    def _told(self, rows: pa.Table) -> pa.Table:
+        """Key-value rows with what they do; counted ones as often as they do it."""
+        return _with_kinds(told_one_by_one(rows) if self.files.schema.counts_rows else rows)
+
+    def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
+        whole = any(part.files for part in split.before)
+        source = self._rows(self.files.schema.field_names if whole else self._needed())
+        if not whole:
+            for part, file in _files_of(split.after):
+                for rows in source.batches(part, file):
+                    yield _all_of_kind(rows, RowKind.INSERT)
+            return
+        for before, after in _meeting_rows(source, split, self._compared_bytes):
+            removed, added = difference_by_row(before, after)
+            yield _all_of_kind(removed, RowKind.DELETE)
+            yield _all_of_kind(added, RowKind.INSERT)
+
+    def _needed(self) -> set[str]:
+        needed = set(self.columns) | (columns_of(self.predicate) if self.predicate else set())
+        # A file must be opened for something: kinds alone need a column too.
+        return needed or {self.files.schema.fields[0].name}
+
+    def _rows(self, names: Iterable[str]) -> FileRows:
+        wanted = set(names)
+        fields = [each for each in self.files.schema.fields if each.name in wanted]
+        return FileRows(self.files, fields, shown=True)
+
+
+def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory) -> list[Run]:
+    """Buckets of a state, each as the run that merging makes of it."""
+    # All are merged at once, or as many as stream at once.
+    own = memory.shared(max(1, min(len(parts), memory.streams)))
+
+    def as_run(part: DataSplit) -> Run:
+        count = sum(file.row_count for file in part.files)
+        size = count * source.row_bytes(part, part.files, own.window_bytes, with_keys=True)
+        return Run(count, size, lambda _: merged_windows(source, part, memory=own))
+
+    return [as_run(part) for part in parts]
+
+
+def collect_changes(
+    reader: ChangeReader, splits: Iterable[ChangeSplit], *, limit: int | None = None
+) -> pa.Table:
+    """The changes of several splits in memory."""
+    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    parts = [nullable.empty_table()]
+    left = limit
+    for rows in (rows for split in splits for rows in reader.read(split)):
+        if left is not None and left <= rows.num_rows:
+            parts.append(rows.slice(0, left).cast(nullable))
+            break
+        left = None if left is None else left - rows.num_rows
+        parts.append(rows.cast(nullable))
+    return pa.concat_tables(parts)
+
+
+def _with_kinds(rows: pa.Table) -> pa.Table:
+    # Made here, since making an array of text imports pandas, which most commands need not.
+    names = pa.array([kind.short for kind in RowKind])
+    kinds = [names.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
+    return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
+
+
+def _all_of_kind(rows: pa.Table, kind: RowKind) -> pa.Table:
+    kinds = pa.repeat(pa.scalar(kind.short), rows.num_rows)
+    return rows.append_column(ROW_KIND_COLUMN, kinds)
+
+
+def _files_of(parts: Iterable[DataSplit]) -> Iterator[tuple[DataSplit, DataFileMeta]]:
+    return ((part, file) for part in parts for file in part.files)
+
+
+def _meeting_rows(
+    source: FileRows, split: ChangeSplit, most_bytes: int
+) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Rows of append files before and after, in heaps of about so many bytes; equal ones meet."""
+    fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
+    nothing = pa.schema(fields).empty_table()
+    sides = (split.before, split.after)
+    weight = sum(
+        file.row_count * source.row_bytes(part, (file,), most_bytes)
+        for parts in sides
+        for part, file in _files_of(parts)
+    )
+    hashed = [field for field in source.fields if _hashes_alike(field)]
+    count = min(_MOST_HEAPS, math.ceil(weight / most_bytes)) if hashed else 1
+    if count <= 1:
+        before, after = (pa.concat_tables([nothing, *_batches(source, parts)]) for parts in sides)
+        yield before, after
+        return
+    with Spill() as spill:
+        for side, parts in enumerate(sides):
+            for rows in _batches(source, parts):
+                heaps = buckets_of(rows, hashed, count)
+                for heap in np.unique(heaps).tolist():
+                    spill.put(2 * heap + side, rows.filter(pa.array(heaps == heap)))
+        for heap in range(count):
+            before, after = (spill.take(2 * heap + side) for side in range(2))
+            yield before or nothing, after or nothing
+
+
+def _batches(source: FileRows, parts: Iterable[DataSplit]) -> Iterator[pa.Table]:
+    return (rows for part, file in _files_of(parts) for rows in source.batches(part, file))
+
+
+def _hashes_alike(field: DataField) -> bool:
+    """Whether values of a column that are equal have one hash, which not all NaNs do."""
+    kind = field.type
+    return isinstance(kind, AtomicType) and kind.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE)

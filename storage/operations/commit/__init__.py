@@ -1,0 +1,1 @@
+"""The one way to make a snapshot, and batches that wait for it."""

@@ -1,0 +1,228 @@
+"""Whether what a writer or a rewrite has made still fits the table as it is by now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from lakewright.storage.errors import (
+    BucketCountChanged,
+    FilesGone,
+    IndexMoved,
+    KeyRangesOverlap,
+    SchemaMoved,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sections import first_overlap
+from lakewright.storage.operations.state.scan import (
+    LiveFiles,
+    grouped_by_bucket,
+    index_entries,
+    key_decoder,
+)
+from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
+from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta
+from lakewright.storage.spec.manifest import (
+    DataFileMeta,
+    EntryIdentity,
+    FileKind,
+    ManifestEntry,
+    fold_entries,
+)
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# Of a folder more files than so many are looked for in a listing of it.
+_ASKED_ONE_BY_ONE = 4
+
+
+def check_schema(files: TableFiles, staged: StagedWrite) -> None:
+    """Whether rows that were staged with another schema still lie where they belong.
+
+    Raises:
+        SchemaMoved: primary or partition keys changed since.
+    """
+    if staged.schema_id == files.schema.id:
+        return
+    written_with = files.schemas.read(staged.schema_id)
+    if (written_with.partition_keys, written_with.primary_keys) != (
+        files.schema.partition_keys,
+        files.schema.primary_keys,
+    ):
+        raise SchemaMoved(
+            f"the keys of {files.name} changed between schema {staged.schema_id}, which the rows "
+            f"were staged with, and schema {files.schema.id}; stage the rows again",
+            table=files.name,
+        )
+
+
+def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
+    """Whether all files are still there; a removal of orphans may have taken only the old ones.
+
+    Raises:
+        FilesGone: one is not.
+    """
+    by_folder: dict[str, set[str]] = defaultdict(set)
+    for path in (path for each in staged.messages for path in files.written_paths(each)):
+        folder, _, name = path.rpartition("/")
+        by_folder[folder].add(name)
+    for folder, names in by_folder.items():
+        missing = sorted(_missing(files, folder, names))
+        if missing:
+            raise FilesGone(
+                f"file {folder}/{missing[0]} of a staged write to {files.name} is there no more: "
+                "the write was aborted, committed and rolled back or expired, or took longer than "
+                "removals of orphans wait; look whether its rows are there, and stage them again "
+                "if not",
+                table=files.name,
+            )
+
+
+def _missing(files: TableFiles, folder: str, names: Collection[str]) -> set[str]:
+    if len(names) <= _ASKED_ONE_BY_ONE:
+        return {name for name in names if not files.fs.exists(f"{folder}/{name}")}
+    return set(names) - {status.name for status in files.fs.list_dir(folder)}
+
+
+def still_applies(
+    message: CommitMessage, live: Collection[EntryIdentity], indexes: Collection[IndexEntry]
+) -> bool:
+    """Whether what a rewrite replaces is still there, as it was read, and its index its own."""
+    before = message.entries(message.compact_before)
+    removed = message.removed_index_entries
+    return (
+        all(entry.identity in live for entry in before)
+        and _replaces_own_indexes(message.new_index_entries, removed, indexes)
+        and _knows_deletions(message, indexes)
+        and _marks_live_files(message, live)
+    )
+
+
+def _knows_deletions(message: CommitMessage, indexes: Collection[IndexEntry]) -> bool:
+    """Whether the rows now gone from files written anew are those that were left out.
+
+    A rewrite replaces the index files of every vector that it applied.
+    """
+    moved = {file.file_name for file in message.compact_after}
+    rewritten = {file.file_name for file in message.compact_before} - moved
+    present = [entry.file for entry in indexes if message.place == entry.place[:2]]
+    return _vectors_of(rewritten, present) == _vectors_of(rewritten, message.removed_indexes)
+
+
+def _vectors_of(
+    names: Collection[str], indexes: Iterable[IndexFileMeta]
+) -> set[tuple[str, DeletionVectorRange]]:
+    return {
+        (index.file_name, vector)
+        for index in indexes
+        for vector in index.deletion_vectors or ()
+        if vector.data_file in names
+    }
+
+
+def _marks_live_files(message: CommitMessage, live: Collection[EntryIdentity]) -> bool:
+    """Whether the files whose rows a new index takes out were not written anew meanwhile."""
+    marked = {
+        vector.data_file for index in message.new_indexes for vector in index.deletion_vectors or ()
+    }
+    if not marked:
+        return True
+    there = {file.file_name for file in message.compact_after}
+    there |= {each.file_name for each in live if (each.partition, each.bucket) == message.place}
+    return marked <= there
+
+
+def _replaces_own_indexes(
+    new: Collection[IndexEntry], removed: Collection[IndexEntry], present: Collection[IndexEntry]
+) -> bool:
+    """Whether index files to remove are present, and new ones do not join others of their place."""
+    if not set(removed) <= set(present):
+        return False
+    left = {entry.place for entry in present if entry not in removed}
+    return not any(entry.place in left for entry in new)
+
+
+def check_conflicts(
+    files: TableFiles,
+    latest: Snapshot | None,
+    change: Change,
+    committable: Committable,
+    live_files: LiveFiles,
+) -> None:
+    """Whether the change still applies to the latest snapshot.
+
+    Raises:
+        FilesGone: a file to remove is not live any more.
+        IndexMoved: an index file to replace was replaced by somebody else.
+        BucketCountChanged: a partition would hold files of two bucket counts.
+        KeyRangesOverlap: two files of one deeper level would hold the same keys.
+    """
+    _check_indexes(files, latest, change)
+    entries = change.entries
+    fixed_buckets = files.options.bucket_mode is BucketMode.FIXED
+    if not entries or (committable.kind is CommitKind.APPEND and not fixed_buckets):
+        return
+    partitions = {entry.partition for entry in entries}
+    live = live_files.entries(latest, partitions=partitions)
+    merged = fold_entries([*live, *entries])
+    gone = [entry for entry in merged.values() if entry.kind is FileKind.DELETE]
+    if gone:
+        raise FilesGone(
+            f"commit to {files.name} on top of snapshot {latest.id if latest else 'none'} "
+            f"conflicts: bucket {gone[0].bucket} of partition "
+            f"{files.partition_spec(gone[0].partition)} no longer holds {gone[0].file.file_name} "
+            f"(and {len(gone) - 1} more); plan again from the latest snapshot",
+            table=files.name,
+        )
+    _check_bucket_counts(files, merged.values())
+    if files.schema.is_keyed:
+        _check_key_ranges(files, merged.values())
+
+
+def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -> None:
+    if not change.new_indexes and not change.removed_indexes:
+        return
+    present = index_entries(files, latest)
+    if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
+        first = [*change.new_indexes, *change.removed_indexes][0]
+        raise IndexMoved(
+            f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
+            f"partition {files.partition_spec(first.partition)} of {files.name} meanwhile; such a "
+            "table takes one writer at a time: stage the rows again",
+            table=files.name,
+        )
+
+
+def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    counts: dict[bytes, set[int]] = defaultdict(set)
+    for entry in entries:
+        if entry.total_buckets > 0:
+            counts[entry.partition].add(entry.total_buckets)
+    for partition, found in counts.items():
+        if len(found) > 1:
+            spec = files.partition_spec(partition)
+            raise BucketCountChanged(
+                f"commit to {files.name} would leave partition {spec} with files of "
+                f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
+                "change its bucket count",
+                table=files.name,
+            )
+
+
+def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
+    decode = key_decoder(files.schema)
+    for (partition, bucket), group in grouped_by_bucket(entries).items():
+        levels: dict[int, list[DataFileMeta]] = defaultdict(list)
+        for entry in group:
+            if entry.file.level > 0:
+                levels[entry.file.level].append(entry.file)
+        for level, metas in levels.items():
+            pair = first_overlap(metas, decode)
+            if pair is not None:
+                raise KeyRangesOverlap(
+                    f"commit to {files.name} would leave {pair[0].file_name} and "
+                    f"{pair[1].file_name} with common keys in level {level} of bucket {bucket}, "
+                    f"partition {files.partition_spec(partition)}; plan again from the latest "
+                    "snapshot",
+                    table=files.name,
+                )

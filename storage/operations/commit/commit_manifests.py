@@ -1,0 +1,118 @@
+"""What a commit writes before its snapshot: manifests, their lists, the index manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.merge_manifests import merge_manifests
+from lakewright.storage.operations.state.scan import index_entries, snapshot_manifests
+from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+
+
+def write_manifests(
+    files: TableFiles,
+    latest: Snapshot | None,
+    change: Change,
+    committable: Committable,
+    written: list[str],
+) -> Snapshot:
+    """Write all that the new snapshot names; each name is in `written` before there is a file."""
+    compression = files.options.manifest_compression
+    before = snapshot_manifests(files, latest) if latest else ()
+    merged = merge_manifests(files, before, written)
+    base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
+    delta, delta_size = _write_entries(files, change.entries, written)
+    changelog, changelog_size = None, None
+    if change.changelog:
+        changelog, changelog_size = _write_entries(files, change.changelog, written)
+    index_manifest = _write_index_manifest(files, latest, change, written)
+    delta_rows = sum(
+        entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
+        for entry in change.entries
+    )
+    schema_id = files.schemas.latest(table=files.name).id
+    return Snapshot(
+        id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
+        schema_id=schema_id,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+        changelog_manifest_list=changelog,
+        changelog_manifest_list_size=changelog_size,
+        changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
+        index_manifest=index_manifest,
+        commit_user=committable.user,
+        commit_identifier=committable.identifier,
+        commit_kind=committable.kind,
+        time_millis=_time_after(latest, files.env.now_ms()),
+        total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
+        delta_record_count=delta_rows,
+        watermark=_later(change.watermark, None if latest is None else latest.watermark),
+        statistics=change.statistics or _inherited_statistics(latest, schema_id),
+    )
+
+
+def named_files(files: TableFiles, change: Change) -> set[str]:
+    """Paths of the files that a change brings, besides the manifests that it is written as."""
+    added = [entry for entry in change.entries if entry.kind is FileKind.ADD]
+    paths = {path for entry in (*added, *change.changelog) for path in files.entry_paths(entry)}
+    paths |= {files.paths.index(entry.file.file_name) for entry in change.new_indexes}
+    if change.statistics is not None:
+        paths.add(files.paths.statistics(change.statistics))
+    return paths
+
+
+def _write_entries(
+    files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
+) -> tuple[str, int]:
+    """A manifest list over one manifest of the entries, or over none; its name and size."""
+    compression = files.options.manifest_compression
+    metas = []
+    if entries:
+        metas.append(
+            files.manifests.write_manifest(
+                entries,
+                schema_id=files.schema.id,
+                partition_fields=files.schema.partition_fields,
+                compression=compression,
+                written=written,
+            )
+        )
+    return files.manifests.write_list(metas, compression=compression, written=written)
+
+
+def _write_index_manifest(
+    files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
+) -> str | None:
+    """The index manifest after the change: the latest one's name if nothing in it changes."""
+    if set(change.new_indexes) == set(change.removed_indexes):
+        return None if latest is None else latest.index_manifest
+    removed = set(change.removed_indexes)
+    kept = [entry for entry in index_entries(files, latest) if entry not in removed]
+    entries = [*kept, *change.new_indexes]
+    if not entries:
+        return None
+    return files.manifests.write_index_manifest(
+        entries, compression=files.options.manifest_compression, written=written
+    )
+
+
+def _time_after(latest: Snapshot | None, now_ms: int) -> int:
+    """When a commit counts as made: never before the one it follows, whatever the clock says.
+
+    Travel in time and expiry by age take times for growing.
+    """
+    return now_ms if latest is None else max(now_ms, latest.time_millis)
+
+
+def _later(watermark: int | None, present: int | None) -> int | None:
+    known = [each for each in (watermark, present) if each is not None]
+    return max(known, default=None)
+
+
+def _inherited_statistics(latest: Snapshot | None, schema_id: int) -> str | None:
+    return latest.statistics if latest is not None and latest.schema_id == schema_id else None

@@ -1,0 +1,1 @@
+"""Metadata as rows, and statistics of columns."""

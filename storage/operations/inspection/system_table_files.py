@@ -1,0 +1,213 @@
+"""Rows of the system tables about the files of one state: data files, manifests, indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakewright.storage.codec.column_stats import file_bounds
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.inspection.system_table_history import Row, View
+from lakewright.storage.operations.inspection.system_table_text import (
+    key_text,
+    map_text,
+    row_text,
+    stored_text,
+    value_text,
+)
+from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.operations.state.scan import grouped_by_bucket, index_entries, live_entries
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.predicate import Bounds
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def data_file_rows(view: View) -> Iterator[Row]:
+    """Data files by partition, bucket and level, with their bounds."""
+    files, snapshot = view.files, view.snapshot
+    texts = _BoundTexts(files)
+    for (partition, bucket), group in grouped_by_bucket(live_entries(files, snapshot)).items():
+        folder = row_text(partition, files.schema.partition_fields)
+        ordered = sorted(
+            (entry.file for entry in group),
+            key=lambda file: (file.level, file.min_sequence_number, file.file_name),
+        )
+        for file in ordered:
+            path = file.external_path or _shown(files, files.readable_path(partition, bucket, file))
+            nulls, low, high = texts.of(file)
+            yield (
+                folder,
+                bucket,
+                path,
+                file.file_name.rsplit(".", 1)[-1],
+                file.schema_id,
+                file.level,
+                file.row_count,
+                file.file_size,
+                key_text(file.min_key, files.schema.key_fields),
+                key_text(file.max_key, files.schema.key_fields),
+                nulls,
+                low,
+                high,
+                file.min_sequence_number,
+                file.max_sequence_number,
+                file.creation_time,
+                file.delete_row_count,
+                None if file.file_source is None else file.file_source.name,
+                file.first_row_id,
+                None if file.write_cols is None else list(file.write_cols),
+            )
+
+
+def _shown(files: TableFiles, path: str) -> str:
+    """A path as Java prints it: with its store, and as it is on a local disk."""
+    uri = files.fs.uri(path)
+    return path if uri.startswith("file:") else uri
+
+
+class _BoundTexts:
+    """Null counts and bounds of files' columns, under the names of the table's schema."""
+
+    def __init__(self, files: TableFiles) -> None:
+        self._schemas = FileSchemas(files)
+
+    def of(self, file: DataFileMeta) -> tuple[str, str, str]:
+        nulls: dict[str, str] = {}
+        low: dict[str, str] = {}
+        high: dict[str, str] = {}
+        for field, bounds in self._bounds(file):
+            nulls[field.name] = "null" if bounds.null_count is None else str(bounds.null_count)
+            low[field.name] = stored_text(bounds.minimum, field)
+            high[field.name] = stored_text(bounds.maximum, field)
+        return map_text(nulls), map_text(low), map_text(high)
+
+    def _bounds(self, file: DataFileMeta) -> Iterator[tuple[DataField, Bounds]]:
+        known = file_bounds(file, self._schemas.schema_of(file))
+        mapping = self._schemas.mapping_of(file)
+        bounds = mapping.bounds(known, file.row_count)
+        for column in mapping.columns.values():
+            old = None if column.stored is None else known.get(column.stored.name)
+            # Bounds of another type say nothing in the text of this one.
+            unbounded = Bounds(None, None, None if old is None else old.null_count, file.row_count)
+            yield column.field, bounds.get(column.field.name, unbounded)
+
+
+def manifest_rows(view: View) -> Iterator[Row]:
+    """Manifests in the order of the snapshot's lists."""
+    files, snapshot = view.files, view.snapshot
+    fields = files.schema.partition_fields
+    for name in () if snapshot is None else snapshot.manifest_lists:
+        for meta in files.manifests.read_list(name):
+            yield (
+                meta.file_name,
+                meta.file_size,
+                meta.num_added_files,
+                meta.num_deleted_files,
+                meta.schema_id,
+                row_text(meta.partition_stats.min_values, fields),
+                row_text(meta.partition_stats.max_values, fields),
+                None,
+                None,
+            )
+
+
+def partition_rows(view: View) -> Iterator[Row]:
+    """Partitions with their sums."""
+    files, snapshot = view.files, view.snapshot
+    groups: dict[bytes, list[ManifestEntry]] = {}
+    for entry in live_entries(files, snapshot):
+        groups.setdefault(entry.partition, []).append(entry)
+    deleted = _deleted_rows(files, snapshot)
+    rows = []
+    for partition, entries in groups.items():
+        created, total_buckets = max(
+            (entry.file.creation_time or 0, entry.total_buckets) for entry in entries
+        )
+        rows.append(
+            (
+                _partition_path(files, partition),
+                sum(entry.file.row_count for entry in entries),
+                sum(entry.file.file_size for entry in entries),
+                len(entries),
+                created or None,
+                None,
+                None,
+                None,
+                None,
+                total_buckets,
+                False,
+                deleted.get(partition, 0),
+            )
+        )
+    yield from sorted(rows, key=lambda row: row[0])
+
+
+def _partition_path(files: TableFiles, partition: bytes) -> str:
+    """`k1=v1/k2=v2`, nothing escaped: a text to read, not a path."""
+    values = files.partition_values(partition)
+    return "/".join(
+        f"{field.name}="
+        + (files.options.partition_default_name if value is None else value_text(value, field))
+        for field, value in zip(files.schema.partition_fields, values, strict=True)
+    )
+
+
+def _deleted_rows(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, int | None]:
+    """Rows that deletion vectors name, by partition; None where one does not say how many."""
+    found: dict[bytes, int | None] = {}
+    for entry in index_entries(files, snapshot):
+        for vector in entry.file.deletion_vectors or ():
+            known, count = found.get(entry.partition, 0), vector.cardinality
+            found[entry.partition] = None if known is None or count is None else known + count
+    return found
+
+
+def bucket_rows(view: View) -> Iterator[Row]:
+    """Buckets with their sums."""
+    files, snapshot = view.files, view.snapshot
+    fields = files.schema.partition_fields
+    rows = []
+    for (partition, bucket), entries in grouped_by_bucket(live_entries(files, snapshot)).items():
+        created = max(entry.file.creation_time or 0 for entry in entries)
+        rows.append(
+            (
+                row_text(partition, fields),
+                bucket,
+                sum(entry.file.row_count for entry in entries),
+                sum(entry.file.file_size for entry in entries),
+                len(entries),
+                created or None,
+            )
+        )
+    yield from sorted(rows, key=lambda row: row[:2])
+
+
+def table_index_rows(view: View) -> Iterator[Row]:
+    """Index files: deletion vectors, and key hashes of dynamic buckets."""
+    files, snapshot = view.files, view.snapshot
+    for entry in index_entries(files, snapshot):
+        vectors = entry.file.deletion_vectors
+        ranges = None
+        if vectors is not None:
+            ranges = [
+                {
+                    "f0": each.data_file,
+                    "f1": each.offset,
+                    "f2": each.length,
+                    "_CARDINALITY": each.cardinality,
+                }
+                for each in vectors
+            ]
+        yield (
+            row_text(entry.partition, files.schema.partition_fields),
+            entry.bucket,
+            entry.file.index_type,
+            entry.file.file_name,
+            entry.file.file_size,
+            entry.file.row_count,
+            ranges,
+            None,
+            None,
+            None,
+            None,
+        )

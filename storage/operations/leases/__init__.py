@@ -1,0 +1,1 @@
+"""Which process works on a table, and until when."""

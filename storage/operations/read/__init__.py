@@ -1,0 +1,1 @@
+"""From a planned scan, or from a key, to rows."""

@@ -1,0 +1,129 @@
+"""Reads of a table whose missing partitions are those of another branch.
+
+The option `scan.fallback-branch` names the branch. A partition that the table has is read from
+the table alone, whatever rows of it a filter keeps; any other is read from the branch.
+
+1. Plan the table as if it had no such option.
+2. See which partitions the table has, by the part of the filter on partition columns.
+3. Plan the branch, and keep the splits of other partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakewright.storage.errors import BranchNotFound, UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
+from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.scan import DataSplit, ScanPlan, live_entries, plan_scan
+from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_OPTION = "scan.fallback-branch"
+
+
+class FallbackReader(SplitReader):
+    """Reads splits of a table, and those of a branch, which are of other partitions."""
+
+    def __init__(
+        self,
+        files: TableFiles,
+        branch: SplitReader,
+        partitions: frozenset[bytes],
+        *,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        snapshot_id: int | None,
+    ) -> None:
+        super().__init__(files, columns=columns, predicate=predicate, snapshot_id=snapshot_id)
+        self._branch = branch
+        self._of_branch = partitions
+
+    def read(self, split: DataSplit, *, memory: MergeMemory = STREAMING) -> Iterator[pa.Table]:
+        if split.partition in self._of_branch:
+            yield from self._branch.read(split, memory=memory)
+        else:
+            yield from super().read(split, memory=memory)
+
+
+def falls_back(files: TableFiles) -> bool:
+    """Whether rows of another branch are read with those of the table."""
+    return bool(trimmed(files.schema.options).get(_OPTION))
+
+
+def scan_with_fallback(
+    files: TableFiles, predicate: Predicate | None, columns: Sequence[str] | None
+) -> tuple[FallbackReader, ScanPlan]:
+    """The latest rows of a table, and of its branch where the table has no partition.
+
+    Raises:
+        BranchNotFound: there is no such branch.
+        UnsupportedError: the branch has other columns, or an option that is not implemented.
+    """
+    name = trimmed(files.schema.options)[_OPTION]
+    files = _without_option(files)
+    check_supported(files.schema, Use.READ, table=files.name)
+    branch = _branch_of(files, name)
+    snapshot, of_branch = choose_snapshot(files), choose_snapshot(branch)
+    snapshot_id = None if snapshot is None else snapshot.id
+    branch_snapshot_id = None if of_branch is None else of_branch.id
+    with told_if_expired(files, snapshot_id):
+        plan = plan_scan(files, snapshot, predicate)
+        live = live_entries(files, snapshot, predicate=predicate)
+    there = {entry.partition for entry in live}
+    with told_if_expired(branch, branch_snapshot_id):
+        beside = plan_scan(branch, of_branch, predicate)
+    splits = tuple(split for split in beside.splits if split.partition not in there)
+    reader = FallbackReader(
+        files,
+        SplitReader(branch, columns=columns, predicate=predicate, snapshot_id=branch_snapshot_id),
+        frozenset(split.partition for split in splits),
+        columns=columns,
+        predicate=predicate,
+        snapshot_id=snapshot_id,
+    )
+    return reader, replace(
+        plan,
+        splits=(*plan.splits, *splits),
+        manifests_read=plan.manifests_read + beside.manifests_read,
+        manifests_total=plan.manifests_total + beside.manifests_total,
+        files_live=plan.files_live + beside.files_live,
+    )
+
+
+def _without_option(files: TableFiles) -> TableFiles:
+    options = {key: text for key, text in files.schema.options.items() if key.strip() != _OPTION}
+    return replace(files, schema=replace(files.schema, options=options))
+
+
+def _branch_of(files: TableFiles, name: str) -> TableFiles:
+    if name != files.paths.branch and name not in files.references.branches():
+        raise BranchNotFound(
+            f"{files.name} has no branch {name}, which its option {_OPTION} names",
+            table=files.name,
+        )
+    branch = _without_option(on_branch(files, name))
+    check_supported(branch.schema, Use.READ, table=f"{files.name}, branch {name}")
+    if _columns(files) == _columns(branch):
+        return branch
+    raise UnsupportedError(
+        f"{files.name} and its branch {name}, which its option {_OPTION} names, have other "
+        f"columns ({', '.join(files.schema.field_names)}; {', '.join(branch.schema.field_names)}); "
+        "alter one of them",
+        table=files.name,
+        option=_OPTION,
+    )
+
+
+def _columns(files: TableFiles) -> tuple[object, ...]:
+    """What must be the same in a branch: names, types but for nulls, and partition columns."""
+    fields = ((each.name, replace(each.type, nullable=True)) for each in files.schema.fields)
+    return (*fields, files.schema.partition_keys)

@@ -1,0 +1,321 @@
+"""Rows of data files, brought to the schema that the read is for.
+
+1. Columns of a file, and members of rows in them, are found by field id under the schema it
+   was written with.
+2. Those it does not have are null; those retyped since are cast.
+3. Rows that a deletion vector names are left out.
+
+Keys are read from the table's own columns: the copies that data files hold of them
+say the same, and files in thin mode have none. How many rows are read at once follows
+from what they weigh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import TypeAlias, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_mapping import map_column
+from lakewright.storage.codec.arrow_types import to_arrow_field, to_arrow_type
+from lakewright.storage.codec.arrow_values import scalar_of
+from lakewright.storage.codec.char_blanks import holds_char, without_blanks
+from lakewright.storage.codec.evolved_values import evolved
+from lakewright.storage.codec.mapping_proof import mapping_difference
+from lakewright.storage.errors import CorruptionError, UnsupportedError, VerificationFailed
+from lakewright.storage.files.data_files import format_of_path, read_rows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.running.task_memory import BATCH_BYTES
+from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.file_format import ORC
+from lakewright.storage.spec.index import DeletionVectorRange
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import (
+    COUNT,
+    KEY_PREFIX,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+)
+from lakewright.storage.spec.schema_mapping import FieldMapping
+
+_SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
+# Who stops reading early should not have asked for many more rows than these.
+_MOST_BATCH_ROWS = 1 << 18
+# Compressed columns unfold to about this many times their size, and seldom to so many more.
+_UNFOLDING = 4
+_MISJUDGED = 16
+# Of a few rows it costs more to weigh them than to be wrong.
+_UNWEIGHED_ROWS = 1024
+# Rows are weighed a few at a time, until there are enough of them or they weigh something.
+_WEIGHED_AT_ONCE = 128
+_WEIGHED_TIMES = 4
+_WEIGHED_BYTES = 1024 * 1024
+# What values take in memory that are of one length, and those that are not and nobody weighed.
+_FIXED_BYTES = 8
+_LENGTHY_BYTES = 32
+# What merging needs besides the values of a row: sequence, kind, order.
+_ROW_OVERHEAD_BYTES = 32
+_OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
+
+
+_Deletions: TypeAlias = tuple[tuple[str, DeletionVectorRange], ...]
+
+
+class KeyValueReading(TypedDict, total=False):
+    """How key-value rows are read; see `FileRows.key_value_rows`."""
+
+    batch_rows: int | None
+    placed: bool
+    system: Sequence[str]
+
+
+class FileRows:
+    """Reads data files of one table in one choice of columns.
+
+    `proved` asks for proof that rows of files of other schemas hold what their files hold; reading
+    raises `VerificationFailed` if they do not. If they are only `shown`, what has no exact value in
+    a column's new type may have another.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        fields: Sequence[DataField],
+        *,
+        proved: bool = False,
+        shown: bool = False,
+    ) -> None:
+        self.files = files
+        self.fields = tuple(fields)
+        self.proved = proved
+        self.shown = shown
+        self.schemas = FileSchemas(files)
+        # Of the split last read; a split may have as many vectors as files.
+        self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
+
+    def rows(
+        self, split: DataSplit, file: DataFileMeta, *, batch_rows: int | None = None
+    ) -> Iterator[pa.Table]:
+        """The columns asked for, whole or batch by batch."""
+        yield from self._read(split, file, self.fields, {}, batch_rows)
+
+    def batches(self, split: DataSplit, file: DataFileMeta) -> Iterator[pa.Table]:
+        """The columns asked for, in batches of about `BATCH_BYTES`."""
+        return self.rows(split, file, batch_rows=self.batch_rows(split, file))
+
+    def key_value_rows(
+        self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
+    ) -> Iterator[pa.Table]:
+        """Key, sequence number and kind of every row, then the columns asked for.
+
+        Tables that count rows have the count besides. `system` may leave out the sequence
+        number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`,
+        the number of its file in the split, and `_POSITION`, its number in the file.
+        """
+        batch_rows = reading.get("batch_rows")
+        placed = reading.get("placed", False)
+        system = reading.get("system", (SEQUENCE_NUMBER, VALUE_KIND))
+        keys, fields = self.files.schema.key_fields, self._with_keys()
+        names = [field.name for field in self.fields]
+        if self.files.schema.counts_rows:
+            system = (*system, COUNT)
+        places = (ORIGIN, POSITION) if placed else ()
+        stored = {name: _SYSTEM_COLUMNS[name] for name in system}
+        for rows in self._read(split, file, fields, stored, batch_rows, placed=placed):
+            columns = [(f"{KEY_PREFIX}{key.name}", rows.column(key.name)) for key in keys]
+            columns += [(name, rows.column(name)) for name in (*system, *names, *places)]
+            yield pa.table([column for _, column in columns], names=[name for name, _ in columns])
+
+    def batch_rows(
+        self, split: DataSplit, *metas: DataFileMeta, batch_bytes: int = BATCH_BYTES
+    ) -> int:
+        """How many rows of files of a split make up a batch of about so many bytes."""
+        return min(
+            _MOST_BATCH_ROWS, max(1, batch_bytes // self.row_bytes(split, metas, batch_bytes))
+        )
+
+    def row_bytes(
+        self,
+        split: DataSplit,
+        metas: Sequence[DataFileMeta],
+        batch_bytes: int,
+        *,
+        with_keys: bool = False,
+    ) -> int:
+        """About what a row of some files takes in memory, for batches of so many bytes."""
+        fields = self._with_keys() if with_keys else self.fields
+        rows = max(1, sum(file.row_count for file in metas))
+        stored = sum(file.file_size for file in metas) // rows
+        lengthy = [field for field in fields if not _is_fixed(field)]
+        fixed = _FIXED_BYTES * (len(fields) - len(lengthy)) + _ROW_OVERHEAD_BYTES
+        if not lengthy:
+            return fixed
+        guess = max(stored * _UNFOLDING, fixed + _LENGTHY_BYTES * len(lengthy))
+        if rows <= _UNWEIGHED_ROWS and guess * rows * _MISJUDGED < batch_bytes:
+            return guess
+        # Values that repeat each other are stored as next to nothing, so some rows are weighed.
+        largest = max(metas, key=lambda file: file.file_size)
+        return max(fixed + self._weigh(split, largest, lengthy), stored)
+
+    def _with_keys(self) -> tuple[DataField, ...]:
+        own = {field.id for field in self.fields}
+        keys = (key for key in self.files.schema.key_fields if key.id not in own)
+        return (*self.fields, *keys)
+
+    def _weigh(self, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField]) -> int:
+        """What some columns take, judged by the first rows of a file."""
+        count = weight = 0
+        first = self._read(split, file, fields, {}, _WEIGHED_AT_ONCE)
+        for rows in islice(first, _WEIGHED_TIMES):
+            count, weight = count + rows.num_rows, weight + rows.nbytes
+            if weight >= _WEIGHED_BYTES:
+                break
+        return weight // max(1, count)
+
+    def _read(
+        self,
+        split: DataSplit,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        system: Mapping[str, pa.DataType],
+        batch_rows: int | None,
+        *,
+        placed: bool = False,
+    ) -> Iterator[pa.Table]:
+        path = self.files.readable_path(split.partition, split.bucket, file)
+        mapping = self.schemas.mapping_of(file)
+        asked = [mapping.columns[field.id] for field in fields]
+        stored = [column.stored.name for column in asked if column.stored is not None]
+        # A file whose every asked-for column is new still says how many rows it has.
+        wanted = [*system, *stored] or [self._some_column(file)]
+        gone = self._deleted_positions(split, file)
+        arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
+        arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
+        schema = pa.schema(arrow_fields)
+        for start, piece in self.pieces(path, wanted, file, batch_rows):
+            rows = self._as_written(piece, asked, split, path)
+            # A file keeps timestamps in another unit than its neighbours when one of them is finer.
+            columns = [rows.column(name).cast(kind) for name, kind in system.items()]
+            mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
+            if self.proved and file.schema_id != self.files.schema.id:
+                _prove(rows, asked, mapped, path)
+            columns += mapped
+            read = pa.table(columns, schema=schema)
+            if placed:
+                read = _placed(read, split.files.index(file), start)
+            yield _without(read, gone, start)
+
+    def _as_written(
+        self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, path: str
+    ) -> pa.Table:
+        """Without the blanks with which ORC files fill up CHAR values, and which Java takes off.
+
+        Partitions know what their values were, so those keep the blanks they were given.
+        """
+        if format_of_path(path) != ORC:
+            return rows
+        parts = self.files.schema.partition_fields
+        for field in (column.stored for column in asked):
+            if field is None or not holds_char(field.type):
+                continue
+            index = rows.column_names.index(field.name)
+            place = next((each for each, part in enumerate(parts) if part.id == field.id), None)
+            if place is None:
+                values = without_blanks(rows.column(index), field.type)
+            else:
+                value = self.files.partition_values(split.partition)[place]
+                values = pa.repeat(scalar_of(value, field.type), rows.num_rows)
+            rows = rows.set_column(index, field.name, values)
+        return rows
+
+    def pieces(
+        self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Rows under the file's own column names, each piece with the number of its first row."""
+        start = 0
+        for rows in read_rows(
+            self.files.fs, path, columns, expected_rows=file.row_count, batch_rows=batch_rows
+        ):
+            yield start, rows
+            start += rows.num_rows
+
+    def _deleted_positions(self, split: DataSplit, file: DataFileMeta) -> np.ndarray | None:
+        if not split.deletions:
+            return None
+        known, by_file = self._deletions
+        if known is not split.deletions:
+            by_file = {where.data_file: (name, where) for name, where in split.deletions}
+            self._deletions = (split.deletions, by_file)
+        found = by_file.get(file.file_name)
+        return None if found is None else self.files.indexes.read_deletion_vector(*found)
+
+    def _some_column(self, file: DataFileMeta) -> str:
+        return (file.write_cols or self.schemas.schema_of(file).field_names)[0]
+
+
+def _mapped(rows: pa.Table, column: FieldMapping, path: str, *, shown: bool) -> pa.ChunkedArray:
+    field, stored = column.field, column.stored
+    if stored is None:
+        return pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_type(field.type))])
+    held = rows.column(stored.name)
+    try:
+        return map_column(held, column.values, partial(evolved, shown=shown))
+    except pa.ArrowKeyError as error:
+        raise CorruptionError(
+            f"column {stored.name} of data file {path} is not what its schema says: {error}",
+            path=path,
+        ) from error
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise UnsupportedError(
+            f"column {field.name} of data file {path} holds {held.type} and cannot be read "
+            f"as {field.type}: {error}"
+        ) from error
+
+
+def _prove(
+    rows: pa.Table,
+    asked: Sequence[FieldMapping],
+    mapped: Sequence[pa.ChunkedArray],
+    path: str,
+) -> None:
+    for column, found in zip(asked, mapped, strict=True):
+        if column.stored is None:
+            continue
+        held = rows.column(column.stored.name)
+        difference = mapping_difference(held, column.stored, found, column.field)
+        if difference is not None:
+            raise VerificationFailed(
+                f"data file {path} would be written anew with other values than it holds: "
+                f"{difference}; nothing was committed and what was written is deleted; report it",
+                path=path,
+                column=column.field.name,
+            )
+
+
+def _is_fixed(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root not in _OF_ANY_LENGTH
+
+
+def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
+    origins = pa.array(np.full(rows.num_rows, origin, dtype=np.int32))
+    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
+    return rows.append_column(ORIGIN, origins).append_column(POSITION, positions)
+
+
+def _without(rows: pa.Table, gone: np.ndarray | None, start: int) -> pa.Table:
+    """Rows but those at the positions that are gone; the first row is at `start`."""
+    if gone is None:
+        return rows
+    low, high = np.searchsorted(gone, [start, start + rows.num_rows])
+    if low == high:
+        return rows
+    kept = np.ones(rows.num_rows, dtype=bool)
+    kept[gone[low:high] - start] = False
+    return rows.filter(pa.array(kept))

@@ -1,0 +1,298 @@
+"""Looking single keys up, without reading a table.
+
+1. Keys are brought to the types of the primary key; those of one partition and bucket
+   belong together: the bucket is what their hash says, or the index of a dynamic bucket.
+2. Of the bucket only files are opened whose key range holds one of the keys, and of a
+   Parquet file only row groups whose statistics do.
+3. What is found of the keys is merged by the table's engine.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import conform, to_arrow_schema
+from lakewright.storage.codec.arrow_values import value_of
+from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.data_files import read_pieces
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.file_rows import FileRows, KeyValueReading
+from lakewright.storage.operations.read.merge_read import merged_rows
+from lakewright.storage.operations.state.assign_buckets import (
+    hash_indexes,
+    partitions_of,
+    rows_by_code,
+)
+from lakewright.storage.operations.state.scan import (
+    DataSplit,
+    deletions_by_bucket,
+    grouped_by_bucket,
+    index_entries,
+    key_decoder,
+    live_entries,
+    readable_entries,
+)
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.values import order_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """Rows found, and what it took: files and row groups read of those there are.
+
+    `row_groups` counts those of the files read; a file of another format than Parquet is one.
+    """
+
+    rows: pa.Table
+    files_read: int
+    files_live: int
+    row_groups_read: int
+    row_groups: int
+
+
+def lookup(
+    files: TableFiles,
+    keys: pa.Table,
+    snapshot: Snapshot | None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> Lookup:
+    """The rows of some keys, in no promised order; a key that is not there has none.
+
+    `keys` has a column for each of the primary key, partition keys included. `columns` None
+    means all.
+
+    Raises:
+        InvalidRequestError: the table has no primary key, or a column is not there.
+        InvalidRows: the keys lack a column, hold null, or do not fit their types.
+    """
+    check_supported(files.schema, Use.READ, table=files.name)
+    if not files.schema.has_primary_key:
+        raise InvalidRequestError(
+            f"{files.name} has no primary key to look up; read it with a filter", table=files.name
+        )
+    wanted = tuple(files.schema.field_names if columns is None else columns)
+    fields = files.schema.fields_of(wanted)
+    key_fields = files.schema.fields_of(files.schema.primary_keys)
+    conformed = conform(keys, key_fields, table=files.name).combine_chunks()
+    needed = files.merge_spec.with_needed((*wanted, *files.schema.primary_keys))
+    reader = _KeyReader(files, needed)
+    parts: list[pa.Table] = []
+    plan = _plan(files, conformed, snapshot)
+    for split, sought in plan.splits:
+        parts += reader.find(split, sought)
+    found = _exactly(parts, conformed, files) if parts else None
+    empty = pa.schema([each.with_nullable(True) for each in to_arrow_schema(fields)]).empty_table()
+    return Lookup(
+        rows=empty if found is None else found.select(list(wanted)),
+        files_read=sum(len(split.files) for split, _ in plan.splits),
+        files_live=plan.files_live,
+        row_groups_read=reader.row_groups_read,
+        row_groups=reader.row_groups,
+    )
+
+
+# --- which files -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Files to open, each bucket's with the keys that are looked for in it."""
+
+    splits: tuple[tuple[DataSplit, pa.Table], ...]
+    files_live: int
+
+
+def _plan(files: TableFiles, keys: pa.Table, snapshot: Snapshot | None) -> _Plan:
+    live = live_entries(files, snapshot)
+    if not live or not keys.num_rows:
+        return _Plan((), len(live))
+    partitions, codes = partitions_of(files, keys)
+    asked = set(partitions)
+    buckets: dict[bytes, list[list[ManifestEntry]]] = defaultdict(list)
+    readable = (each for each in readable_entries(files, live) if each.partition in asked)
+    for (partition, _), entries in grouped_by_bucket(readable).items():
+        buckets[partition].append(entries)
+    indexes = hash_indexes(files, snapshot)
+    deletions = deletions_by_bucket(index_entries(files, snapshot))
+    splits = []
+    for partition, members in zip(partitions, rows_by_code(codes), strict=True):
+        own = keys.take(pa.array(members))
+        for entries in buckets[partition]:
+            bucket = entries[0].bucket
+            sought = _keys_of_bucket(files, own, entries, indexes.get(partition, ()))
+            metas = _files_of_keys(files, sought, [entry.file for entry in entries])
+            if metas:
+                split = DataSplit(
+                    partition=partition,
+                    bucket=bucket,
+                    files=tuple(metas),
+                    merge=True,
+                    deletions=deletions.get((partition, bucket), ()),
+                )
+                splits.append((split, sought))
+    return _Plan(tuple(splits), len(live))
+
+
+def _keys_of_bucket(
+    files: TableFiles,
+    keys: pa.Table,
+    entries: Sequence[ManifestEntry],
+    indexes: Sequence[IndexEntry],
+) -> pa.Table:
+    """The keys of a partition that a bucket may hold."""
+    bucket, count = entries[0].bucket, entries[0].total_buckets
+    if count > 0:
+        fields = files.schema.fields_of(files.options.bucket_keys)
+        buckets = buckets_of(keys, fields, count, files.options.bucket_function)
+        return keys.filter(pa.array(buckets == bucket))
+    held = [files.indexes.read_hash_index(each.file) for each in indexes if each.bucket == bucket]
+    if not held:
+        return keys
+    hashes = hashes_of(keys, files.schema.key_fields)
+    return keys.filter(pa.array(np.isin(hashes, np.concatenate(held))))
+
+
+def _files_of_keys(
+    files: TableFiles, keys: pa.Table, metas: Sequence[DataFileMeta]
+) -> list[DataFileMeta]:
+    """Files whose key range holds one of the keys."""
+    if keys.num_rows == 0:
+        return []
+    decode = key_decoder(files.schema)
+    columns = [
+        [order_key(value_of(scalar, each.type)) for scalar in keys.column(each.name)]
+        for each in files.schema.key_fields
+    ]
+    ordered = sorted(zip(*columns, strict=True))
+
+    def holds(file: DataFileMeta) -> bool:
+        low = tuple(order_key(value) for value in decode(file.min_key))
+        high = tuple(order_key(value) for value in decode(file.max_key))
+        return bisect_left(ordered, low) < bisect_right(ordered, high)
+
+    return [file for file in metas if holds(file)]
+
+
+# --- what is in them ----------------------------------------------------------------------------
+
+
+class _KeyReader:
+    """Finds the rows of keys in buckets, and counts the row groups that it took."""
+
+    def __init__(self, files: TableFiles, columns: Sequence[str]) -> None:
+        self._files = files
+        self._fields = tuple(each for each in files.schema.fields if each.name in columns)
+        self.row_groups = 0
+        self.row_groups_read = 0
+
+    def find(self, split: DataSplit, keys: pa.Table) -> list[pa.Table]:
+        """Rows of a bucket with the hashes of the keys, merged: maybe of other keys too."""
+        source = _KeyedRows(self._files, self._fields, keys)
+        names = [each.name for each in self._fields]
+        found = list(merged_rows(source, split, names))
+        self.row_groups += source.ranges.asked
+        self.row_groups_read += source.ranges.taken
+        return found
+
+
+@dataclass
+class _Ranges:
+    """Values of each key column that are looked for, in order; counts what it is asked."""
+
+    values: Mapping[str, Sequence[Any]]
+    asked: int = 0
+    taken: int = 0
+
+    @classmethod
+    def of(cls, files: TableFiles, keys: pa.Table) -> _Ranges:
+        return cls(
+            {
+                each.name: sorted(keys.column(each.name).unique().to_pylist())
+                for each in files.schema.key_fields
+            }
+        )
+
+    def meet(self, bounds: Mapping[str, tuple[Any, Any]]) -> bool:
+        """Whether values of every bounded column lie within its bounds."""
+        self.asked += 1
+        met = all(
+            _any_between(self.values[name], low, high) for name, (low, high) in bounds.items()
+        )
+        self.taken += met
+        return met
+
+
+def _any_between(ordered: Sequence[Any], low: Any, high: Any) -> bool:
+    if type(low) is not type(ordered[0]):
+        # Statistics of another spelling than the values say nothing.
+        return True
+    return bisect_left(ordered, low) < bisect_right(ordered, high)
+
+
+class _KeyedRows(FileRows):
+    """Reads of data files the rows that may be those of some keys."""
+
+    def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
+        super().__init__(files, fields, shown=True)
+        self.ranges = _Ranges.of(files, keys)
+        self._hashes = np.unique(hashes_of(keys, files.schema.key_fields))
+
+    def row_bytes(
+        self,
+        split: DataSplit,
+        metas: Sequence[DataFileMeta],
+        batch_bytes: int,
+        *,
+        with_keys: bool = False,
+    ) -> int:
+        """Of a few keys so little is left that to weigh rows costs more than it saves."""
+        return 1
+
+    def key_value_rows(
+        self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
+    ) -> Iterator[pa.Table]:
+        """As of any file, but only rows with the hash of a key."""
+        for rows in super().key_value_rows(split, file, **reading):
+            held = np.isin(hashes_of(rows, self.files.schema.key_fields), self._hashes)
+            yield rows if held.all() else rows.filter(pa.array(held))
+
+    def pieces(
+        self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        # Bounds of a key that was retyped since are not those of the values looked for.
+        now = self.schemas.mapping_of(file).same_columns(self.files.schema.key_fields)
+
+        def may_hold(bounds: Mapping[str, tuple[Any, Any]]) -> bool:
+            return self.ranges.meet({now[name]: known for name, known in bounds.items()})
+
+        yield from read_pieces(
+            self.files.fs,
+            path,
+            columns,
+            expected_rows=file.row_count,
+            bounded=list(now),
+            may_hold=may_hold,
+        )
+
+
+def _exactly(parts: Sequence[pa.Table], keys: pa.Table, files: TableFiles) -> pa.Table:
+    """Rows without those whose key only shares its hash with one that was looked for."""
+    names = list(files.schema.primary_keys)
+    found = pa.concat_tables(parts)
+    order = pa.array(np.arange(found.num_rows))
+    numbered = found.select(names).append_column("_row", order)
+    kept = numbered.join(keys.select(names), keys=names, join_type="left semi")
+    return found.take(kept.column("_row").combine_chunks())

@@ -1,0 +1,75 @@
+"""Reading splits into Arrow.
+
+1. Files that stand alone are read as they are, without the rows deleted from them.
+2. Files that overlap are merged by the table's engine; deletions are taken out.
+3. The filter runs last, on whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_values import keep_matching
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.merge_read import merged_rows
+from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
+from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.spec.predicate import Predicate, columns_of
+
+
+class SplitReader:
+    """Reads splits of one table, one read schema, one filter and one choice of columns.
+
+    `snapshot_id` is the snapshot they are of; without one they are staged, and cannot expire.
+    """
+
+    def __init__(
+        self,
+        files: TableFiles,
+        *,
+        columns: Sequence[str] | None,
+        predicate: Predicate | None,
+        snapshot_id: int | None = None,
+    ) -> None:
+        self.files = files
+        self.snapshot_id = snapshot_id
+        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.predicate = predicate
+        needed = set(self.columns) | (columns_of(predicate) if predicate else set())
+        # A file must be opened for something: counting rows needs a column too.
+        needed = needed or {files.schema.fields[0].name}
+        merging = set(files.merge_spec.with_needed(needed))
+        fields = files.schema.fields
+        raw, merged = (
+            [each for each in fields if each.name in names] for names in (needed, merging)
+        )
+        self._raw_rows = FileRows(files, raw, shown=True)
+        self._merging_rows = FileRows(files, merged, shown=True)
+        self._needed = tuple(field.name for field in fields if field.name in needed)
+        self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
+
+    def read(self, split: DataSplit, *, memory: MergeMemory = STREAMING) -> Iterator[pa.Table]:
+        """Rows of a split that match, in the columns asked for.
+
+        Raises:
+            SnapshotNotFound: the snapshot expired while it was read.
+        """
+        if split.merge:
+            pieces = merged_rows(self._merging_rows, split, self._needed, memory=memory)
+        else:
+            pieces = self._raw(split)
+        columns = list(self.columns)
+        with closing(pieces), told_if_expired(self.files, self.snapshot_id):
+            for rows in pieces:
+                yield keep_matching(rows, self.predicate, self.files.schema).select(columns)
+
+    def _raw(self, split: DataSplit) -> Generator[pa.Table, None, None]:
+        batch_rows = self._raw_rows.batch_rows(split, *split.files)
+        for file in split.files:
+            yield from self._raw_rows.rows(split, file, batch_rows=batch_rows)

@@ -1,0 +1,162 @@
+"""Runs read side by side, however many there are: a few at once, in passes where it takes several.
+
+1. The smallest runs are held as wholes, so that none of their files stays open.
+2. Where more would stream than may be open at once, neighbours become one run on the machine's
+   own disk: first those that fit in memory together, then the lightest stretch, again and again.
+3. The few that are left are read in windows.
+
+A pass brings rows into merge order and keeps all of them: what the rows of a key become is for the
+table's merge engine to say, which sees them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import count, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.env import Env
+from lakewright.storage.files.spill import Spill
+from lakewright.storage.lsm.merge import RowOrder, in_order
+from lakewright.storage.lsm.windows import key_windows
+from lakewright.storage.operations.running.task_memory import MergeMemory, files_of_a_task
+
+_MIN_BATCH_ROWS = 4096
+# Runs held together are sorted together, which takes as much again.
+_HELD_TO_SORT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows in key order that are read once, in batches of about so many, or as large as may be.
+
+    Rows of one key are all in one batch. `size_bytes` is what the rows take in memory.
+    """
+
+    row_count: int
+    size_bytes: int
+    read: Callable[[int | None], Generator[pa.Table, None, None]]
+
+
+class SideBySide:
+    """Reads runs, oldest first, in the order that their rows are merged in.
+
+    Rows come from several sides, each of which is the runs of one merge.
+    """
+
+    def __init__(self, env: Env, order: RowOrder, memory: MergeMemory, *, sides: int = 1) -> None:
+        self._order = order
+        self._memory = memory.shared(sides)
+        self._heaps = count()
+        self._most = min(self._memory.streams, max(2, files_of_a_task(env) // sides))
+
+    def windows(self, *sides: Sequence[Run]) -> Iterator[list[list[pa.Table]]]:
+        """The rows of each side, window by window in key order, those of older runs first.
+
+        All rows of a key are in one window. A file is closed as soon as it is read, and all of
+        them are when the reading ends, however it does.
+
+        Raises:
+            UnavailableError: the machine's disk has no room for a pass.
+        """
+        with Spill() as spill:
+            few = [self._few(list(side), spill) for side in sides]
+            places = np.cumsum([0, *(len(side) for side in few)]).tolist()
+            for pieces in self._windows(*few):
+                yield [
+                    [each for each in pieces[first:last] if each is not None]
+                    for first, last in pairwise(places)
+                ]
+
+    def _few(self, runs: list[Run], spill: Spill) -> list[Run]:
+        """Runs with the same rows, few enough of which stream."""
+        if self._streaming(runs) <= self._most:
+            return runs
+        runs = [
+            group[0] if len(group) == 1 else self._spilled(group, spill)
+            for group in self._fitting_groups(runs)
+        ]
+        while (streaming := self._streaming(runs)) > self._most:
+            width = min(self._most, streaming - self._most + 1)
+            sizes = np.cumsum([0, *(run.size_bytes for run in runs)])
+            first = int(np.argmin(sizes[width:] - sizes[:-width]))
+            runs[first : first + width] = [self._spilled(runs[first : first + width], spill)]
+        return runs
+
+    def _fitting_groups(self, runs: Sequence[Run]) -> Iterator[list[Run]]:
+        """Neighbours that fit in memory together, and alone what fits with none."""
+        group: list[Run] = []
+        most = left = self._memory.held_bytes // _HELD_TO_SORT
+        for run in runs:
+            if group and run.size_bytes > left:
+                yield group
+                group, left = [], most
+            group.append(run)
+            left -= run.size_bytes
+        if group:
+            yield group
+
+    def _spilled(self, runs: Sequence[Run], spill: Spill) -> Run:
+        """The rows of neighbours as one run, in pieces small enough for its share of a window."""
+        size, row_count = _size(runs), sum(run.row_count for run in runs)
+        most_rows = max(1, self._memory.window_bytes * row_count // max(1, size) // self._most)
+        heap = next(self._heaps)
+        for pieces in self._windows(runs):
+            rows = pa.concat_tables([each for each in pieces if each is not None])
+            rows, starts = in_order(rows, self._order)
+            for first, last in pairwise(_cuts(starts, rows.num_rows, most_rows)):
+                spill.put(heap, rows.slice(first, last - first))
+        spill.finish(heap)
+        return Run(row_count, size, lambda _: spill.pieces(heap))
+
+    def _windows(self, *sides: Sequence[Run]) -> Iterator[list[pa.Table | None]]:
+        with ExitStack() as reading:
+            batches = []
+            for runs in sides:
+                for run, batch_rows in zip(runs, self._batch_rows(runs), strict=True):
+                    batches.append(reading.enter_context(closing(run.read(batch_rows))))
+            yield from key_windows(batches, self._order.keys)
+
+    def _streaming(self, runs: Sequence[Run]) -> int:
+        return sum(batch_rows is not None for batch_rows in self._batch_rows(runs))
+
+    def _batch_rows(self, runs: Sequence[Run]) -> list[int | None]:
+        """How many rows of each run to read at once; None for its files as wholes.
+
+        Small batches are slow, so the smallest runs, as many as there is room for, are held while
+        the window is left to the others.
+        """
+        if _size(runs) <= self._memory.window_bytes:
+            return [None] * len(runs)
+        held = set[int]()
+        room = self._memory.held_bytes
+        for number in sorted(range(len(runs)), key=lambda each: runs[each].size_bytes):
+            room -= runs[number].size_bytes
+            if room < 0:
+                break
+            held.add(number)
+        streamed = [run for number, run in enumerate(runs) if number not in held]
+        count = max(1, sum(run.row_count for run in streamed))
+        budget = max(1, self._memory.window_bytes * count // max(1, _size(streamed)))
+        # What a run has at least, even if that is more than there is room for.
+        least = max(1, min(_MIN_BATCH_ROWS, budget // max(1, len(streamed))))
+        # Runs are read in step when each has its share of the rows in memory.
+        return [
+            None if number in held else max(least, run.row_count * budget // count)
+            for number, run in enumerate(runs)
+        ]
+
+
+def _size(runs: Sequence[Run]) -> int:
+    return sum(run.size_bytes for run in runs)
+
+
+def _cuts(starts: np.ndarray, row_count: int, most_rows: int) -> list[int]:
+    """Where to cut rows into pieces of about so many, each of whole keys; with both ends."""
+    wanted = np.arange(0, row_count, most_rows)
+    firsts = starts[np.searchsorted(starts, wanted, side="right") - 1]
+    return [*np.unique(firsts).tolist(), row_count]

@@ -1,0 +1,1 @@
+"""What keeps files alive: snapshots, tags, branches, consumers; rollback to one of them."""

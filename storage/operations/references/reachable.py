@@ -1,0 +1,587 @@
+"""Which files snapshots, tags, branches and changelogs keep: what every deletion asks first.
+
+A root is one of those, on main or on a branch, and keeps
+
+* a snapshot: its state, its manifests and lists, its changelog, index files and statistics;
+* a tag: the same without the changelog, which goes when its snapshot expires;
+* a long-lived changelog: its changelog files; without a changelog producer the files that its
+  commit added.
+
+Branches share the folders of data, manifests and index files, so whatever takes a root away asks
+the roots of all of them. A root that stays must be readable, or nothing is deleted: what it keeps
+would not be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property, partial, wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from lakewright.storage.errors import (
+    CorruptionError,
+    SchemaNotFound,
+    SnapshotNotFound,
+    StalePlan,
+    TagNotFound,
+    UnreadableManifest,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.running.plan import UnreachableFile
+from lakewright.storage.operations.state.branch_files import (
+    is_whole_branch,
+    on_branch,
+    whole_branches,
+)
+from lakewright.storage.operations.state.lineage import Chain
+from lakewright.storage.spec.index import IndexEntry
+from lakewright.storage.spec.manifest import (
+    EntryIdentity,
+    FileKind,
+    FileSource,
+    ManifestEntry,
+    ManifestFileMeta,
+)
+from lakewright.storage.spec.snapshot import Snapshot
+
+_T = TypeVar("_T")
+
+
+class RootKind(Enum):
+    """What kind of thing keeps files."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Root:
+    """Something that keeps files, and the branch of the table it is seen from.
+
+    `label` is the id of a snapshot or changelog, or the name of a tag.
+    """
+
+    files: TableFiles
+    kind: RootKind
+    label: int | str
+    snapshot: Snapshot
+
+    @property
+    def branch(self) -> str:
+        return self.files.paths.branch
+
+
+# --- roots ------------------------------------------------------------------------------------
+
+
+def all_roots(files: TableFiles) -> list[Root]:
+    """Every root there is, on main and on every branch.
+
+    A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
+    it looks, once it is there, whether what it begins at still is.
+    """
+    return [root for seen in whole_branches(files) for root in branch_roots(seen)]
+
+
+def other_roots(files: TableFiles) -> list[Root]:
+    """Every root but the snapshots of the branch that `files` sees."""
+    found: list[Root] = []
+    for seen in whole_branches(files):
+        is_own = seen.paths.branch == files.paths.branch
+        found += _lasting_roots(seen) if is_own else branch_roots(seen)
+    return found
+
+
+def branch_roots(files: TableFiles) -> list[Root]:
+    """The roots of one branch: its snapshots in order, its tags, its changelogs.
+
+    A snapshot that an expiry has begun to take is none any more; neither is one that goes while
+    it is read.
+    """
+    snapshots = []
+    for snapshot_id in files.snapshots.kept_ids():
+        with suppress(SnapshotNotFound):
+            snapshots.append(files.snapshots.read(snapshot_id))
+    return [*(snapshot_root(files, each) for each in snapshots), *_lasting_roots(files)]
+
+
+def _lasting_roots(files: TableFiles) -> list[Root]:
+    """Tags and changelogs of one branch, which expiry of snapshots leaves alone."""
+    return [
+        *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
+        *(changelog_root(files, each) for each in files.references.changelogs()),
+    ]
+
+
+def snapshot_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A snapshot as a root."""
+    return Root(files=files, kind=RootKind.SNAPSHOT, label=snapshot.id, snapshot=snapshot)
+
+
+def tag_root(files: TableFiles, name: str, snapshot: Snapshot) -> Root:
+    """A tag as a root."""
+    return Root(files=files, kind=RootKind.TAG, label=name, snapshot=snapshot)
+
+
+def changelog_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A long-lived changelog as a root."""
+    return Root(files=files, kind=RootKind.CHANGELOG, label=snapshot.id, snapshot=snapshot)
+
+
+# --- what they keep ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Of a manifest entry what matters here."""
+
+    kind: FileKind
+    identity: EntryIdentity
+    source: FileSource | None
+    size_bytes: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Works out what roots keep; a manifest that several of them name is read once.
+
+    What is being deleted may have lost a part to an earlier try: `present` are the paths of the
+    manifests there are, where somebody has listed them. With `forgiving` what is missing or
+    cannot be read names nothing, and `unreadable` tells which that was. Without either it is an
+    error. `wanted` are the data files that anybody asks for, to remember no others.
+    """
+
+    present: Collection[str] | None = None
+    forgiving: bool = False
+    wanted: Collection[str] | None = None
+    # Paths of what was unreadable, though there; sizes in bytes of what was named.
+    unreadable: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
+    _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
+    _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
+    _folders: dict[tuple[str, int, bytes, int], str] = field(default_factory=dict)
+
+    def state(self, root: Root) -> dict[str, int]:
+        """Data files live in the state of a snapshot, with their sizes in bytes."""
+        live: dict[EntryIdentity, _Entry] = {}
+        snapshot = root.snapshot
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            for entry in self._entries(root, name):
+                if entry.kind is FileKind.ADD:
+                    live[entry.identity] = entry
+                else:
+                    live.pop(entry.identity, None)
+        return {path: entry.size_bytes for entry in live.values() for path in entry.paths}
+
+    def added(self, root: Root) -> dict[str, int]:
+        """Data files that the commit of a snapshot added, or moved to another level."""
+        entries = self._entries(root, root.snapshot.delta_manifest_list)
+        return _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+
+    def removed(self, root: Root) -> dict[str, int]:
+        """Data files that the commit of a snapshot removed for good."""
+        entries = list(self._entries(root, root.snapshot.delta_manifest_list))
+        # Moving a file to another level removes and adds the same file.
+        added = _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+        removed = _paths(entry for entry in entries if entry.kind is FileKind.DELETE)
+        return {path: size for path, size in removed.items() if path not in added}
+
+    def changelog(self, root: Root) -> dict[str, int]:
+        """Changelog files of a commit; data files where no producer makes a changelog."""
+        lists = self._lists(root)
+        snapshot = root.snapshot
+        found: dict[str, int] = {}
+        if snapshot.changelog_manifest_list in lists:
+            entries = self._entries(root, snapshot.changelog_manifest_list)
+            found |= _paths(entry for entry in entries if entry.kind is FileKind.ADD)
+        if root.kind is RootKind.CHANGELOG and snapshot.delta_manifest_list in lists:
+            found |= _paths(
+                entry
+                for entry in self._entries(root, snapshot.delta_manifest_list)
+                if entry.kind is FileKind.ADD and entry.source is not FileSource.COMPACT
+            )
+        return found
+
+    def data(self, root: Root) -> dict[str, int]:
+        """Every file in a bucket's folder that a root keeps."""
+        match root.kind:
+            case RootKind.SNAPSHOT:
+                return {**self.state(root), **self.changelog(root)}
+            case RootKind.TAG:
+                return self.state(root)
+            case RootKind.CHANGELOG:
+                return self.changelog(root)
+
+    def data_of_all(self, roots: Iterable[Root]) -> dict[str, int]:
+        """What `data` says of several roots.
+
+        Of snapshots that were made on top of each other the first is folded, and of the others
+        only what they added is looked at.
+        """
+        found: dict[str, int] = {}
+        before: Root | None = None
+        chain: Chain | None = None
+        for root in roots:
+            if root.kind is not RootKind.SNAPSHOT:
+                found |= self.data(root)
+                continue
+            if chain is None or before is None or before.branch != root.branch:
+                chain = Chain(root.files.manifests)
+            goes_on = chain.goes_on(root.snapshot)
+            if goes_on and before is not None and before.snapshot.id + 1 == root.snapshot.id:
+                found |= self.added(root)
+                found |= self.changelog(root)
+            else:
+                found |= self.data(root)
+            before = root
+        return found
+
+    def metadata(self, root: Root) -> set[str]:
+        """Paths of the lists, manifests, index and statistics files that a root keeps."""
+        paths, snapshot = root.files.paths, root.snapshot
+        found: set[str] = set()
+        for name in self._lists(root):
+            found.add(paths.manifest(name))
+            for meta in self._listed(root, name):
+                path = paths.manifest(meta.file_name)
+                found.add(path)
+                self.sizes[path] = meta.file_size
+        if root.kind is RootKind.CHANGELOG:
+            return found
+        if snapshot.index_manifest is not None:
+            found.add(paths.manifest(snapshot.index_manifest))
+            for entry in self._indexes(root, snapshot.index_manifest):
+                if entry.file.external_path is None:
+                    path = paths.index(entry.file.file_name)
+                    found.add(path)
+                    self.sizes[path] = entry.file.file_size
+        if snapshot.statistics is not None:
+            found.add(paths.statistics(snapshot.statistics))
+        return found
+
+    def metadata_of_all(self, roots: Iterable[Root]) -> set[str]:
+        return {path for root in roots for path in self.metadata(root)}
+
+    def _lists(self, root: Root) -> list[str]:
+        """Names of the manifest lists that a root keeps."""
+        snapshot = root.snapshot
+        state = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
+        # Other writers restore a snapshot from its tag, or copy it to a branch, and let its
+        # changelog go with the original.
+        changelog = [
+            name
+            for name in (snapshot.changelog_manifest_list,)
+            if name is not None and self._exists(root.files.paths.manifest(name), root.files)
+        ]
+        match root.kind:
+            case RootKind.SNAPSHOT:
+                return [*state, *changelog]
+            case RootKind.TAG:
+                return state
+            case RootKind.CHANGELOG if self.has_producer(root):
+                return changelog
+            case RootKind.CHANGELOG:
+                # Other writers keep the base list too, which nobody reads: it goes, and stays not.
+                state = state if self.present is not None else state[1:]
+                left = [
+                    name
+                    for name in state
+                    if self._exists(root.files.paths.manifest(name), root.files)
+                ]
+                return [*left, *changelog]
+
+    def _entries(self, root: Root, list_name: str) -> Iterator[_Entry]:
+        for meta in self._listed(root, list_name):
+            name = meta.file_name
+            if name not in self._manifests:
+                if not self._is_present(root.files.paths.manifest(name)):
+                    continue
+                self._manifests[name] = self._forgiven(partial(self._read, root, meta))
+            yield from self._manifests[name]
+
+    def _read(self, root: Root, meta: ManifestFileMeta) -> tuple[_Entry, ...]:
+        entries = root.files.manifests.read_listed(meta)
+        return tuple(self._entry(root, each) for each in entries if self._is_wanted(each))
+
+    def _is_wanted(self, entry: ManifestEntry) -> bool:
+        names = self._wanted_names
+        file = entry.file
+        return names is None or file.file_name in names or not names.isdisjoint(file.extra_files)
+
+    @cached_property
+    def _wanted_names(self) -> frozenset[str] | None:
+        if self.wanted is None:
+            return None
+        return frozenset(path.rsplit("/", 1)[-1] for path in self.wanted)
+
+    def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
+        """What was read, or nothing where that is no error."""
+        try:
+            return read()
+        except UnreadableManifest as error:
+            if not self.forgiving:
+                raise
+            if not error.details.get("missing"):
+                self.unreadable.add(str(error.details["path"]))
+            return ()
+
+    def _entry(self, root: Root, entry: ManifestEntry) -> _Entry:
+        seen = self._seen(root)
+        place = (root.branch, seen.schema.id, entry.partition, entry.bucket)
+        folder = self._folders.get(place)
+        if folder is None:
+            folder = self._folders[place] = seen.bucket_dir(entry.partition, entry.bucket)
+        # Where a data file lies is the table's to say, and it refuses those outside of it.
+        path = (
+            f"{folder}/{entry.file.file_name}"
+            if entry.file.external_path is None
+            else seen.data_file_path(entry.partition, entry.bucket, entry.file)
+        )
+        return _Entry(
+            kind=entry.kind,
+            identity=entry.identity,
+            source=entry.file.file_source,
+            size_bytes=entry.file.file_size,
+            paths=(path, *(f"{folder}/{name}" for name in entry.file.extra_files)),
+        )
+
+    def _listed(self, root: Root, name: str) -> tuple[ManifestFileMeta, ...]:
+        path = root.files.paths.manifest(name)
+        if not self._is_present(path):
+            return ()
+        snapshot = root.snapshot
+        size = {
+            snapshot.base_manifest_list: snapshot.base_manifest_list_size,
+            snapshot.delta_manifest_list: snapshot.delta_manifest_list_size,
+            snapshot.changelog_manifest_list: snapshot.changelog_manifest_list_size,
+        }[name]
+
+        def read() -> tuple[ManifestFileMeta, ...]:
+            found = root.files.manifests.read_list(name, size=size)
+            if size is not None:
+                self.sizes[path] = size
+            return found
+
+        return self._forgiven(read)
+
+    def _indexes(self, root: Root, name: str) -> tuple[IndexEntry, ...]:
+        if not self._is_present(root.files.paths.manifest(name)):
+            return ()
+        return self._forgiven(partial(root.files.manifests.read_index_manifest, name))
+
+    def _is_present(self, path: str) -> bool:
+        return self.present is None or path in self.present
+
+    def _exists(self, path: str, files: TableFiles) -> bool:
+        return path in self.present if self.present is not None else files.fs.exists(path)
+
+    def _seen(self, root: Root) -> TableFiles:
+        """The table with the schema of a snapshot, by which its partitions are decoded."""
+        key = (root.branch, root.snapshot.schema_id)
+        seen = self._tables.get(key)
+        if seen is None:
+            seen = self._tables[key] = _at_schema(root)
+        return seen
+
+    def has_producer(self, root: Root) -> bool:
+        """Whether its commit wrote changelog files, so that what it added is nobody's changelog."""
+        options = self._seen(root).schema.options
+        return options.get("changelog-producer", "none").strip().lower() != "none"
+
+
+def _at_schema(root: Root) -> TableFiles:
+    try:
+        return root.files.at_schema(root.snapshot.schema_id)
+    except SchemaNotFound:
+        if not root.branch or is_whole_branch(root.files, root.branch):
+            raise
+        # Of a branch that is half gone; what a table is partitioned by never changes.
+        return root.files
+
+
+def _paths(entries: Iterable[_Entry]) -> dict[str, int]:
+    return {path: entry.size_bytes for entry in entries for path in entry.paths}
+
+
+# --- what goes --------------------------------------------------------------------------------
+
+
+def only_kept_by(
+    files: TableFiles, going: Sequence[Root], staying: Sequence[Root]
+) -> tuple[UnreachableFile, ...]:
+    """Files that nothing keeps any more once some roots are gone, in the order to delete them."""
+    sizes = metadata_sizes(files)
+    lost = Reach(present=sizes.keys())
+    data = lost.data_of_all(going)
+    for root in going:
+        if root.kind is RootKind.CHANGELOG:
+            # What its commit removed may have been kept for older changelogs alone.
+            data |= lost.removed(root)
+    metadata = {path for root in going for path in lost.metadata(root)}
+    return unreachable(files, data, metadata, staying, sizes)
+
+
+def unreachable(
+    files: TableFiles,
+    data: Mapping[str, int],
+    metadata: Collection[str],
+    staying: Sequence[Root],
+    sizes: Mapping[str, int],
+) -> tuple[UnreachableFile, ...]:
+    """Of some files those that no root keeps: data files, then manifests, then their lists."""
+    reach = Reach(wanted=data.keys())
+    kept_data = reach.data_of_all(staying) if data else {}
+    kept_metadata = reach.metadata_of_all(staying)
+    gone = {path: size for path, size in data.items() if path not in kept_data}
+    for path in sorted(set(metadata) - kept_metadata, key=lambda path: (_is_list(path), path)):
+        gone[path] = sizes.get(path, 0)
+    below = files.paths.root + "/"
+    return tuple(UnreachableFile(path.removeprefix(below), size) for path, size in gone.items())
+
+
+def metadata_sizes(files: TableFiles) -> dict[str, int]:
+    """Sizes in bytes of the manifests, index and statistics files there are, by path."""
+    folders = (files.paths.manifest_dir, files.paths.index_dir, files.paths.statistics_dir)
+    return {each.path: each.size for folder in folders for each in files.fs.list_dir(folder)}
+
+
+def _is_list(path: str) -> bool:
+    return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
+
+
+# --- beside others ----------------------------------------------------------------------------
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def stale_when_roots_go(
+    verb: Callable[Concatenate[TableFiles, _P], _R],
+) -> Callable[Concatenate[TableFiles, _P], _R]:
+    """A verb that says StalePlan where something is missing since others took roots meanwhile.
+
+    What is missing though nothing went stays the error that it is.
+    """
+
+    @wraps(verb)
+    def told(files: TableFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with stale_if_roots_go(files, files.snapshots.kept_ids()):
+            return verb(files, *args, **kwargs)
+
+    return told
+
+
+@contextmanager
+def stale_if_roots_go(
+    files: TableFiles, kept_ids: Collection[int], half_ids: Collection[int] = ()
+) -> Iterator[None]:
+    """The same for a part of a verb, which knows the branch's own snapshots already.
+
+    `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
+    """
+    before = _names_of_others(files)
+    last_id = max(kept_ids, default=None)
+    last = _file_of(files, last_id)
+    try:
+        yield
+    except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
+        there = files.snapshots.ids()
+        left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
+        if _file_of(files, last_id) != last:
+            # The table was rolled back, and written to again: the ids are the same.
+            left.discard(last_id or 0)
+        own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
+        below = f"{files.paths.root}/"
+        gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
+        if not gone:
+            raise
+        raise StalePlan(
+            f"{gone[0]} of {files.name} went while it was being read; plan again",
+            table=files.name,
+        ) from error
+
+
+def _file_of(files: TableFiles, snapshot_id: int | None) -> bytes:
+    """What tells a snapshot from another one of the same id, empty where there is none."""
+    with suppress(SnapshotNotFound):
+        return b"" if snapshot_id is None else files.snapshots.read_file(snapshot_id)
+    return b""
+
+
+def _names_of_others(files: TableFiles) -> set[str]:
+    """Paths of the roots of every branch, and its schemas, but for our own snapshots."""
+    found = set()
+    for branch in _branches_and_halves(files):
+        folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)
+        found |= {each.path for folder in folders for each in branch.fs.list_dir(folder)}
+        if branch.paths.branch != files.paths.branch:
+            found |= {branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()}
+    return found
+
+
+def _branches_and_halves(files: TableFiles) -> list[TableFiles]:
+    return [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
+
+
+# --- what something new may refer to ----------------------------------------------------------
+
+
+def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = ()) -> bool:
+    """Whether a branch's own snapshot or tag still keeps what a snapshot needs.
+
+    `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
+    is there: a deletion that did not see the root has by then made this false.
+    """
+    in_sight = snapshot.id in files.snapshots.kept_ids()
+    if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
+        with suppress(SnapshotNotFound):
+            if is_same(files.snapshots.read(snapshot.id), snapshot):
+                return True
+    tags = files.references.tags().values()
+    return any(is_same(tag.snapshot, snapshot) for tag in tags if tag.name not in beside)
+
+
+def is_same(left: Snapshot, right: Snapshot) -> bool:
+    """Whether two files say the same snapshot, be it a snapshot's or a tag's."""
+    return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
+
+
+def check_lists(files: TableFiles, snapshot: Snapshot, what: str) -> None:
+    """Whether the manifest lists of a snapshot are there.
+
+    Raises:
+        CorruptionError: one is missing.
+    """
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    _check_there(files, [files.paths.manifest(name) for name in lists], what)
+
+
+def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
+    """Whether everything that a snapshot's state needs is there, down to its data files.
+
+    Raises:
+        CorruptionError: something is missing; the message names the first.
+    """
+    check_lists(files, snapshot, what)
+    root, reach = tag_root(files, what, snapshot), Reach()
+    _check_there(files, sorted(reach.metadata(root)), what)
+    data = reach.state(root)
+    folders = {path.rsplit("/", 1)[0] for path in data}
+    there = {each.path for folder in folders for each in files.fs.list_dir(folder)}
+    _check_there(files, sorted(data.keys() - there), what)
+
+
+def _check_there(files: TableFiles, paths: Iterable[str], what: str) -> None:
+    for path in paths:
+        if not files.fs.exists(path):
+            raise CorruptionError(
+                f"{what} of {files.name} needs {path}, which is missing",
+                table=files.name,
+                path=path,
+            )

@@ -1,0 +1,460 @@
+"""Rollback: the table becomes what it was at a snapshot, a tag or a time.
+
+1. The target: a snapshot that is there, one that a tag holds, or the last one not after a time.
+2. Later snapshots go, with the tags and long-lived changelogs made of them, and the files that
+   only those reached. Consumers beyond are set back to the snapshot that comes next. Branches
+   keep what they have.
+3. Run: pin the target by a tag of our own, so that an expiry beside us sees it, and look that it
+   is whole; restore its snapshot if only a tag held it.
+4. Delete the later snapshots, the latest of them last: it is that deletion which rolls the table
+   back, so that nobody ever sees a state between. A commit looks for its base once its snapshot
+   is there, and the rollback for a new snapshot once the latest is gone, so one of them sees the
+   other (`commit_standing.py`). If somebody did commit on top, what went comes back, and the plan
+   is stale.
+5. Point LATEST at the target, delete changelogs and tags, then files nothing reaches any more.
+   Stopped before the latest went, the table is as it was but for snapshots between; stopped
+   later, files are left. Rolling back again goes on.
+6. Last, look whether the target is there, and once more for snapshots on top of what is gone:
+   they go, too. The next commit makes the snapshot after the target.
+
+Source: Paimon `RollbackHelper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lakewright.storage.codec.snapshot_json import encode_tag
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    TagNotFound,
+)
+from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.commit_standing import follows, trace_of
+from lakewright.storage.operations.references.delete_unreachable import Deleted, delete_unreachable
+from lakewright.storage.operations.references.reachable import (
+    Root,
+    RootKind,
+    all_roots,
+    check_whole,
+    is_kept,
+    is_same,
+    only_kept_by,
+    snapshot_root,
+    stale_when_roots_go,
+)
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.local_clock import local_time
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.state.latest import ROLLBACK_PIN
+from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_PIN_RETAINED_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackPlan(DeletionPlan):
+    """Where the table goes back to, and what goes: `restored_tag` holds the target if none else."""
+
+    target_id: int
+    latest_id: int
+    restored_tag: str | None
+    snapshot_ids: tuple[int, ...]
+    tags: tuple[str, ...]
+    tag_snapshot_ids: tuple[int, ...]
+    changelog_ids: tuple[int, ...]
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackResult:
+    """What a rollback took away."""
+
+    target_id: int
+    snapshots_deleted: int
+    tags_deleted: int
+    files_deleted: int
+    bytes_deleted: int
+    duration_ms: int
+
+
+@stale_when_roots_go
+def plan_rollback(
+    files: TableFiles,
+    *,
+    snapshot_id: int | None = None,
+    tag: str | None = None,
+    as_of_ms: int | None = None,
+) -> RollbackPlan:
+    """What goes when a table is rolled back.
+
+    Raises:
+        InvalidRequestError: not exactly one target is given, or nothing is later than it.
+        SnapshotNotFound, TagNotFound: there is no such target.
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    if sum(each is not None for each in (snapshot_id, tag, as_of_ms)) != 1:
+        raise InvalidRequestError("roll back to one of a snapshot, a tag and a time")
+    target = choose_snapshot(files, snapshot_id=snapshot_id, tag=tag, as_of_ms=as_of_ms)
+    latest_id = files.snapshots.latest_id()
+    if target is None or latest_id is None:
+        raise SnapshotNotFound(
+            f"{files.name} has no snapshot to roll back to: nothing was committed yet",
+            table=files.name,
+        )
+    _check_target(files, target)
+    roots = [*all_roots(files), *_half_expired(files, target)]
+    going = [root for root in roots if _goes(files, root, target)]
+    staying = [root for root in roots if not _goes(files, root, target)]
+    is_there = any(_is_snapshot(files, root, target.id) for root in staying)
+    restored_tag = None if is_there else _tag_of(staying, files, target)
+    if not is_there and restored_tag is None:
+        raise StalePlan(
+            f"snapshot {target.id} of {files.name} expired while the rollback to it was planned; "
+            "plan again",
+            table=files.name,
+        )
+    if latest_id > target.id and not going:
+        raise StalePlan(
+            f"the snapshots of {files.name} after {target.id} went while the rollback to it was "
+            "planned; plan again",
+            table=files.name,
+        )
+    consumers = consumers_beyond(files, target.id)
+    if not going and not consumers:
+        raise InvalidRequestError(
+            f"nothing of {files.name} is later than snapshot {target.id}, which is its latest; "
+            "name an earlier snapshot, tag or time"
+        )
+    if not is_there:
+        staying.append(snapshot_root(files, target))
+    return RollbackPlan(
+        table=files.name,
+        target_id=target.id,
+        latest_id=latest_id,
+        restored_tag=restored_tag,
+        snapshot_ids=tuple(_ids(going, RootKind.SNAPSHOT)),
+        tags=tuple(str(root.label) for root in going if root.kind is RootKind.TAG),
+        tag_snapshot_ids=tuple(_ids(going, RootKind.TAG)),
+        changelog_ids=tuple(_ids(going, RootKind.CHANGELOG)),
+        consumers=consumers,
+        files=only_kept_by(files, going, staying),
+    )
+
+
+def _check_target(files: TableFiles, target: Snapshot) -> None:
+    """Whether the target can be gone back to.
+
+    Raises:
+        SnapshotNotFound: an expiry has begun to take it, and no tag holds it.
+        CorruptionError: some of its files are missing.
+    """
+    if not is_kept(files, target, beside=_pins(files)):
+        kept = files.snapshots.kept_ids()
+        there = f"from {kept[0]} to {kept[-1]}" if kept else "none"
+        raise SnapshotNotFound(
+            f"snapshot {target.id} of {files.name} has expired, at least in part, and no tag holds "
+            f"it; roll back to one that is kept, which are {there}, or to a tag",
+            table=files.name,
+            snapshot_id=target.id,
+        )
+    check_whole(files, target, f"rollback to snapshot {target.id}")
+
+
+def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
+    """Snapshots after the target that an expiry has begun to take."""
+    kept = files.snapshots.kept_ids()
+    found = []
+    for snapshot_id in files.snapshots.ids():
+        if target.id < snapshot_id and snapshot_id not in kept:
+            with suppress(SnapshotNotFound):
+                found.append(snapshot_root(files, files.snapshots.read(snapshot_id)))
+    return found
+
+
+def _goes(files: TableFiles, root: Root, target: Snapshot) -> bool:
+    if root.branch != files.paths.branch:
+        return False
+    is_pin = root.kind is RootKind.TAG and str(root.label).startswith(ROLLBACK_PIN)
+    return is_pin or root.snapshot.id > target.id
+
+
+def _is_snapshot(files: TableFiles, root: Root, snapshot_id: int) -> bool:
+    here = root.branch == files.paths.branch
+    return here and root.kind is RootKind.SNAPSHOT and root.snapshot.id == snapshot_id
+
+
+def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str | None:
+    tags = (each for each in roots if each.kind is RootKind.TAG)
+    found = (
+        str(root.label)
+        for root in tags
+        if not str(root.label).startswith(ROLLBACK_PIN)
+        and root.branch == files.paths.branch
+        and root.snapshot.id == target.id
+    )
+    return next(found, None)
+
+
+def _ids(roots: list[Root], kind: RootKind) -> list[int]:
+    return [root.snapshot.id for root in roots if root.kind is kind]
+
+
+def consumers_beyond(files: TableFiles, snapshot_id: int) -> tuple[str, ...]:
+    """Consumers that want to read on from beyond the snapshot after one."""
+    positions = files.references.consumers()
+    return tuple(sorted(name for name, each in positions.items() if each > snapshot_id + 1))
+
+
+@stale_when_roots_go
+def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: something was committed, tagged or expired since; nothing is deleted that
+            anything refers to.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    started = files.env.now_ms()
+    _check_current(files, plan)
+    pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
+    target, snapshot_file = _pin(files, plan, pin)
+    snapshots = _delete_later(files, plan, snapshot_file, pin)
+    delete_changelogs_from(files, plan.changelog_ids)
+    tags = delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
+    for name in plan.consumers:
+        files.references.set_consumer(name, plan.target_id + 1)
+    deleted = _delete_files_of(files, plan.files)
+    _restore_target(files, plan, snapshot_file, pin)
+    strays, deleted_with_them = _delete_strays(files, target)
+    delete_files(files.fs, [files.paths.tag(pin)])
+    return RollbackResult(
+        target_id=plan.target_id,
+        snapshots_deleted=snapshots + strays,
+        tags_deleted=tags,
+        files_deleted=deleted.files + deleted_with_them.files,
+        bytes_deleted=deleted.bytes + deleted_with_them.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, bytes]:
+    """Hold the target by a tag of our own; what it is, and its snapshot file.
+
+    Raises:
+        StalePlan: it expired since the plan was made.
+    """
+    try:
+        if plan.restored_tag is None:
+            snapshot_file = files.snapshots.read_file(plan.target_id)
+        else:
+            snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
+        made = local_time(files.env.now_ms(), None)
+        # One that a crash leaves behind expires as other tags do.
+        data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
+        files.references.replace_tag(pin, data)
+        target = files.references.tag(pin).snapshot
+        _check_target(files, target)
+    except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
+        delete_files(files.fs, [files.paths.tag(pin)])
+        raise StalePlan(
+            f"snapshot {plan.target_id} of {files.name} has expired since the plan was made; "
+            "plan again",
+            table=files.name,
+        ) from error
+    return target, snapshot_file
+
+
+def _pins(files: TableFiles) -> list[str]:
+    return [name for name in files.references.tag_names() if name.startswith(ROLLBACK_PIN)]
+
+
+def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> int:
+    """Leave the target as the latest snapshot; how many were deleted.
+
+    Raises:
+        StalePlan: somebody committed on top of the latest; every snapshot is there again.
+    """
+    earliest = files.snapshots.earliest_id() or plan.target_id
+    # Until the later snapshots are gone everybody looks what is there, and takes the highest.
+    delete_files(files.fs, [files.paths.latest_hint])
+    if plan.restored_tag is not None:
+        files.snapshots.restore(plan.target_id, snapshot_file)
+        # What an expiry left of the snapshots before it stays out of sight.
+        files.snapshots.hint_earliest(plan.target_id)
+    taken: dict[int, bytes] = {}
+    for snapshot_id in sorted(plan.snapshot_ids):
+        with suppress(SnapshotNotFound):
+            data = files.snapshots.read_file(snapshot_id)
+            # Others may take it first: an expiry, or a commit that finds its base gone.
+            if delete_files(files.fs, [files.paths.snapshot(snapshot_id)]):
+                taken[snapshot_id] = data
+    newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
+    if newer and _put_back(files, plan, taken, earliest):
+        delete_files(files.fs, [files.paths.tag(pin)])
+        raise StalePlan(
+            f"snapshot {newer[-1]} was committed to {files.name} just before it was rolled back to "
+            f"{plan.target_id}; nothing was changed: plan again",
+            table=files.name,
+        )
+    files.snapshots.hint_latest(plan.target_id)
+    if plan.restored_tag is None:
+        files.snapshots.hint_earliest(min(earliest, plan.target_id))
+    return len(taken)
+
+
+def _put_back(
+    files: TableFiles, plan: RollbackPlan, taken: Mapping[int, bytes], earliest: int
+) -> bool:
+    """Make the table what it was; False where somebody has committed on top of the target since.
+
+    The latest comes first: from then on nobody begins at the target any more.
+    """
+    back = [
+        files.paths.snapshot(snapshot_id)
+        for snapshot_id in sorted(taken, reverse=True)
+        if files.snapshots.put_back(snapshot_id, taken[snapshot_id])
+    ]
+    between = [each for each in files.snapshots.ids() if plan.target_id < each < min(taken)]
+    if between or len(back) < len(taken):
+        delete_files(files.fs, back)
+        return False
+    if plan.restored_tag is not None:
+        files.snapshots.hint_earliest(earliest)
+        delete_files(files.fs, [files.paths.snapshot(plan.target_id)])
+    return True
+
+
+def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
+    """Delete what was planned and nothing keeps; an expiry may take roots while they are read.
+
+    Raises:
+        CorruptionError: something is missing though nothing went.
+    """
+    rounds = Rounds(files.name, "what a rollback leaves unreachable was asked")
+    while True:
+        rounds.begin()
+        before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
+        try:
+            # The pin that is there is our own.
+            return delete_unreachable(files, planned, all_roots(files))
+        except CorruptionError:
+            if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
+                raise
+
+
+def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> None:
+    """Put the target back if an expiry has taken its file; it had begun before the pin was there.
+
+    Raises:
+        StalePlan: somebody rolled the table back further.
+    """
+    if files.snapshots.exists(plan.target_id):
+        return
+    if any(each < plan.target_id for each in files.snapshots.ids()):
+        delete_files(files.fs, [files.paths.tag(pin)])
+        raise StalePlan(
+            f"somebody else rolled {files.name} back beyond snapshot {plan.target_id} meanwhile; "
+            "look what is there, and plan again",
+            table=files.name,
+        )
+    files.snapshots.restore(plan.target_id, snapshot_file)
+    files.snapshots.hint_earliest(plan.target_id)
+
+
+def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
+    """Delete snapshots on top of what is gone; how many, and what of their files nothing keeps.
+
+    They were made while it went, by commits that are about to find their base gone, or that have
+    died. Those on top of the target stay.
+    """
+    count, deleted = 0, Deleted(files=0, bytes=0)
+    rounds = Rounds(files.name, "snapshots on top of what was rolled back were looked for")
+    while True:
+        rounds.begin()
+        latest_id, strays = _strays(files, target)
+        if not strays:
+            return count, deleted
+        staying = all_roots(files)
+        going = [snapshot_root(files, each) for each in strays]
+        staying = [root for root in staying if not any(_is_root_of(root, each) for each in going)]
+        planned = only_kept_by(files, going, staying)
+        paths = [files.paths.snapshot(each.id) for each in reversed(strays)]
+        delete_files(files.fs, [files.paths.latest_hint])
+        count += delete_files(files.fs, paths)
+        files.snapshots.hint_latest(latest_id)
+        more = _delete_files_of(files, planned)
+        deleted = Deleted(files=deleted.files + more.files, bytes=deleted.bytes + more.bytes)
+
+
+def _strays(files: TableFiles, target: Snapshot) -> tuple[int, list[Snapshot]]:
+    """The id of the last snapshot that leads back to the target, and the others after that."""
+    last, strays = target, []
+    for snapshot_id in files.snapshots.ids():
+        if snapshot_id <= target.id:
+            continue
+        with suppress(SnapshotNotFound):
+            snapshot = files.snapshots.read(snapshot_id)
+            if snapshot_id == last.id + 1 and follows(files, snapshot, trace_of(files, last)):
+                last = snapshot
+            else:
+                strays.append(snapshot)
+    return last.id, strays
+
+
+def _is_root_of(root: Root, other: Root) -> bool:
+    is_snapshot = root.kind is RootKind.SNAPSHOT and root.branch == other.branch
+    return is_snapshot and is_same(root.snapshot, other.snapshot)
+
+
+def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> None:
+    """Whether a snapshot that was made the latest still is.
+
+    Raises:
+        StalePlan: somebody committed on top of what is gone.
+    """
+    new = [each for each in files.snapshots.ids() if each > latest_id]
+    if new:
+        raise StalePlan(
+            f"snapshot {new[-1]} was committed to {files.name} while {while_what}, on top of what "
+            f"is gone; roll back to {latest_id}",
+            table=files.name,
+        )
+
+
+def _check_current(files: TableFiles, plan: RollbackPlan) -> None:
+    later = {each for each in files.snapshots.ids() if each > plan.target_id}
+    tags = files.references.tags().values()
+    held = {tag.name: tag.snapshot.id for tag in tags}
+    planned = dict(zip(plan.tags, plan.tag_snapshot_ids, strict=True))
+    later_tags = {name for name, each in held.items() if each > plan.target_id}
+    moved = {name for name, each in planned.items() if held.get(name, each) != each}
+    if not later <= set(plan.snapshot_ids) or not later_tags <= planned.keys() or moved:
+        news = [str(each) for each in sorted(later - set(plan.snapshot_ids))]
+        news += sorted(later_tags - planned.keys() | moved)
+        raise StalePlan(
+            f"{', '.join(news)} of {files.name} came after the plan to roll back to snapshot "
+            f"{plan.target_id}; plan again",
+            table=files.name,
+        )
+
+
+def delete_changelogs_from(files: TableFiles, snapshot_ids: tuple[int, ...]) -> None:
+    """Delete the last long-lived changelogs, and set the hint to the last one that stays."""
+    if not snapshot_ids:
+        return
+    left = [each.id for each in files.references.changelogs() if each.id < min(snapshot_ids)]
+    hints = [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
+    if left:
+        files.references.hint_changelogs(latest=max(left))
+    paths = [files.paths.changelog(each) for each in sorted(snapshot_ids, reverse=True)]
+    delete_files(files.fs, paths if left else [*hints, *paths])

@@ -1,0 +1,198 @@
+"""Deleting what writes left behind that will never be published.
+
+Every deletion here first asks whatever keeps files, on main and on every branch, so a
+file that a commit has published is never touched, whatever the caller believes. Beside a
+rollback, which may hold such a commit back, everything stays, for the removal of orphans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from lakewright.storage.errors import CorruptionError, StorageError
+from lakewright.storage.files.rounds import Rounds
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.reachable import Root, RootKind, all_roots
+from lakewright.storage.operations.references.rollback_pin import settled_roots
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.spec.commit import CommitMessage, StagedWrite
+
+# By how much the clocks of a writer, a committer and the store may differ.
+_CLOCKS_DIFFER_MS = 600_000
+
+
+def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
+    """Delete the files of a staged write, except those a commit has published; how many went.
+
+    Raises:
+        CorruptionError: a snapshot since the staging cannot be read, so nothing is deleted.
+    """
+    return delete_unpublished(files, staged.messages, since_snapshot_id=staged.base_snapshot_id)
+
+
+def delete_unpublished(
+    files: TableFiles, messages: Sequence[CommitMessage], *, since_snapshot_id: int | None
+) -> int:
+    """Delete the new files that messages name, except those published after a snapshot."""
+    paths = [
+        files.data_file_path(message.partition, message.bucket, file)
+        for message in messages
+        for file in message.written_files
+    ] + [
+        files.paths.index(index.file_name)
+        for message in messages
+        for index in message.new_indexes
+        # An index that takes its own place was there before the message.
+        if index not in message.removed_indexes
+    ]
+    made = [file.creation_time for message in messages for file in message.written_files]
+    began_ms = min((time or 0 for time in made), default=0)
+    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+
+
+def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
+    """Delete every unpublished file of a write that failed somewhere; how many there were.
+
+    Tasks that died without a word are found too, since files carry the id of
+    their write in their names. The whole table is listed: this is for failures.
+    """
+    # What lies in quarantine is accounted for there.
+    hidden = files.paths.upkeep_dir + "/"
+    listed = files.fs.list_tree(files.paths.root)
+    found = [each for each in listed if write_id in each.name and not each.path.startswith(hidden)]
+    began_ms = min((each.modified_ms for each in found), default=0)
+    paths = [each.path for each in found]
+    return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+
+
+def sweep_repeated(
+    files: TableFiles,
+    write_id: str,
+    messages: Sequence[CommitMessage],
+    *,
+    since_snapshot_id: int | None,
+) -> int:
+    """Delete what tasks of a write left that did not count, since others did the same in full.
+
+    Those write the same rows, and so to the same buckets: only their folders are listed. What a
+    task that nobody waits for writes later, and what a store that fails keeps, is for the removal
+    of orphans.
+    """
+    named = {
+        name
+        for message in messages
+        for file in message.written_files
+        for name in (file.file_name, *file.extra_files)
+    } | {index.file_name for message in messages for index in message.new_indexes}
+    folders = {files.bucket_dir(*message.place) for message in messages}
+    if any(message.new_indexes for message in messages):
+        folders.add(files.paths.index_dir)
+    with suppress(StorageError):
+        listed = [each for folder in sorted(folders) for each in files.fs.list_dir(folder)]
+        found = [each for each in listed if write_id in each.name and each.name not in named]
+        began_ms = min((each.modified_ms for each in found), default=0)
+        paths = [each.path for each in found]
+        return _delete_but_published(files, paths, since_snapshot_id, began_ms)
+    return 0
+
+
+def sweep_after_failure(
+    files: TableFiles, write_ids: Iterable[str], *, since_snapshot_id: int | None
+) -> None:
+    """Sweep what failed writes left; a store that fails now too does not hide why they failed."""
+    for write_id in write_ids:
+        with suppress(StorageError):
+            sweep(files, write_id, since_snapshot_id=since_snapshot_id)
+
+
+def _delete_but_published(
+    files: TableFiles, paths: Sequence[str], since_snapshot_id: int | None, began_ms: int
+) -> int:
+    if not paths:
+        return 0
+    names = {_name(path) for path in paths}
+    published = _published(files, names, since_snapshot_id or 0, began_ms)
+    if published is None:
+        return 0
+    return delete_files(files.fs, [path for path in paths if _name(path) not in published])
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _published(
+    files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
+) -> set[str] | None:
+    """Those of the names that a commit may have published, after a snapshot and a time.
+
+    None while nobody can tell, beside a rollback.
+    """
+    rounds = Rounds(files.name, "what a commit has published was asked")
+    while (roots := settled_roots(files)) is not None:
+        rounds.begin()
+        try:
+            return _named_by(roots, names, since_snapshot_id, began_ms)
+        except CorruptionError:
+            # What an expiry takes meanwhile is no root any more; the next one keeps the rest.
+            if _labels(all_roots(files)) == _labels(roots):
+                raise
+    return None
+
+
+def _labels(roots: Sequence[Root]) -> list[tuple[str, RootKind, int | str, str]]:
+    return [
+        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list) for root in roots
+    ]
+
+
+def _named_by(
+    roots: Sequence[Root], names: Collection[str], since_snapshot_id: int, began_ms: int
+) -> set[str]:
+    """Those of the names that a root keeps or its commit removed; each manifest is read once."""
+    wanted = frozenset(names)
+    snapshots = {
+        (root.branch, root.snapshot.id): root.snapshot.delta_manifest_list
+        for root in roots
+        if root.kind is RootKind.SNAPSHOT
+    }
+    found: set[str] = set()
+    read: set[str] = set()
+    for root in roots:
+        snapshot, manifests = root.snapshot, root.files.manifests
+        place = (root.branch, snapshot.id)
+        # After a rollback the snapshots that come begin with smaller ids.
+        is_earlier = snapshot.id <= since_snapshot_id
+        if is_earlier and snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
+            continue
+        if root.kind is RootKind.TAG and snapshots.get(place) == snapshot.delta_manifest_list:
+            continue
+        is_next = root.kind is RootKind.SNAPSHOT and (root.branch, snapshot.id - 1) in snapshots
+        for name in _lists(root, with_base=not is_next):
+            for meta in manifests.read_list(name):
+                if meta.file_name not in read:
+                    entries = manifests.read_manifest(meta.file_name)
+                    found |= wanted & {entry.file.file_name for entry in entries}
+                    read.add(meta.file_name)
+        index_manifest = snapshot.index_manifest
+        if root.kind is RootKind.CHANGELOG or index_manifest is None or index_manifest in read:
+            continue
+        indexes = manifests.read_index_manifest(index_manifest)
+        found |= wanted & {entry.file.file_name for entry in indexes}
+        read.add(index_manifest)
+    return found
+
+
+def _lists(root: Root, *, with_base: bool) -> Iterator[str]:
+    """Manifest lists that name what a root keeps; the base says what was there before it."""
+    snapshot, files = root.snapshot, root.files
+    is_changelog = root.kind is RootKind.CHANGELOG
+    if with_base and not is_changelog:
+        yield snapshot.base_manifest_list
+    if not is_changelog or files.fs.exists(files.paths.manifest(snapshot.delta_manifest_list)):
+        yield snapshot.delta_manifest_list
+    changes = snapshot.changelog_manifest_list
+    # A snapshot restored from a tag, or copied to a branch, may have lost its changelog.
+    if changes is not None and files.fs.exists(files.paths.manifest(changes)):
+        yield changes

@@ -1,0 +1,446 @@
+"""Tags: made by hand or when they are due, renamed, replaced, deleted.
+
+1. A tag is a copy of a snapshot's file under a name. Its snapshot may expire: what the tag
+   reaches stays.
+2. Due tags: of every snapshot since the last automatic tag, the first that lies a whole period
+   later gives the period before it its tag; a batch table tags its latest snapshot by the day.
+3. Delete: take the tag's file away, ask again what everything else reaches, and delete
+   what only the tag had kept. Stopped halfway, files are left that nothing refers to, and never
+   a tag without its files.
+
+Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreation`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from lakewright.storage.codec.snapshot_json import encode_tag
+from lakewright.storage.errors import (
+    AlreadyExistsError,
+    CorruptionError,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.reachable import (
+    Root,
+    RootKind,
+    all_roots,
+    check_lists,
+    is_kept,
+    is_same,
+    only_kept_by,
+    stale_when_roots_go,
+)
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.local_clock import local_now, local_time
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.spec.reference_names import check_reference_name
+from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.tag import Tag, TagCreation
+
+_BATCH_TAG = "batch-write-"
+# A tag that holds what another stood for while it is replaced.
+_PIN = "replacement-in-progress-"
+_PIN_RETAINED_MS = 86_400_000
+_NO_WATERMARK = -(2**63)
+
+
+# --- by hand ----------------------------------------------------------------------------------
+
+
+def create_tag(
+    files: TableFiles,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    time_retained_ms: int | None = None,
+) -> Tag:
+    """Name a snapshot, by default the latest; by default for as long as the options say.
+
+    Raises:
+        InvalidRequestError: the name cannot be, or the snapshot has its automatic tag already.
+        AlreadyExistsError: there is a tag of that name.
+        SnapshotNotFound: there is no such snapshot, and no tag that holds it.
+    """
+    check_reference_name(name, "tag")
+    retained_ms = _retained(files, time_retained_ms)
+    snapshot_file, snapshot = _snapshot_to_tag(files, snapshot_id)
+    _check_automatic(files, name, snapshot)
+    data = encode_tag(snapshot_file, create_time=local_now(files), time_retained_ms=retained_ms)
+    if not files.references.put_tag(name, data):
+        held = files.references.tag(name).snapshot.id
+        raise AlreadyExistsError(
+            f"tag {name} of {files.name} exists already, for snapshot {held}; replace or delete it",
+            table=files.name,
+        )
+    try:
+        _check_kept(files, name, snapshot)
+    except (CorruptionError, SnapshotNotFound):
+        delete_files(files.fs, [files.paths.tag(name)])
+        raise
+    return files.references.tag(name)
+
+
+def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
+    """Whether something else keeps what a new tag stands for, now that the tag is there.
+
+    Raises:
+        SnapshotNotFound: whatever deleted it may not have seen the tag.
+        CorruptionError: a list of it is missing.
+    """
+    if not is_kept(files, snapshot, beside=[name]):
+        kept = files.snapshots.kept_ids()
+        there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
+        raise SnapshotNotFound(
+            f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
+            f"part, so tag {name} cannot stand for it; {there}",
+            table=files.name,
+            snapshot_id=snapshot.id,
+        )
+    check_lists(files, snapshot, f"tag {name}")
+
+
+def replace_tag(
+    files: TableFiles,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    time_retained_ms: int | None = None,
+) -> Tag:
+    """Let a tag stand for another snapshot; files that only the old one needed are deleted.
+
+    Raises:
+        TagNotFound: there is none of that name.
+        SnapshotNotFound: there is no such snapshot.
+    """
+    plan = plan_delete_tags(files, [name])
+    old_file = files.references.read_tag_file(name)
+    snapshot_file, snapshot = _snapshot_to_tag(files, snapshot_id)
+    holds_it_already = is_same(files.references.tag(name).snapshot, snapshot)
+    data = encode_tag(
+        snapshot_file,
+        create_time=local_now(files),
+        time_retained_ms=_retained(files, time_retained_ms),
+    )
+    if holds_it_already:
+        files.references.replace_tag(name, data)
+        return files.references.tag(name)
+    # What the tag stood for is held until it is sure that it need not stand for that again.
+    pin = f"{_PIN}{name}"
+    pinned = encode_tag(
+        files.references.read_tagged_snapshot_file(name),
+        create_time=local_now(files),
+        time_retained_ms=_PIN_RETAINED_MS,
+    )
+    files.references.replace_tag(pin, pinned)
+    files.references.replace_tag(name, data)
+    try:
+        _check_kept(files, name, snapshot)
+    except (CorruptionError, SnapshotNotFound):
+        files.references.replace_tag(name, old_file)
+        raise
+    finally:
+        delete_files(files.fs, [files.paths.tag(pin)])
+    delete_unreachable(files, plan.files)
+    return files.references.tag(name)
+
+
+def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
+    """Give a tag another name.
+
+    Raises:
+        TagNotFound: there is none of that name.
+        AlreadyExistsError: there is a tag of the new name.
+    """
+    check_reference_name(new_name, "tag")
+    tag_file = files.references.read_tag_file(name)
+    is_new = name != new_name and files.references.put_tag(new_name, tag_file)
+    # A try that was stopped in the middle has left the tag under both names.
+    is_half_done = name != new_name and files.references.read_tag_file(new_name) == tag_file
+    if not is_new and not is_half_done:
+        held = files.references.tag(new_name).snapshot.id
+        raise AlreadyExistsError(
+            f"tag {new_name} of {files.name} exists already, for snapshot {held}; choose another "
+            f"name for {name}, or delete {new_name} first",
+            table=files.name,
+        )
+    delete_files(files.fs, [files.paths.tag(name)])
+    return files.references.tag(new_name)
+
+
+def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
+    if time_retained_ms is None:
+        return files.options.tag_default_time_retained_ms
+    if time_retained_ms < 1:
+        raise InvalidRequestError(f"a tag cannot be retained for {time_retained_ms} ms")
+    return time_retained_ms
+
+
+def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes, Snapshot]:
+    """The file of a snapshot, or of the tag that holds it; and what it says."""
+    check_supported(files.schema, Use.TAG, table=files.name)
+    if snapshot_id is None:
+        latest = files.snapshots.latest()
+        if latest is None:
+            raise SnapshotNotFound(
+                f"{files.name} has no snapshot to tag: nothing was committed yet", table=files.name
+            )
+        return files.snapshots.read_file(latest.id), latest
+    try:
+        return files.snapshots.read_file(snapshot_id), files.snapshots.read(snapshot_id)
+    except SnapshotNotFound:
+        for tag in files.references.tags().values():
+            if tag.snapshot.id == snapshot_id:
+                return files.references.read_tagged_snapshot_file(tag.name), tag.snapshot
+        raise
+
+
+def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
+    """Other writers take it for granted that a snapshot has one automatic tag at most."""
+    options = files.options
+    if options.tag_automatic_creation not in (TagCreation.PROCESS_TIME, TagCreation.WATERMARK):
+        return
+    if options.tag_period.time_of(name) is None:
+        return
+    for tag in files.references.tags().values():
+        if tag.snapshot.id == snapshot.id and options.tag_period.time_of(tag.name) is not None:
+            raise InvalidRequestError(
+                f"{name} is a name of automatic tags of {files.name}, and snapshot {snapshot.id} "
+                f"has one already, {tag.name}; choose a name unlike {options.tag_period.pattern}"
+            )
+
+
+# --- when they are due ------------------------------------------------------------------------
+
+
+def create_due_tags(files: TableFiles) -> tuple[str, ...]:
+    """Make the automatic tags that are due, and delete those beyond the number to retain.
+
+    Doing it twice makes nothing twice. Names of the tags made.
+    """
+    match files.options.tag_automatic_creation:
+        case TagCreation.NONE:
+            return ()
+        case TagCreation.BATCH:
+            made = _tag_batch(files)
+        case _:
+            made = tuple(_tag_periods(files))
+    if made:
+        plan = plan_delete_tags(files, surplus_tags(files))
+        run_delete_tags(files, plan)
+    return made
+
+
+def surplus_tags(files: TableFiles) -> tuple[str, ...]:
+    """Automatic tags beyond the number that the options retain, oldest first."""
+    most = files.options.tag_num_retained_max
+    if most is None:
+        return ()
+    automatic = [name for name in files.references.tags() if is_automatic(files, name)]
+    return tuple(automatic[: max(0, len(automatic) - most)])
+
+
+def is_automatic(files: TableFiles, name: str) -> bool:
+    """Whether a tag's name is one that tags get by themselves, as the options are now."""
+    match files.options.tag_automatic_creation:
+        case TagCreation.NONE:
+            return False
+        case TagCreation.BATCH:
+            return name == files.options.tag_batch_name or name.startswith(_BATCH_TAG)
+        case _:
+            return files.options.tag_period.time_of(name) is not None
+
+
+def _tag_periods(files: TableFiles) -> Iterator[str]:
+    period = files.options.tag_period
+    found = [(period.time_of(name), name) for name in files.references.tag_names()]
+    times = [(time, name) for time, name in found if time is not None]
+    # The period whose tag comes next, known once there is one.
+    due: dt.datetime | None = None
+    first = FIRST_SNAPSHOT_ID
+    if times:
+        newest, name = max(times)
+        due = newest + period.duration
+        first = files.references.tag(name).snapshot.id + 1
+    latest = files.snapshots.latest()
+    if latest is None or not _is_due(files, latest, due):
+        # Time goes on from snapshot to snapshot, so it is not due at those before either.
+        return
+    for snapshot in _from(files, first):
+        time = _time_of(files, snapshot)
+        if time is None or not _is_due(files, snapshot, due):
+            continue
+        closed = period.closed_before(time)
+        if files.options.tag_automatic_completion and due is not None:
+            closed = due
+        name = period.name_of(closed)
+        if _put_automatic(files, name, snapshot):
+            yield name
+        due = closed + period.duration
+
+
+def _is_due(files: TableFiles, snapshot: Snapshot, due: dt.datetime | None) -> bool:
+    """Whether the period that is due was over when a snapshot was made."""
+    time = _time_of(files, snapshot)
+    if time is None or due is None:
+        return time is not None
+    delay = dt.timedelta(milliseconds=files.options.tag_creation_delay_ms)
+    return time - delay >= due + files.options.tag_period.duration
+
+
+def _from(files: TableFiles, first: int) -> Iterator[Snapshot]:
+    """Snapshots from an id on, oldest first; those that expire meanwhile are left out."""
+    for snapshot_id in files.snapshots.ids():
+        if snapshot_id >= first:
+            try:
+                yield files.snapshots.read(snapshot_id)
+            except SnapshotNotFound:
+                continue
+
+
+def _time_of(files: TableFiles, snapshot: Snapshot) -> dt.datetime | None:
+    if files.options.tag_automatic_creation is TagCreation.PROCESS_TIME:
+        return local_time(snapshot.time_millis, files.options.process_time_zone)
+    if snapshot.watermark in (None, _NO_WATERMARK):
+        return None
+    return local_time(snapshot.watermark or 0, files.options.watermark_time_zone)
+
+
+def _put_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> bool:
+    try:
+        create_tag(files, name, snapshot_id=snapshot.id)
+    except (AlreadyExistsError, SnapshotNotFound):
+        # Somebody else was faster, with the tag or with an expiry.
+        return False
+    return True
+
+
+def _tag_batch(files: TableFiles) -> tuple[str, ...]:
+    snapshot = files.snapshots.latest()
+    if snapshot is None:
+        return ()
+    day = local_time(snapshot.time_millis, files.options.process_time_zone)
+    name = files.options.tag_batch_name or f"{_BATCH_TAG}{day:%Y-%m-%d}"
+    if name not in files.references.tag_names():
+        return (name,) if _put_automatic(files, name, snapshot) else ()
+    if files.references.tag(name).snapshot.id == snapshot.id:
+        return ()
+    replace_tag(files, name, snapshot_id=snapshot.id)
+    return (name,)
+
+
+# --- deletion ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTagsPlan(DeletionPlan):
+    """Tags to delete, the snapshots they stand for, and the files that only they keep."""
+
+    tags: tuple[str, ...]
+    snapshot_ids: tuple[int, ...]
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTagsResult:
+    """What the deletion of tags took away."""
+
+    tags: tuple[str, ...]
+    files_deleted: int
+    bytes_deleted: int
+    duration_ms: int
+
+
+@stale_when_roots_go
+def plan_delete_tags(
+    files: TableFiles, names: Iterable[str], *, reasons: Iterable[str] = ()
+) -> DeleteTagsPlan:
+    """What goes with tags.
+
+    Raises:
+        TagNotFound: there is none of a name; the message lists those there are.
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    tags = [files.references.tag(name) for name in dict.fromkeys(names)]
+    # A tag whose snapshot is still there keeps nothing alone.
+    alone = {tag.name for tag in tags if not _has_snapshot(files, tag)}
+    found: tuple[UnreachableFile, ...] = ()
+    if alone:
+        roots = all_roots(files)
+        going = [root for root in roots if _is_tag(files, root, alone)]
+        staying = [root for root in roots if root not in going]
+        found = only_kept_by(files, going, staying)
+    return DeleteTagsPlan(
+        table=files.name,
+        tags=tuple(tag.name for tag in tags),
+        snapshot_ids=tuple(tag.snapshot.id for tag in tags),
+        files=found,
+        reasons=tuple(reasons),
+    )
+
+
+def _has_snapshot(files: TableFiles, tag: Tag) -> bool:
+    if tag.snapshot.id not in files.snapshots.kept_ids():
+        return False
+    try:
+        return is_same(files.snapshots.read(tag.snapshot.id), tag.snapshot)
+    except SnapshotNotFound:
+        return False
+
+
+def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:
+    return root.kind is RootKind.TAG and root.branch == files.paths.branch and root.label in names
+
+
+@stale_when_roots_go
+def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: a tag stands for another snapshot by now, or is gone, or more files would go with
+            it than planned.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    started = files.env.now_ms()
+    for name, snapshot_id in zip(plan.tags, plan.snapshot_ids, strict=True):
+        _check_still(files, name, snapshot_id)
+    surplus = set(plan_delete_tags(files, plan.tags).files) - set(plan.files)
+    if surplus:
+        raise StalePlan(
+            f"snapshots that tags of {files.name} stand for have expired since the plan was made: "
+            f"{len(surplus)} more files go with {', '.join(plan.tags)}; plan again",
+            table=files.name,
+        )
+    delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
+    deleted = delete_unreachable(files, plan.files)
+    return DeleteTagsResult(
+        tags=plan.tags,
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _check_still(files: TableFiles, name: str, snapshot_id: int) -> None:
+    try:
+        held = files.references.tag(name).snapshot.id
+    except StorageError as error:
+        raise StalePlan(
+            f"tag {name} of {files.name} is gone since the plan was made; plan again",
+            table=files.name,
+        ) from error
+    if held != snapshot_id:
+        raise StalePlan(
+            f"tag {name} of {files.name} stands for snapshot {held} by now, and for {snapshot_id} "
+            "when the plan was made; plan again",
+            table=files.name,
+        )

@@ -1,0 +1,1 @@
+"""What is deleted: old snapshots, changelogs and tags; orphans, after a quarantine."""

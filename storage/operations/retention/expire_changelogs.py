@@ -1,0 +1,178 @@
+"""Expiry of long-lived changelogs: changes that outlived their snapshots, and their files.
+
+1. Choose the range [earliest, end): beyond the count and the age that changelogs are retained,
+   counted from the latest snapshot, and before what a consumer still wants.
+2. Files: what those changelogs name and no snapshot, tag, branch or later changelog reaches.
+   Of the snapshots, the first that stays is asked and each that is not proved to be made on top
+   of the one before it: what those do not reach the others do not either (`lineage.py`).
+3. Run: point EARLIEST at the first that stays, delete the changelogs, oldest first, then the
+   files that nothing reaches any more.
+
+Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from lakewright.storage.errors import StalePlan
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.reachable import (
+    Root,
+    RootKind,
+    only_kept_by,
+    other_roots,
+    snapshot_root,
+    stale_when_roots_go,
+)
+from lakewright.storage.operations.references.rollback_pin import (
+    check_no_rollback,
+    is_rollback_under_way,
+)
+from lakewright.storage.operations.retention.expire_snapshots import check_clock
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireChangelogsPlan(DeletionPlan):
+    """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
+
+    changelog_ids: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireChangelogsResult:
+    """What an expiry of changelogs deleted."""
+
+    expired: tuple[int, ...]
+    files_deleted: int
+    bytes_deleted: int
+    duration_ms: int
+
+    def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
+        """What both deleted."""
+        return ExpireChangelogsResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
+
+@stale_when_roots_go
+def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
+    """Long-lived changelogs that may go by the table's options, or every one of them.
+
+    Raises:
+        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    changelogs = files.references.changelogs()
+    if every:
+        expired, reasons = changelogs, ["every changelog is to go"]
+    else:
+        expired, reasons = _range(files, changelogs)
+    ids = {each.id for each in expired}
+    found: tuple[UnreachableFile, ...] = ()
+    if ids:
+        roots = _roots(files, ids)
+        going = [
+            root
+            for root in roots
+            if root.kind is RootKind.CHANGELOG
+            and root.branch == files.paths.branch
+            and root.snapshot.id in ids
+        ]
+        gone = set(going)
+        found = only_kept_by(files, going, [root for root in roots if root not in gone])
+    return ExpireChangelogsPlan(
+        table=files.name, changelog_ids=tuple(sorted(ids)), files=found, reasons=tuple(reasons)
+    )
+
+
+def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
+    """What may keep files of changelogs, and the changelogs themselves."""
+    listed = files.snapshots.listed()
+    kept = files.snapshots.kept_of(list(listed))
+    asked = {*kept[:1], *changelog_ids} & set(kept)
+    asked.update(Lineage().breaks(files, listed, kept[0]) if kept else ())
+    mine = [snapshot_root(files, files.snapshots.read(each)) for each in sorted(asked)]
+    return [*mine, *other_roots(files)]
+
+
+def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
+    """Changelogs before the first that stays, and why it is that one."""
+    options = files.options
+    latest = files.snapshots.latest_id()
+    if latest is None or not changelogs:
+        return [], ["the table has no long-lived changelog"]
+    end = latest - options.changelog_num_retained_min + 1
+    kept = options.changelog_num_retained_min
+    reasons = [f"of {latest} commits the changes of at least {kept} are retained"]
+    for name, position in files.references.consumers().items():
+        if position < end:
+            end = position
+            reasons.append(f"consumer {name} wants to read from snapshot {position}")
+    end = min(end, changelogs[0].id + options.snapshot_expire_limit)
+    # However young, so many at most.
+    beyond = latest - options.changelog_num_retained_max + 1
+    if beyond < end:
+        check_clock(files, latest)
+    oldest_kept = files.env.now_ms() - options.changelog_time_retained_ms
+    for changelog in changelogs:
+        if beyond <= changelog.id < end and changelog.time_millis >= oldest_kept:
+            end = changelog.id
+            reasons.append(
+                f"changelog {changelog.id} is of the last "
+                f"{options.changelog_time_retained_ms // 1000} s"
+            )
+            break
+    return [each for each in changelogs if each.id < end], reasons
+
+
+@stale_when_roots_go
+def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: changelogs came or went so that the plan's are not the earliest any more, or the
+            table is being rolled back.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    started = files.env.now_ms()
+    if not plan.changelog_ids:
+        return ExpireChangelogsResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    check_no_rollback(files)
+    there = [each.id for each in files.references.changelogs()]
+    last = max(plan.changelog_ids)
+    if any(each <= last and each not in plan.changelog_ids for each in there):
+        raise StalePlan(
+            f"the plan expires changelogs up to {last} of {files.name}, which has others by now; "
+            "plan again",
+            table=files.name,
+        )
+    left = [each for each in there if each > last]
+    paths = [files.paths.changelog(each) for each in sorted(plan.changelog_ids)]
+    if left:
+        files.references.hint_changelogs(earliest=min(left))
+    else:
+        paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
+    delete_files(files.fs, paths)
+    roots = _roots(files, plan.changelog_ids)
+    # What a rollback that began meanwhile may put back is not among them.
+    planned = () if is_rollback_under_way(files) else plan.files
+    deleted = delete_unreachable(files, planned, roots)
+    return ExpireChangelogsResult(
+        expired=plan.changelog_ids,
+        files_deleted=deleted.files,
+        bytes_deleted=deleted.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )

@@ -1,0 +1,591 @@
+"""Expiry: old snapshots go, and with them the files that only they needed.
+
+1. Choose the range [earliest, end), no more than a step of it: beyond the count and the age to
+   retain, and before the first snapshot that a consumer still wants. A consumer that has not
+   moved for longer than the table gives it holds nothing, and goes.
+2. Candidates: data files that a delta after the first expired snapshot removed, its
+   changelog files, and the manifests, lists, index and statistics files of the range.
+3. Keep whatever `end`, a tag, a branch or a changelog reaches. A later snapshot reaches of the
+   candidates only what `end` does, if it is proved to be made on top of it (`lineage.py`); each
+   that is not is asked as `end` is. Where one of these cannot be read, what it might name is not
+   known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
+   Where changelogs live longer than snapshots, those of the range stay.
+4. Run: point EARLIEST at `end`, under a mark beside the table, so that nobody begins anything at
+   what goes. What refers to it is asked before that, and once more after it where a tag, a branch
+   or a changelog came or snapshots came back. Keep the changelogs that stay, delete data files,
+   then manifests, then the lists that name them, then snapshot files, oldest first. Stopped
+   halfway, the next run goes at least as far, and takes a manifest that is gone for one whose
+   files are.
+
+A file that no DELETE entry names is never deleted here. Source: Paimon
+`ExpireSnapshotsImpl`, `SnapshotDeletion`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import (
+    ClockJumped,
+    FileMissing,
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.consumers import (
+    plan_expire_consumers,
+    run_expire_consumers,
+)
+from lakewright.storage.operations.references.delete_unreachable import remove_bucket_folders
+from lakewright.storage.operations.references.expiry_mark import (
+    end_expiry_marks,
+    marked_as_expiring,
+    put_expiry_mark,
+)
+from lakewright.storage.operations.references.reachable import (
+    Reach,
+    Root,
+    RootKind,
+    changelog_root,
+    other_roots,
+    snapshot_root,
+    stale_if_roots_go,
+    unreachable,
+)
+from lakewright.storage.operations.references.rollback_pin import check_no_rollback
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+# By how much the clocks of those who commit and those who expire may differ.
+_CLOCKS_DIFFER_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePlan(DeletionPlan):
+    """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
+
+    `changelog_ids` are those whose changes outlive them; `consumers` have not moved for too long.
+    About so many as `waiting` says may go in later steps.
+    """
+
+    snapshot_ids: tuple[int, ...]
+    end_id: int | None
+    reasons: tuple[str, ...]
+    changelog_ids: tuple[int, ...] = ()
+    consumers: tuple[str, ...] = ()
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireResult:
+    """What an expiry deleted."""
+
+    expired: tuple[int, ...]
+    files_deleted: int
+    bytes_deleted: int
+    duration_ms: int
+
+    def and_then(self, later: ExpireResult) -> ExpireResult:
+        """What both deleted."""
+        return ExpireResult(
+            expired=(*self.expired, *later.expired),
+            files_deleted=self.files_deleted + later.files_deleted,
+            bytes_deleted=self.bytes_deleted + later.bytes_deleted,
+            duration_ms=self.duration_ms + later.duration_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much history to keep; `limit` bounds how many snapshots one step expires."""
+
+    retain_min: int
+    retain_max: int
+    time_retained_ms: int
+    limit: int
+
+    @property
+    def goes_by_age(self) -> bool:
+        """Whether it matters how old a snapshot is."""
+        return self.retain_min < self.retain_max
+
+
+def plan_expire_snapshots(
+    files: TableFiles,
+    *,
+    retain_min: int | None = None,
+    retain_max: int | None = None,
+    time_retained_ms: int | None = None,
+    max_deletes: int | None = None,
+    lineage: Lineage | None = None,
+) -> ExpirePlan:
+    """What may go in one step; what is not given is taken from the table's options.
+
+    `lineage` remembers what earlier steps have proved.
+
+    Raises:
+        InvalidRequestError: `retain_min` is below 1 or above `retain_max`.
+        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    retention = _retention(files, retain_min, retain_max, time_retained_ms, max_deletes)
+    stale = tuple(each.name for each in plan_expire_consumers(files))
+    listed = files.snapshots.listed()
+    if not listed:
+        return _nothing(files, None, stale, "the table has no snapshot")
+    ids = list(listed)
+    kept = files.snapshots.kept_of(ids)
+    with stale_if_roots_go(files, kept, sorted({*ids} - {*kept})):
+        step = _step(files, ids, kept, retention, stale)
+        if not step.expired:
+            return _nothing(files, ids[0], stale, *step.reasons)
+        expired = [files.snapshots.read(each) for each in step.expired]
+        outliving = step.expired if files.options.changelog_outlives_snapshots else ()
+        going = _Going(files, expired, ids[len(expired)], outliving)
+        found, unreadable = going.files_of(_first_kept(kept, going.end), listed, lineage)
+    reasons = list(step.reasons)
+    if outliving:
+        reasons.append("their changelogs stay for longer")
+    if unreadable:
+        reasons.append(_about_unreadable(files, unreadable))
+    return ExpirePlan(
+        table=files.name,
+        snapshot_ids=tuple(step.expired),
+        end_id=going.end,
+        files=tuple(found),
+        reasons=tuple(reasons),
+        changelog_ids=tuple(outliving),
+        consumers=stale,
+        waiting=step.waiting,
+    )
+
+
+def _retention(
+    files: TableFiles,
+    retain_min: int | None,
+    retain_max: int | None,
+    time_retained_ms: int | None,
+    max_deletes: int | None,
+) -> Retention:
+    options = files.options
+    retention = Retention(
+        retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
+        retain_max=options.snapshot_num_retained_max if retain_max is None else retain_max,
+        time_retained_ms=(
+            options.snapshot_time_retained_ms if time_retained_ms is None else time_retained_ms
+        ),
+        limit=options.snapshot_expire_limit if max_deletes is None else max_deletes,
+    )
+    if retention.retain_min < 1:
+        raise InvalidRequestError(
+            f"retain_min is {retention.retain_min}; at least 1 snapshot of {files.name} must stay"
+        )
+    if retention.retain_max < retention.retain_min:
+        raise InvalidRequestError(
+            f"retain_max ({retention.retain_max}) is below retain_min ({retention.retain_min})"
+        )
+    if retention.time_retained_ms < 0 or retention.limit < 1:
+        raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
+    return retention
+
+
+def _nothing(
+    files: TableFiles, end: int | None, consumers: tuple[str, ...], *reasons: str
+) -> ExpirePlan:
+    return ExpirePlan(
+        table=files.name,
+        snapshot_ids=(),
+        end_id=end,
+        files=(),
+        reasons=reasons,
+        consumers=consumers,
+    )
+
+
+# --- the range --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The snapshots that go, why no others do, and how many wait for a later step."""
+
+    expired: Sequence[int]
+    reasons: Sequence[str]
+    waiting: int
+
+
+def _step(
+    files: TableFiles,
+    ids: Sequence[int],
+    kept: Sequence[int],
+    retention: Retention,
+    stale: Collection[str],
+) -> _Step:
+    """Snapshots are counted as they are there, whatever their ids; stale consumers hold nothing."""
+    count = len(ids)
+    allowed = max(0, count - retention.retain_min)
+    reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
+    for name, position in files.references.consumers().items():
+        if name in stale:
+            limit_s = (files.options.consumer_expiration_ms or 0) // 1000
+            reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
+        elif not files.options.consumer_changelog_only:
+            wanted = bisect_left(ids, position)
+            if wanted < min(allowed, retention.limit):
+                reasons.append(f"consumer {name} wants to read from snapshot {position}")
+            allowed = min(allowed, wanted)
+    too_many = max(0, count - retention.retain_max)
+    if allowed and retention.goes_by_age:
+        check_clock(files, ids[-1])
+    oldest_kept = files.env.now_ms() - retention.time_retained_ms
+
+    def is_old(index: int) -> bool:
+        # A snapshot is in use until its successor is older than the time to retain.
+        return files.snapshots.read(ids[index + 1]).time_millis < oldest_kept
+
+    end = min(allowed, retention.limit)
+    for index in range(min(too_many, end), end):
+        if not is_old(index):
+            end = allowed = index
+            reasons.append(
+                f"snapshot {ids[index]} was current within the last "
+                f"{retention.time_retained_ms // 1000} s"
+            )
+            break
+    begun = bisect_left(ids, kept[0])
+    if end < begun:
+        end = min(begun, retention.limit)
+        reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
+    # Times grow, or nearly so: this is told, and each step looks for itself.
+    old = (
+        bisect_left(
+            range(allowed),
+            True,
+            lo=max(end, min(too_many, allowed)),
+            key=lambda each: not is_old(each),
+        )
+        if end < allowed
+        else end
+    )
+    return _Step(ids[:end], reasons, max(old, begun) - end)
+
+
+def check_clock(files: TableFiles, latest_id: int) -> None:
+    """Whether the clock is one by which ages can be told.
+
+    Raises:
+        ClockJumped: the latest snapshot is of a time to come.
+    """
+    now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
+    if latest > now + _CLOCKS_DIFFER_MS:
+        raise ClockJumped(
+            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and it is only "
+            f"{moment_text(now)} here, so no age can be told; set the wrong clock right, or "
+            "expire by number alone, with equal retain_min and retain_max",
+            table=files.name,
+            latest_ms=latest,
+            now_ms=now,
+        )
+
+
+def _first_kept(kept: Sequence[int], end: int) -> int:
+    """The first snapshot that is whole and stays, whether an expiry has begun or not."""
+    return max(end, kept[0])
+
+
+# --- the files --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A range of snapshots that go; `end` is the one after them, `changelogs` stay of them."""
+
+    files: TableFiles
+    expired: Sequence[Snapshot]
+    end: int
+    changelogs: Collection[int]
+
+    def files_of(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
+    ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
+        """What goes with them, and the paths of what was there and could not be read."""
+        files = self.files
+        going = [snapshot_root(files, each) for each in self.expired]
+        lost = Reach(forgiving=True)
+        staying = self._staying(first_kept, listed, lineage or Lineage())
+        data: dict[str, int] = {}
+        end = snapshot_root(files, files.snapshots.read(self.end))
+        # The delta of a snapshot removes what the one before it still needs: a shift by one.
+        for before, root in pairwise([*going, end]):
+            # An earlier expiry that was stopped may have deleted manifests of what it expired,
+            # and it deleted the data files they name before.
+            data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
+            if before.snapshot.id + 1 != root.snapshot.id:
+                # A table rolled back to an old tag has no delta that tells what came in between.
+                data |= lost.state(before)
+        for root in going:
+            data |= lost.changelog(root)
+        metadata = lost.metadata_of_all(going)
+        outliving = [
+            changelog_root(files, each) for each in self.expired if each.id in self.changelogs
+        ]
+        found = unreachable(files, data, metadata, [*staying, *outliving], lost.sizes)
+        return _present(files, found, lost.sizes), lost.unreadable
+
+    def _staying(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
+    ) -> list[Root]:
+        """What may reach something of the range; see the module's third step."""
+        files = self.files
+        asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
+        mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
+        commits = {each.delta_manifest_list for each in self.expired}
+        reach = Reach()
+
+        def is_apart(root: Root) -> bool:
+            # Changelog files are their own commit's; without a producer, data files take their
+            # place, which a snapshot of the range may have removed.
+            is_changelog = root.kind is RootKind.CHANGELOG
+            own = root.snapshot.delta_manifest_list in commits
+            return is_changelog and not own and reach.has_producer(root)
+
+        return [*mine, *(root for root in other_roots(files) if not is_apart(root))]
+
+
+def _present(
+    files: TableFiles, found: Sequence[UnreachableFile], sizes: Mapping[str, int]
+) -> tuple[UnreachableFile, ...]:
+    """The files with their sizes, without those known to be gone; few have to be looked at."""
+    present = []
+    for each in found:
+        path = files.paths.below(each.path)
+        if each.size_bytes or path in sizes:
+            present.append(each)
+            continue
+        with suppress(FileMissing):
+            present.append(UnreachableFile(each.path, len(files.fs.read_bytes(path))))
+    return tuple(present)
+
+
+def _about_unreadable(files: TableFiles, paths: Collection[str]) -> str:
+    below = f"{files.paths.root}/"
+    first = min(paths).removeprefix(below)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{first}{more} cannot be read, so files that only it names stay, as orphans"
+
+
+# --- carrying it out --------------------------------------------------------------------------
+
+
+def run_expire_snapshots(
+    files: TableFiles, plan: ExpirePlan, *, lineage: Lineage | None = None
+) -> ExpireResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: snapshots came or went so that the plan's range is not the earliest any more,
+            or something refers to what it deletes.
+    """
+    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    started = files.env.now_ms()
+    stale = [each for each in plan_expire_consumers(files) if each.name in plan.consumers]
+    run_expire_consumers(files, stale)
+    if not plan.snapshot_ids or plan.end_id is None:
+        return ExpireResult(expired=(), files_deleted=0, bytes_deleted=0, duration_ms=0)
+    listed = files.snapshots.listed()
+    kept = files.snapshots.kept_of(list(listed))
+    with stale_if_roots_go(files, kept, sorted(listed.keys() - {*kept})):
+        deleted = _run(files, plan, plan.end_id, lineage or Lineage())
+    return ExpireResult(
+        expired=plan.snapshot_ids,
+        files_deleted=deleted,
+        bytes_deleted=plan.bytes,
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _run(
+    files: TableFiles,
+    plan: ExpirePlan,
+    end_id: int,
+    lineage: Lineage,
+) -> int:
+    check_no_rollback(files)
+    # Not before: what a rollback had taken may be back.
+    listed = files.snapshots.listed()
+    _check_range(files, plan, list(listed))
+    end = files.snapshots.read(end_id)
+    known = _others(files)
+    _check_unused(files, plan, listed, lineage)
+    put_expiry_mark(files, end)
+    hint = files.snapshots.hinted_earliest()
+    if hint is None or hint < end_id or hint not in listed:
+        # What an expiry has begun to take is never shown again.
+        _set_earliest(files, end_id)
+    # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
+    check_no_rollback(files)
+    there = files.snapshots.listed()
+    are_back = any(each < max(listed) and each not in listed for each in there)
+    if are_back or not _others(files) <= known:
+        # Made before EARLIEST was there to be seen.
+        _check_range(files, plan, list(there))
+        _check_unused(files, plan, there, lineage)
+    _check_undisturbed(files, plan, end)
+    _keep_changelogs(files, plan.changelog_ids)
+    paths = [files.paths.below(file.path) for file in plan.files]
+    deleted = delete_files(files.fs, paths)
+    _check_undisturbed(files, plan, end)
+    delete_files(files.fs, [files.paths.snapshot(each) for each in plan.snapshot_ids])
+    _check_not_rolled_back(files, plan)
+    end_expiry_marks(files, end_id)
+    if files.options.snapshot_clean_empty_directories:
+        remove_bucket_folders(files, paths)
+    return deleted
+
+
+def _set_earliest(files: TableFiles, end: int) -> None:
+    """Point EARLIEST at the first snapshot that stays.
+
+    Raises:
+        StalePlan: an expiry that goes further is at work; EARLIEST says where to.
+    """
+    files.snapshots.hint_earliest(end)
+    further = end
+    while (marked := marked_as_expiring(files, after_id=further)) is not None:
+        files.snapshots.hint_earliest(marked)
+        further = marked
+    if further > end:
+        raise StalePlan(
+            f"the plan expires the snapshots of {files.name} before {end}, and those before "
+            f"{further} are being expired already; plan again",
+            table=files.name,
+        )
+
+
+def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
+    """Copy snapshots to where long-lived changelogs are looked for."""
+    if not snapshot_ids:
+        return
+    there = files.references.changelog_ids()
+    for snapshot_id in snapshot_ids:
+        if files.snapshots.exists(snapshot_id):
+            files.references.put_changelog(snapshot_id, files.snapshots.read_file(snapshot_id))
+    files.references.hint_changelogs(
+        earliest=min(snapshot_ids) if not there else None, latest=max(snapshot_ids)
+    )
+
+
+def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> None:
+    """The same as `_check_range`, which is asked only where others may have been at work.
+
+    Whoever rolls back sets EARLIEST or takes away `end`; another expiry sets EARLIEST, too.
+
+    Raises:
+        StalePlan: the range is another one, be its ids the same.
+    """
+    try:
+        is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
+    except SnapshotNotFound:
+        is_same = False
+    hint = files.snapshots.hinted_earliest()
+    if not is_same or hint != end.id:
+        _check_range(files, plan, files.snapshots.ids())
+    if not is_same:
+        raise StalePlan(
+            f"{files.name} was rolled back beyond snapshot {end.id} and written to again while "
+            "those before it expired; plan again",
+            table=files.name,
+        )
+    if hint is None or hint < end.id:
+        # Of two expiries that looked at EARLIEST at once the nearer one may have set it last.
+        files.snapshots.hint_earliest(end.id)
+
+
+def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
+    """The range must still be the earliest, with a snapshot after it that no expiry takes."""
+    planned = set(plan.snapshot_ids)
+    end = plan.end_id or 0
+    if end not in ids or not {each for each in ids if each < end} <= planned:
+        raise StalePlan(
+            f"the plan expires snapshots {plan.snapshot_ids[0]} to {plan.snapshot_ids[-1]} of "
+            f"{files.name}, which now has {ids[0] if ids else 'none'} to "
+            f"{ids[-1] if ids else 'none'}; plan again",
+            table=files.name,
+        )
+
+
+def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
+    """What keeps files besides this branch's own snapshots, to see whether something came."""
+    return {
+        (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list)
+        for root in other_roots(files)
+    }
+
+
+def _check_unused(
+    files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
+) -> None:
+    """What is to go must still be unreachable, and be all that the range leaves behind.
+
+    Ids alone do not tell that the range is the one that was planned for: after a rollback they
+    come again.
+    """
+    present = []
+    for snapshot_id in plan.snapshot_ids:
+        with suppress(SnapshotNotFound):
+            present.append(files.snapshots.read(snapshot_id))
+    fresh: set[str] = set()
+    if present and plan.end_id is not None:
+        kept = files.snapshots.kept_of(list(listed))
+        going = _Going(files, present, plan.end_id, plan.changelog_ids)
+        found, _ = going.files_of(_first_kept(kept, plan.end_id), listed, lineage)
+        fresh = {file.path for file in found}
+    still_used = [file.path for file in plan.files if file.path not in fresh]
+    if still_used:
+        raise StalePlan(
+            f"the plan deletes {still_used[0]} (and {len(still_used) - 1} more) of {files.name}, "
+            "which something refers to by now; plan again",
+            table=files.name,
+        )
+    more = sorted(fresh.difference(file.path for file in plan.files))
+    if more:
+        raise StalePlan(
+            f"the plan leaves {more[0]} (and {len(more) - 1} more) of {files.name} behind, which "
+            "nothing refers to once its snapshots are gone; plan again",
+            table=files.name,
+        )
+
+
+def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:
+    """A table that was rolled back into the range meanwhile stays there: a tag holds that state.
+
+    Raises:
+        StalePlan: it was.
+    """
+    if files.snapshots.exists(plan.end_id or 0) or files.snapshots.ids():
+        return
+    tags = files.references.tags().values()
+    held = [tag for tag in tags if tag.snapshot.id in plan.snapshot_ids]
+    if held:
+        latest = held[-1]
+        files.snapshots.restore(
+            latest.snapshot.id, files.references.read_tagged_snapshot_file(latest.name)
+        )
+        files.snapshots.hint_earliest(latest.snapshot.id)
+        files.snapshots.hint_latest(latest.snapshot.id)
+    raise StalePlan(
+        f"{files.name} was rolled back while snapshots {plan.snapshot_ids[0]} to "
+        f"{plan.snapshot_ids[-1]} expired; plan again",
+        table=files.name,
+    )

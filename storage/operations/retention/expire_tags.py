@@ -1,0 +1,56 @@
+"""Expiry of tags: those past the time they were made for, and automatic ones beyond their number.
+
+1. Choose tags whose `tagCreateTime` plus `tagTimeRetained` has passed by the wall clock, those
+   older than a given age, and the oldest automatic ones beyond `tag.num-retained-max`.
+2. Run: delete them as `tags` does.
+
+Source: Paimon specification, chapter Manage Tags; `TagTimeExpire`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.tags import (
+    DeleteTagsPlan,
+    DeleteTagsResult,
+    plan_delete_tags,
+    run_delete_tags,
+    surplus_tags,
+)
+from lakewright.storage.operations.running.local_clock import local_now, local_time
+
+
+def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
+    """Tags that may go; with an age in milliseconds also those that are older, whatever they say.
+
+    A tag that does not say when it was made is as old as its file.
+    """
+    now = local_now(files)
+    modified = files.references.tag_modified_ms()
+    reasons: dict[str, str] = {}
+    for tag in files.references.tags().values():
+        expires = tag.expires_at
+        made = tag.create_time or local_time(modified.get(tag.name, files.env.now_ms()), None)
+        if expires is not None and expires < now:
+            reasons[tag.name] = f"tag {tag.name} was to be retained until {_shown(expires)}"
+        elif older_than_ms is not None and now - made > dt.timedelta(milliseconds=older_than_ms):
+            reasons[tag.name] = f"tag {tag.name} was made {_shown(made)}"
+    for name in surplus_tags(files):
+        most = files.options.tag_num_retained_max
+        reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
+    return plan_delete_tags(files, reasons, reasons=reasons.values())
+
+
+def _shown(time: dt.datetime) -> str:
+    return time.isoformat(sep=" ", timespec="seconds")
+
+
+def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
+    """Carry a plan out.
+
+    Raises:
+        StalePlan: a tag stands for another snapshot by now, or is gone.
+    """
+    return run_delete_tags(files, plan)

@@ -1,0 +1,161 @@
+"""Purge: what has been in quarantine for long enough, and nobody asked for, is deleted.
+
+1. Due are quarantines that are older than a time to live, seven days by default, by the store's
+   clock; or those that are named. One whose manifest is missing or cannot be read stays.
+2. Ask what refers to files. What something refers to is not deleted: it goes back to its place.
+3. Run: ask again before each batch of files, delete the rest, and the manifest last. Stopped
+   halfway, the next purge goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnreadableManifest
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.reachable import stale_when_roots_go
+from lakewright.storage.operations.retention.quarantine import (
+    BATCH_FILES,
+    Mover,
+    Quarantine,
+    References,
+    batches,
+    end_if_empty,
+    list_quarantines,
+    missing_of,
+    read_quarantine,
+    told_where_it_lies,
+)
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+TIME_TO_LIVE_MS = 7 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgePlan(DeletionPlan):
+    """Quarantines to end, and the files in them that go for good, where they lie now.
+
+    `wanted` are paths below the table that something refers to: they go back. `reasons` says why
+    some quarantines stay.
+    """
+
+    quarantine_ids: tuple[str, ...]
+    wanted: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeResult:
+    """What was deleted, and what came back since something refers to it."""
+
+    files_deleted: int
+    bytes_deleted: int
+    brought_back: tuple[str, ...]
+    duration_ms: int
+
+
+@stale_when_roots_go
+def plan_purge(
+    files: TableFiles, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
+) -> PurgePlan:
+    """Quarantines older than a time to live, or those named, whatever their age.
+
+    Raises:
+        NotFoundError: one that is named is not there; the message lists those there are.
+        UnreadableManifest: that of one that is named cannot be read.
+        ClockJumped: a quarantine is from the future, so that ages mean nothing.
+    """
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    if ttl_ms is not None and ttl_ms < 0:
+        raise InvalidRequestError(f"a time to live of {ttl_ms} ms is none; give 0 or more")
+    found = list_quarantines(files)
+    if quarantine_ids:
+        due = [_readable(files, read_quarantine(files, each)) for each in sorted({*quarantine_ids})]
+    else:
+        due = _due(files, found, TIME_TO_LIVE_MS if ttl_ms is None else ttl_ms)
+    where = {file.path: each.id for each in due for file in each.files}
+    references = References(files, frozenset(where))
+    try:
+        kept = references.newly_kept()
+    except CorruptionError as error:
+        anywhere = {file.path: each.id for each in found for file in each.files}
+        raise told_where_it_lies(error, files, anywhere) from error
+    wanted = missing_of(files, kept)
+    return PurgePlan(
+        table=files.name,
+        files=tuple(
+            UnreachableFile(_copy(files, each.id, file.path), file.size_bytes)
+            for each in due
+            for file in each.files
+            if file.path not in wanted
+        ),
+        quarantine_ids=tuple(each.id for each in due),
+        wanted=tuple(sorted(wanted)),
+        reasons=tuple(f"quarantine {each.id}: {each.problem}" for each in found if each.problem),
+    )
+
+
+def _readable(files: TableFiles, quarantine: Quarantine) -> Quarantine:
+    if quarantine.problem:
+        raise UnreadableManifest(
+            f"quarantine {quarantine.id} of {files.name} stays: {quarantine.problem}; restore it, "
+            "or delete its folder by hand",
+            table=files.name,
+        )
+    return quarantine
+
+
+def _due(files: TableFiles, found: Sequence[Quarantine], ttl_ms: int) -> list[Quarantine]:
+    dated = [(each, each.created_ms) for each in found if each.created_ms is not None]
+    if not dated:
+        return []
+    now = read_store_clock(files)
+    made = [(files.paths.quarantine(each.id), created) for each, created in dated]
+    check_clock(files, now, made, what="purged")
+    return [each for each, created in dated if created <= now - ttl_ms]
+
+
+def _copy(files: TableFiles, quarantine_id: str, path: str) -> str:
+    copy = files.paths.quarantined(quarantine_id, path)
+    return copy.removeprefix(f"{files.paths.root}/")
+
+
+@stale_when_roots_go
+def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
+    """Delete what a plan names, except what something refers to by now.
+
+    Raises:
+        CorruptionError: what refers to files cannot be read, or what a quarantine holds.
+    """
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    started = files.env.now_ms()
+    there = {each.id: each for each in list_quarantines(files)}
+    due = [_readable(files, there[each]) for each in plan.quarantine_ids if each in there]
+    planned = {file.path for file in plan.files}
+    where = {file.path: each.id for each in due for file in each.files}
+    mover = Mover(files, References(files, frozenset(where)), where)
+    count, size = 0, 0
+    for quarantine in due:
+        for batch in batches(quarantine.files, BATCH_FILES):
+            mover.look()
+            # What is back is no more in quarantine; what could not come back stays.
+            needed = {*mover.brought_back, *missing_of(files, mover.kept)}
+            going = [
+                file
+                for file in batch
+                if file.path not in needed and _copy(files, quarantine.id, file.path) in planned
+            ]
+            copies = [files.paths.quarantined(quarantine.id, file.path) for file in going]
+            count += delete_files(files.fs, copies)
+            size += sum(file.size_bytes for file in going)
+        end_if_empty(files, quarantine.id)
+    return PurgeResult(
+        files_deleted=count,
+        bytes_deleted=size,
+        brought_back=tuple(mover.brought_back),
+        duration_ms=files.env.now_ms() - started,
+    )

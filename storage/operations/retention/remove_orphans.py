@@ -1,0 +1,257 @@
+"""Orphans: files that nothing refers to, left behind by processes that died.
+
+1. Ask the store what time it is: no other clock says how old its files are.
+2. List the table, one of its folders after the other, so that what is committed meanwhile is seen
+   as used. Candidates: data, changelog, manifest, index and statistics files, and unfinished files
+   beside snapshots and tags, that were written a day ago or earlier (or as told). A write that
+   takes longer than that looks like one that died.
+3. Then ask what snapshots, tags, branches and changelogs refer to, and batches that wait for their
+   commit, and keep that; files in other places are not ours. Where something that refers to files
+   cannot be read, nothing is touched.
+4. Run: ask again, and move the rest into quarantine, from where it can be restored until it is
+   purged; or delete it at once, where that is wanted. What an earlier run set aside and something
+   refers to by now comes back.
+
+Memory: some 500 bytes for each old file of the table, and what one of its folders lists.
+Source: Paimon `OrphanFilesClean`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import CorruptionError, InvalidRequestError, StalePlan
+from lakewright.storage.files.quarantine_store import UNFINISHED, Listed
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.delete_unreachable import (
+    delete_unreachable,
+    remove_bucket_folders,
+)
+from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.references.reachable import stale_when_roots_go
+from lakewright.storage.operations.retention.quarantine import (
+    Mover,
+    OrphanFile,
+    References,
+    missing_of,
+    places,
+    told_where_it_lies,
+)
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
+from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.file_names import is_place_below
+from lakewright.storage.spec.partition import escape_path
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+_DAY_MS = 86_400_000
+# The files of a write that is under way look like orphans, and few writes take longer.
+_LEAST_AGE_MS = 3_600_000
+_METADATA = r"(manifest|index|statistics)/[^/]+"
+_UNFINISHED = (
+    r"(branch/branch-[^/]+/)?(schema|snapshot|tag|consumer|changelog|\.lakewright/pending/[^/]+)"
+    rf"/{UNFINISHED.pattern}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphansPlan(DeletionPlan):
+    """Files that nothing refers to and that were written no later than a moment.
+
+    `wanted` lie in quarantine though something refers to them by now; `leftovers` are what
+    upkeep itself had not finished, and never held anything.
+    """
+
+    older_than_ms: int
+    files: tuple[OrphanFile, ...]
+    wanted: tuple[str, ...] = ()
+    leftovers: tuple[UnreachableFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphansResult:
+    """What was set aside and where, or deleted; and what came back since something refers to it."""
+
+    files_moved: int
+    bytes_moved: int
+    quarantine_ids: tuple[str, ...]
+    files_deleted: int
+    bytes_deleted: int
+    brought_back: tuple[str, ...]
+    duration_ms: int
+
+
+@stale_when_roots_go
+def plan_remove_orphans(
+    files: TableFiles,
+    *,
+    older_than_ms: int | None = None,
+    age_ms: int | None = None,
+    even_recent: bool = False,
+) -> OrphansPlan:
+    """Files to set aside: those of an age, by default a day, or not written after a moment.
+
+    Both are by the store's clock. `even_recent` allows less than an hour: whoever says so knows
+    that nobody writes to the table.
+
+    Raises:
+        InvalidRequestError: the moment is to come, or less than an hour ago.
+        ClockJumped: a file is from the future, so that ages mean nothing.
+        CorruptionError: something that must be read to be sure cannot be.
+    """
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    now = read_store_clock(files)
+    oldest = (
+        now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms
+    )
+    _check_age(files, oldest, now, even_recent=even_recent)
+    below = files.paths.root + "/"
+    owned, newest = _owned(files), ("", 0)
+    candidates: dict[str, OrphanFile] = {}
+    for status in _listed(files):
+        path = status.path.removeprefix(below)
+        newest = max(newest, (path, status.modified_ms), key=lambda each: each[1])
+        if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
+            candidates[path] = OrphanFile(path, status.size, status.modified_ms)
+    if newest[1] > now:
+        # Written while the rest was listed, or from the future.
+        check_clock(files, read_store_clock(files), [newest], what="removed")
+    aside = files.quarantine.listed()
+    where = places(aside)
+    references = References(files, frozenset(candidates.keys() | where.keys()))
+    try:
+        kept = references.newly_kept()
+    except CorruptionError as error:
+        raise told_where_it_lies(error, files, where) from error
+    return OrphansPlan(
+        table=files.name,
+        older_than_ms=oldest,
+        files=tuple(candidates[path] for path in sorted(candidates.keys() - kept)),
+        wanted=tuple(sorted(missing_of(files, kept & where.keys()))),
+        leftovers=_leftovers(files, aside, oldest),
+    )
+
+
+def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -> None:
+    if oldest > now:
+        raise InvalidRequestError(
+            "files are orphans once they are older than some time, and that one is to come: by "
+            f"the clock of the store it is {moment_text(now)}"
+        )
+    if oldest > now - _LEAST_AGE_MS and not even_recent:
+        raise InvalidRequestError(
+            f"files of {files.name} younger than an hour may belong to a write that is under way, "
+            "which looks like one that died; name an hour or more, or say that even recent files "
+            "may go since nobody writes to the table"
+        )
+
+
+def _listed(files: TableFiles) -> Iterator[FileStatus]:
+    """Files of the table, folder by folder; hidden ones, where quarantines lie, are left out."""
+    for folder in files.fs.list_subdirs(files.paths.root):
+        if not folder.startswith("."):
+            yield from files.fs.list_tree(f"{files.paths.root}/{folder}")
+
+
+def _owned(files: TableFiles) -> re.Pattern[str]:
+    """What paths look like that this table writes to.
+
+    Data files lie in a bucket's folder, right below those of the table's own partition columns;
+    people's folders beside them are theirs, whatever is in them.
+    """
+    partition = "".join(
+        f"{re.escape(escape_path(each.name))}=[^/]*/" for each in files.schema.partition_fields
+    )
+    directory = files.options.data_file_directory
+    below = re.escape(directory) + "/" if directory else ""
+    data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"
+    return re.compile(f"{data}|{_METADATA}|{_UNFINISHED}")
+
+
+def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[UnreachableFile, ...]:
+    below = files.paths.root + "/"
+    return tuple(
+        UnreachableFile(status.path.removeprefix(below), status.size)
+        for status in listed.unfinished
+        if status.modified_ms <= oldest and is_place_below(status.path.removeprefix(below))
+    )
+
+
+@stale_when_roots_go
+def run_remove_orphans(
+    files: TableFiles, plan: OrphansPlan, *, quarantine: bool = True
+) -> OrphansResult:
+    """Set the files of a plan aside, or delete them, except those that something refers to by now.
+
+    Raises:
+        InvalidRequestError: the plan names files that no orphan of this table can be.
+        CorruptionError: what refers to files cannot be read; nothing stays away that may be needed.
+        StalePlan: a rollback is at work or was stopped halfway, or, where files are to be deleted,
+            an expiry that has changelogs to keep.
+    """
+    check_supported(files.schema, Use.ORPHANS, table=files.name)
+    _check_files(files, plan)
+    started = files.env.now_ms()
+    where = places(files.quarantine.listed())
+    paths = frozenset({file.path for file in plan.files} | where.keys())
+    mover = Mover(files, References(files, paths), where)
+    mover.look()
+    mover.end_emptied()
+    deleted = 0, 0
+    if plan.files and quarantine:
+        mover.set_aside(plan.files, reason="remove-orphans", now_ms=read_store_clock(files))
+        if files.options.snapshot_clean_empty_directories:
+            remove_bucket_folders(files, [files.paths.below(path) for path in mover.moved])
+    elif plan.files:
+        _check_no_changelogs_to_come(files)
+        going = [file for file in plan.files if file.path not in mover.kept]
+        gone = delete_unreachable(files, going)
+        deleted = gone.files, gone.bytes
+    delete_files(files.fs, [files.paths.below(file.path) for file in plan.leftovers])
+    return OrphansResult(
+        files_moved=len(mover.moved),
+        bytes_moved=sum(mover.moved.values()),
+        quarantine_ids=tuple(mover.quarantine_ids),
+        files_deleted=deleted[0],
+        bytes_deleted=deleted[1],
+        brought_back=tuple(mover.brought_back),
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _check_no_changelogs_to_come(files: TableFiles) -> None:
+    """Whether no expiry is at work that keeps changelogs of what it takes: it writes them last.
+
+    Raises:
+        StalePlan: one is, or was stopped before it had written them.
+    """
+    for branch in ("", *files.references.branches()):
+        seen = on_branch(files, branch)
+        if not seen.options.changelog_outlives_snapshots:
+            continue
+        end_id = marked_as_expiring(seen, after_id=0)
+        if end_id is not None:
+            raise StalePlan(
+                f"an expiry of {files.name} up to snapshot {end_id} is under way, or was stopped "
+                "halfway, and has changelogs to keep: let it end, or expire again, and plan again; "
+                "or set the files aside, from where they come back",
+                table=files.name,
+            )
+
+
+def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
+    """A plan may come from anywhere."""
+    owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
+    hidden = re.compile(rf"{re.escape(upkeep)}/(.+/)?{UNFINISHED.pattern}")
+    for file in plan.files:
+        is_owned = owned.fullmatch(file.path) and is_place_below(file.path)
+        if not is_owned or file.modified_ms > plan.older_than_ms:
+            raise InvalidRequestError(f"{file.path} can be no orphan of {files.name}; plan again")
+    for leftover in plan.leftovers:
+        if not hidden.fullmatch(leftover.path):
+            raise InvalidRequestError(f"{leftover.path} is no leftover of upkeep; plan again")

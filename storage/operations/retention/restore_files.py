@@ -1,0 +1,138 @@
+"""Restore: files in quarantine go back to where they were, byte for byte.
+
+1. Choose a quarantine, whole or some of its files. One whose place is taken by another file is
+   refused before anything moves.
+2. Run: check size and checksum of each file against what was written when it was set aside, and
+   move it back, never over another one. Where the same bytes are back already, since somebody
+   stopped halfway, the copy in quarantine goes.
+3. A quarantine that holds no file any more is over.
+
+Stopped anywhere, the next try goes on. What comes back unreferenced is an orphan again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from lakewright.storage.errors import CorruptionError, FileMissing, TargetExists
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.retention.quarantine import end_if_empty, read_quarantine
+from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.spec.quarantine import QuarantinedFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePlan(Plan):
+    """Files to bring back from a quarantine; paths are below the table's root."""
+
+    table: str
+    quarantine_id: str
+    files: tuple[QuarantinedFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """What came back; `missing` was neither in quarantine any more nor in its place."""
+
+    files_restored: int
+    bytes_restored: int
+    missing: tuple[str, ...]
+    duration_ms: int
+
+
+def plan_restore(
+    files: TableFiles, quarantine_id: str, *, paths: Collection[str] | None = None
+) -> RestorePlan:
+    """What to bring back: everything in a quarantine, or the files that were at some paths.
+
+    Raises:
+        NotFoundError: there is no such quarantine; the message lists those there are.
+        FileMissing: no such file lies in it.
+        UnreadableManifest: what was written of its files cannot be read.
+        TargetExists: another file has taken the place of one.
+    """
+    found = {file.path: file for file in read_quarantine(files, quarantine_id).files}
+    for path in sorted(set(paths or ()) - found.keys()):
+        raise FileMissing(
+            f"no file {path} in quarantine {quarantine_id} of {files.name}, which holds "
+            f"{len(found)}; name paths as its list shows them",
+            path=path,
+        )
+    chosen = [file for path, file in found.items() if paths is None or path in paths]
+    for path in sorted(files.quarantine.there(file.path for file in chosen)):
+        _check_same(files, quarantine_id, path, restored=0)
+    return RestorePlan(table=files.name, quarantine_id=quarantine_id, files=tuple(chosen))
+
+
+def run_restore(files: TableFiles, plan: RestorePlan) -> RestoreResult:
+    """Bring the files of a plan back.
+
+    Raises:
+        NotFoundError: there is no such quarantine any more.
+        TargetExists: another file has taken the place of one; those before it are back.
+        CorruptionError: a file is not what was set aside; it stays where it is.
+    """
+    started = files.env.now_ms()
+    # A plan may come from anywhere: what was written of the files is what they are held against.
+    known = {file.path: file for file in read_quarantine(files, plan.quarantine_id).files}
+    restored: list[QuarantinedFile] = []
+    missing = []
+    for planned in plan.files:
+        file = known.get(planned.path)
+        if file is not None and _bring_back(files, plan.quarantine_id, file, len(restored)):
+            restored.append(file)
+        elif not files.quarantine.there([planned.path]):
+            missing.append(planned.path)
+    end_if_empty(files, plan.quarantine_id)
+    return RestoreResult(
+        files_restored=len(restored),
+        bytes_restored=sum(file.size_bytes for file in restored),
+        missing=tuple(missing),
+        duration_ms=files.env.now_ms() - started,
+    )
+
+
+def _bring_back(
+    files: TableFiles, quarantine_id: str, file: QuarantinedFile, restored: int
+) -> bool:
+    """Move one file back; False if it is in quarantine no more."""
+    store = files.quarantine
+    copy = files.paths.quarantined(quarantine_id, file.path)
+    try:
+        _check_unchanged(files, copy, file)
+        if not store.put_back(quarantine_id, file.path):
+            _check_same(files, quarantine_id, file.path, restored=restored)
+            delete_files(files.fs, [copy])
+    except FileMissing:
+        return False
+    return True
+
+
+def _check_unchanged(files: TableFiles, copy: str, file: QuarantinedFile) -> None:
+    size, crc32 = files.quarantine.size_and_crc32(copy)
+    if size != file.size_bytes or file.crc32 not in (None, crc32):
+        raise CorruptionError(
+            f"{copy} is not what was set aside: {size} bytes with CRC-32 {crc32:08x}, not "
+            f"{file.size_bytes} with {file.crc32 or 0:08x}; it stays there",
+            table=files.name,
+            path=copy,
+        )
+
+
+def _check_same(files: TableFiles, quarantine_id: str, path: str, *, restored: int) -> None:
+    """Whether what is in the place of a file is that file, left in both by somebody who stopped."""
+    target = files.paths.below(path)
+    if not files.quarantine.is_same(files.paths.quarantined(quarantine_id, path), target):
+        raise TargetExists(
+            f"{path} of {files.name} is another file by now than the one in quarantine "
+            f"{quarantine_id}; move it away, or restore the others by their paths"
+            + (f"; {restored} are back" if restored else ""),
+            table=files.name,
+            path=target,
+        )

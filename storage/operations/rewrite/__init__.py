@@ -1,0 +1,1 @@
+"""Files are merged, sorted or given other buckets; the rows stay equal."""

@@ -1,0 +1,164 @@
+"""Compacting one bucket of an append table: a task's work, from files to a commit message.
+
+1. Read the files in the order of their rows, without the rows that were deleted.
+2. Write them as files of about the target size.
+3. Prove that the files hold what was read.
+4. Drop the deletion vectors of the files that go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.rewrite.compact_outputs import (
+    deleted_positions,
+    deletions_of,
+    replace_deletion_vectors,
+)
+from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.verify import (
+    Proof,
+    VerifyLevel,
+    Written,
+    check_files,
+    rows_to_rewrite,
+)
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendTask:
+    """Files of a bucket that become fewer; `others` are the rest of the bucket.
+
+    Those of one stretch become one run of rows; where the order of rows counts, no other file
+    lies between them. `indexes` are the bucket's deletion vectors. Where there are any, the
+    bucket has one task only, since they are written anew as a whole.
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    stretches: tuple[tuple[DataFileMeta, ...], ...]
+    others: frozenset[str] = frozenset()
+    indexes: tuple[IndexFileMeta, ...] = ()
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        return tuple(file for stretch in self.stretches for file in stretch)
+
+
+def stretches_of(
+    chosen: Iterable[DataFileMeta], rest: Iterable[DataFileMeta]
+) -> tuple[tuple[DataFileMeta, ...], ...]:
+    """Files of a bucket in the order of their rows, cut wherever one of the rest lies between."""
+    marked = [(file, True) for file in chosen] + [(file, False) for file in rest]
+    marked.sort(key=lambda each: each[0].min_sequence_number)
+    return tuple(
+        tuple(file for file, _ in stretch)
+        for is_chosen, stretch in groupby(marked, key=lambda each: each[1])
+        if is_chosen
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that take the place of some files of a task, and what proves that they are theirs.
+
+    Whoever reads the rows expects them in the proof; it is checked when they are written.
+    """
+
+    replaced: Sequence[DataFileMeta]
+    batches: Iterable[pa.Table]
+    proof: Proof
+
+
+def rewrite_append(
+    files: TableFiles,
+    write_id: str,
+    task: AppendTask,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+) -> CommitMessage:
+    """Write a task's files anew, stretch by stretch; on failure no new file is left.
+
+    Raises:
+        VerificationFailed: rows written differ from rows read.
+    """
+    source, split = rows_to_rewrite(files, verify), split_of(task)
+
+    def batches(stretch: Iterable[DataFileMeta]) -> Iterator[pa.Table]:
+        for file in stretch:
+            yield from source.batches(split, file)
+
+    proofs = [Proof(files, verify) for _ in task.stretches]
+    parts = [
+        Part(stretch, proof.expected(batches(stretch)), proof)
+        for stretch, proof in zip(task.stretches, proofs, strict=True)
+    ]
+    return write_append(files, write_id, task, parts)
+
+
+def write_append(
+    files: TableFiles, write_id: str, task: AppendTask, parts: Iterable[Part]
+) -> CommitMessage:
+    """Write rows in the place of the files they come from; the parts have each of those once.
+
+    Raises:
+        VerificationFailed: rows written differ from those that the files hold.
+    """
+    gone = deleted_positions(files, split_of(task).deletions)
+    deleted = {name: len(positions) for name, positions in gone.items()}
+    writers: list[RollingWriter] = []
+    written: list[DataFileMeta] = []
+    try:
+        for number, part in enumerate(parts):
+            target = BucketTarget(
+                partition=task.partition,
+                bucket=task.bucket,
+                next_sequence=min(file.min_sequence_number for file in part.replaced),
+                source=FileSource.COMPACT,
+            )
+            witness = part.proof.witness()
+            writer = RollingWriter(files, target, write_id=f"{write_id}-{number}", witness=witness)
+            writers.append(writer)
+            for rows in part.batches:
+                writer.write(rows)
+            made = writer.close()
+            due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
+            check_files(files, target, made, due)
+            part.proof.check(Written(target, witness, made))
+            written += made
+    except BaseException:
+        for writer in writers:
+            writer.abandon()
+        raise
+    new_indexes, removed_indexes = replace_deletion_vectors(
+        files, task.indexes, live=task.others, marked={}, write_id=write_id
+    )
+    return CommitMessage(
+        partition=task.partition,
+        bucket=task.bucket,
+        total_buckets=task.total_buckets,
+        compact_before=task.files,
+        compact_after=tuple(written),
+        new_indexes=new_indexes,
+        removed_indexes=removed_indexes,
+    )
+
+
+def split_of(task: AppendTask) -> DataSplit:
+    """A task's files, with the rows that were deleted from them."""
+    return DataSplit(
+        partition=task.partition,
+        bucket=task.bucket,
+        files=task.files,
+        merge=False,
+        deletions=deletions_of(task.indexes, {file.file_name for file in task.files}),
+    )

@@ -1,0 +1,90 @@
+"""Compaction by the writer itself, as it goes: what a write has touched, and only if it is due.
+
+The rows are published by then, so nothing that happens here takes them back or may look
+like a write that failed: what goes wrong is told in the answer, and the next plan finds
+the same work again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.rewrite.compact import plan_compact, run_compact
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionResult
+from lakewright.storage.operations.rewrite.postpone import (
+    PostponeResult,
+    plan_postpone_compact,
+    run_postpone_compact,
+)
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.commit import CommitResult
+from lakewright.storage.spec.lease import Lease
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterCompaction:
+    """What a writer's own compaction came to; where nothing was due there is nothing of it.
+
+    `postponed` says which rows got their buckets first, in tables that postpone them.
+    """
+
+    postponed: PostponeResult | None = None
+    result: CompactionResult | None = None
+    failure: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult(CommitResult):
+    """How a write ended; `compaction` where the writer was asked for one."""
+
+    compaction: WriterCompaction | None = None
+
+
+def check_writer_may_compact(files: TableFiles) -> None:
+    """Whether writers are not told to leave compaction to others, who know what it takes.
+
+    Raises:
+        InvalidRequestError: option `write-only` is true.
+        UnsupportedError: an option that compactions must heed is not implemented.
+    """
+    check_supported(files.schema, Use.COMPACT, table=files.name)
+    if files.options.write_only:
+        raise InvalidRequestError(
+            f"{files.name} sets write-only=true, so its writers leave compaction to a job of its "
+            "own; write without compacting, and run one (lakewright run compact)"
+        )
+
+
+def compact_written(
+    files: TableFiles,
+    partitions: Sequence[Mapping[str, object]],
+    engine_for: Callable[[RewritePlan], Engine],
+    *,
+    min_file_num: int | None = None,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
+) -> WriterCompaction:
+    """Compact what is due, as `plan_compact` sees it, in partitions that were written to."""
+    if not partitions:
+        return WriterCompaction()
+    touched = partitions if files.schema.partition_keys else None
+    postponed, result = None, None
+    try:
+        if files.options.bucket_mode is BucketMode.POSTPONE:
+            waiting = plan_postpone_compact(files, partitions=touched)
+            postponed = run_postpone_compact(
+                files, waiting, engine_for(waiting), verify=verify, lease=lease
+            )
+        plan = plan_compact(files, partitions=touched, min_file_num=min_file_num)
+        if plan.tasks:
+            result = run_compact(files, plan, engine_for(plan), verify=verify, lease=lease)
+    except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
+        return WriterCompaction(postponed=postponed, result=result, failure=error)
+    return WriterCompaction(postponed=postponed, result=result)

@@ -1,0 +1,76 @@
+"""Plans of compactions as values, and what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionTask:
+    """One bucket's work: these files become new ones at `output_level`.
+
+    `upgrades` are those of them that keep their bytes and only change their level;
+    `file_by_file` says that each of the others is written anew by itself.
+    """
+
+    partition: dict[str, object]
+    bucket: int
+    files: tuple[str, ...]
+    file_sizes: tuple[int, ...]
+    rows: int
+    output_level: int
+    reason: str
+    upgrades: tuple[str, ...] = ()
+    file_by_file: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.file_sizes)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Bytes of the files that are read and written again."""
+        sized = zip(self.files, self.file_sizes, strict=True)
+        return sum(size for name, size in sized if name not in self.upgrades)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedBucket:
+    """A bucket that is left as it is."""
+
+    partition: dict[str, object]
+    bucket: int
+    files: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan(RewritePlan):
+    """What a compaction would do, as of one snapshot."""
+
+    tasks: tuple[CompactionTask, ...]
+    skipped: tuple[SkippedBucket, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What a compaction did; `dropped_tasks` are buckets that others changed meanwhile.
+
+    `files_upgraded` of the files, before and after alike, only changed their level.
+    """
+
+    snapshot: Snapshot | None
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_before: int
+    rows_after: int
+    file_sizes_before: tuple[int, ...]
+    file_sizes_after: tuple[int, ...]
+    files_upgraded: int
+    dropped_tasks: int
+    duration_ms: int

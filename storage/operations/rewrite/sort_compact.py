@@ -1,0 +1,252 @@
+"""Sort compaction: the rows of an append table's partitions in an order that filters can use.
+
+1. Plan from metadata: the live files of each partition, and the columns to sort by.
+2. Re-check the plan against the latest snapshot; partitions whose files went are left out.
+3. Look at a sample of the rows and find the layout. What fits in memory is sorted at
+   once, more is put aside in parts, each a range of the order, which are sorted in turn.
+4. Prove that the new files hold the rows of the old ones.
+5. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
+   lie in other files and stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.spill import Spill
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sort_layout import (
+    SortLayout,
+    SortOrder,
+    part_of,
+    sort_layout,
+    split_points,
+)
+from lakewright.storage.lsm.universal_compaction import CompactionUnit
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.compact import planned_buckets
+from lakewright.storage.operations.rewrite.compact_append import (
+    AppendTask,
+    Part,
+    split_of,
+    write_append,
+)
+from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.write.verify import Proof, VerifyLevel, rows_to_rewrite
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.data_types import AtomicType
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.lease import Lease
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+# What one part should take in memory; sorting it takes about as much again.
+_PART_BYTES = 256 * 1024 * 1024
+_SAMPLED_ROWS = 100_000
+# Each part is an open file.
+_MOST_PARTS = 512
+# Rows at the beginning of each file that are weighed.
+_WEIGHED_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortCompactionPlan(Plan):
+    """Which files are sorted, and how."""
+
+    order: SortOrder
+    by: tuple[str, ...]
+    files: CompactionPlan
+
+    @property
+    def table(self) -> str:
+        return self.files.table
+
+
+def sort_order(name: str) -> SortOrder:
+    """The order a caller names.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    try:
+        return SortOrder(name)
+    except ValueError:
+        names = ", ".join(each.value for each in SortOrder)
+        raise InvalidRequestError(f"sort order {name!r} is none of {names}") from None
+
+
+def plan_sort_compact(
+    files: TableFiles,
+    *,
+    by: Sequence[str],
+    order: SortOrder = SortOrder.ORDER,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+) -> SortCompactionPlan:
+    """Everything the partitions hold, to be sorted.
+
+    A partition may be named by some of its columns; None means all of them.
+
+    Raises:
+        UnsupportedError: the table has an option that is not implemented.
+        InvalidRequestError: the table's rows have an order already, that of a key or of a
+            bucket, or they cannot be sorted by a column.
+    """
+    check_supported(files.schema, Use.COMPACT, table=files.name)
+    _check_sortable(files, by)
+
+    def pick(
+        metas: Sequence[DataFileMeta], _: Sequence[IndexFileMeta]
+    ) -> tuple[list[CompactionUnit], str]:
+        reason = f"sorted by {', '.join(by)}, {order.value}"
+        ordered = sorted(metas, key=lambda file: (file.creation_time or 0, file.file_name))
+        return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
+
+    plan = planned_buckets(files, pick, partitions=partitions)
+    return SortCompactionPlan(order=order, by=tuple(by), files=plan)
+
+
+def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
+    if files.schema.is_keyed or files.options.bucket_mode is not BucketMode.UNAWARE:
+        kept = "of its key" if files.schema.is_keyed else "in which they came to a bucket"
+        raise InvalidRequestError(
+            f"rows of {files.name} lie in the order {kept}, which readers count on; only append "
+            "tables with bucket=-1 can be sorted"
+        )
+    if not by:
+        raise InvalidRequestError(
+            f"say which columns {files.name} is to be sorted by (--by COLUMN,… on the command "
+            f"line); there are {', '.join(files.schema.field_names)}"
+        )
+    if len(set(by)) < len(by):
+        raise InvalidRequestError(f"{files.name} is to be sorted by {', '.join(by)}; each once")
+    for name in by:
+        if name not in files.schema.field_names:
+            raise InvalidRequestError(
+                f"{name!r} is no column of {files.name}; there are "
+                f"{', '.join(files.schema.field_names)}"
+            )
+        data_type = files.schema.field(name).type
+        if not isinstance(data_type, AtomicType):
+            raise InvalidRequestError(
+                f"{files.name} cannot be sorted by {name}, which is {data_type}; take columns of "
+                "primitive types"
+            )
+
+
+def run_sort_compact(
+    files: TableFiles,
+    plan: SortCompactionPlan,
+    engine: Engine,
+    *,
+    part_bytes: int = _PART_BYTES,
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS,
+    lease: Lease | None = None,
+) -> CompactionResult:
+    """Carry a plan out; a task holds about twice `part_bytes` in memory, the rest on disk.
+
+    With a lease as much of the plan is done as that is for, and stays for.
+
+    Raises:
+        StalePlan: none of the planned files is as it was; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        SchemaMoved: the table's schema changed since it was opened.
+        VerificationFailed: rows written differ from rows read; nothing is committed.
+    """
+    _check_sortable(files, plan.by)
+    rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
+    return carry_out(files, plan.files, engine, rewrite, lease)
+
+
+def _rewrite_sorted(
+    order: SortOrder,
+    by: Sequence[str],
+    part_bytes: int,
+    verify: VerifyLevel,
+    files: TableFiles,
+    write_id: str,
+    work: BucketWork,
+) -> CommitMessage:
+    assert isinstance(work, AppendTask)
+    layout, sample = _look(files, order, by, work)
+    parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
+    points = split_points(layout.words(sample), parts)
+    proof = Proof(files, verify, ordered=False)
+    rows = _sorted_parts(files, work, layout, points, proof)
+    return write_append(files, write_id, work, [Part(work.files, rows, proof)])
+
+
+def _look(
+    files: TableFiles, order: SortOrder, by: Sequence[str], work: AppendTask
+) -> tuple[SortLayout, pa.Table]:
+    """The layout, and a sample of the rows; of each column the least and greatest are in it."""
+    source = FileRows(files, files.schema.fields_of(by))
+    split = split_of(work)
+    every = max(1, sum(file.row_count for file in work.files) // _SAMPLED_ROWS)
+    sampled: list[pa.Table] = []
+    seen = 0
+    for file in work.files:
+        for rows in source.batches(split, file):
+            # The first of every so many rows, counted over all files.
+            places = np.arange(-seen % every, rows.num_rows, every)
+            sampled += [rows.take(pa.array(places)), *_extremes(rows, by)]
+            seen += rows.num_rows
+    sample = pa.concat_tables(sampled).select(list(by))
+    return sort_layout(order, by, sample), sample
+
+
+def _bytes_in_memory(files: TableFiles, work: AppendTask) -> float:
+    """About what all rows take: files say how large they are compressed, and nothing more."""
+    source, split = FileRows(files, files.schema.fields), split_of(work)
+    total = 0.0
+    for file in work.files:
+        first = next(source.rows(split, file, batch_rows=_WEIGHED_ROWS), None)
+        if first is not None and first.num_rows:
+            total += file.row_count * first.nbytes / first.num_rows
+    return total
+
+
+def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
+    """For each column a row that holds its least value, and one that holds its greatest."""
+    for name in by:
+        values = rows.column(name).combine_chunks()
+        bounds = pc.min_max(values)
+        for bound in (bounds["min"], bounds["max"]):
+            if bound.is_valid:
+                yield rows.slice(pc.index(values, bound).as_py(), 1)
+
+
+def _sorted_parts(
+    files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
+) -> Iterator[pa.Table]:
+    """Rows of one part after the other; all but the only one are put aside meanwhile."""
+    source, split = rows_to_rewrite(files, proof.level), split_of(work)
+    read = (rows for file in work.files for rows in source.batches(split, file))
+    batches = proof.expected(read)
+    if not len(points):
+        yield layout.sorted_rows(pa.concat_tables(batches))
+        return
+    parts = len(points) + 1
+    with Spill() as spill:
+        for rows in batches:
+            part = part_of(layout.words(rows), points)
+            order = np.argsort(part, kind="stable")
+            grouped, sizes = rows.take(pa.array(order)), np.bincount(part, minlength=parts)
+            for each, start in enumerate(np.cumsum(sizes) - sizes):
+                if sizes[each]:
+                    spill.put(each, grouped.slice(start, sizes[each]))
+        for each in range(parts):
+            held = spill.take(each)
+            if held is not None:
+                yield layout.sorted_rows(held)

@@ -1,0 +1,48 @@
+"""Creating a table: its first schema file, put only if there is none."""
+
+from __future__ import annotations
+
+from lakewright.storage.env import Env, FileSystem
+from lakewright.storage.errors import AlreadyExistsError
+from lakewright.storage.files.metadata_stores import SchemaStore
+from lakewright.storage.files.paths import TablePaths
+from lakewright.storage.operations.running.delete_files import is_half_dropped
+from lakewright.storage.spec.schema import SchemaSpec, TableSchema, new_schema
+from lakewright.storage.spec.supported_options import check_new_options
+
+
+def create_table(
+    fs: FileSystem, root: str, spec: SchemaSpec, *, table: str, env: Env
+) -> TableSchema:
+    """Write schema-0 with file format and bucket spelled out, whatever later defaults are.
+
+    Raises:
+        InvalidSchema: the schema cannot be.
+        UnsupportedError: an option is not implemented.
+        AlreadyExistsError: there is such a table, or one whose dropping was stopped halfway.
+    """
+    options = {"file.format": "parquet", "bucket": "-1", **spec.options}
+    if spec.primary_keys and "bucket" not in spec.options:
+        options["bucket"] = "1"
+    completed = SchemaSpec(
+        columns=spec.columns,
+        partition_keys=spec.partition_keys,
+        primary_keys=spec.primary_keys,
+        options=options,
+        comment=spec.comment,
+    )
+    schema = new_schema(completed, time_millis=env.now_ms())
+    check_new_options(schema, table=table)
+    store = SchemaStore(fs, TablePaths(root))
+    if is_half_dropped(fs, root):
+        # What is left of the old one would be the new one's history.
+        raise AlreadyExistsError(
+            f"table {table} was being dropped from {root}, and that was stopped halfway; drop it "
+            "once more, then create it",
+            table=table,
+        )
+    if store.ids() or not store.put_schema(schema):
+        raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
+    # Another process may have made the folders above, a moment ago.
+    fs.make_durable([store.paths.schema(schema.id)], below="/")
+    return schema

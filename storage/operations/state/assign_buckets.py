@@ -1,0 +1,343 @@
+"""Which bucket rows belong to: the number of each by key, in every bucket mode.
+
+1. `bucket_states` reads what the partitions hold: how many buckets, which sequence
+   numbers come next, which key hashes are indexed.
+2. Fixed: the hash of the bucket key by the count of the partition, or of the option
+   where the partition is new.
+3. Dynamic: a key seen before stays where it is; a new one goes to the first bucket
+   that is not full, or to a new bucket when all are.
+4. Postponed and unaware rows have one place each.
+
+Source: Paimon `HashBucketAssigner` and `PartitionIndex`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_values import value_of, with_one_nan
+from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, hashes_of
+from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.scan import index_entries, live_entries
+from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
+from lakewright.storage.spec.manifest import EMPTY_ROW, ManifestEntry
+from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, read_options
+from lakewright.storage.spec.snapshot import Snapshot
+
+# Paimon keeps bucket numbers as 16-bit integers.
+_MAX_BUCKETS = 2**15 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketStates:
+    """What buckets hold already, by partition.
+
+    `refused` are partitions whose files were all right until the option `bucket` was changed:
+    they wait for a rescale. Others may differ from the option, since they were rescaled alone.
+    """
+
+    bucket_counts: Mapping[bytes, int] = field(default_factory=dict)
+    refused: frozenset[bytes] = frozenset()
+    next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    hash_indexes: Mapping[bytes, tuple[IndexEntry, ...]] = field(default_factory=dict)
+
+
+def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
+    """What a writer must know of the table before it adds rows to it."""
+    mode = files.options.bucket_mode
+    if mode not in (BucketMode.FIXED, BucketMode.DYNAMIC):
+        return BucketStates()
+    entries = live_entries(files, snapshot)
+    indexes: dict[bytes, tuple[IndexEntry, ...]] = {}
+    if mode is BucketMode.DYNAMIC:
+        indexes = hash_indexes(files, snapshot)
+    return BucketStates(
+        bucket_counts={entry.partition: entry.total_buckets for entry in entries},
+        refused=_left_behind(files, entries) if mode is BucketMode.FIXED else frozenset(),
+        next_sequences=next_sequences(entries),
+        hash_indexes=indexes,
+    )
+
+
+def next_sequences(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], int]:
+    """The number that the next row of each bucket takes."""
+    sequences: dict[tuple[bytes, int], int] = {}
+    for entry in entries:
+        place = (entry.partition, entry.bucket)
+        following = entry.file.max_sequence_number + 1
+        sequences[place] = max(sequences.get(place, 0), following)
+    return sequences
+
+
+def hash_indexes(
+    files: TableFiles, snapshot: Snapshot | None
+) -> dict[bytes, tuple[IndexEntry, ...]]:
+    """The hash indexes of a snapshot by partition."""
+    found: dict[bytes, list[IndexEntry]] = defaultdict(list)
+    for entry in index_entries(files, snapshot):
+        if entry.file.index_type == HASH_INDEX:
+            found[entry.partition].append(entry)
+    return {partition: tuple(entries) for partition, entries in found.items()}
+
+
+def _left_behind(files: TableFiles, entries: Iterable[ManifestEntry]) -> frozenset[bytes]:
+    """Partitions that agreed with the option when they were written, and do no more."""
+    # By the schemas on disk: options may be seen otherwise for one call.
+    options: dict[int, int] = {}
+    behind: set[bytes] = set()
+    for entry in entries:
+        if entry.total_buckets in (files.options.bucket, POSTPONE_BUCKET):
+            continue
+        schema_id = entry.file.schema_id
+        if schema_id not in options:
+            schema = files.schemas.read(schema_id)
+            options[schema_id] = read_options(schema, table=files.name).bucket
+        if options[schema_id] == entry.total_buckets:
+            behind.add(entry.partition)
+    return frozenset(behind)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where rows go: `partitions[codes[i]]` and `buckets[i]` for row i."""
+
+    partitions: tuple[bytes, ...]
+    codes: np.ndarray
+    buckets: np.ndarray
+
+
+class BucketChooser:
+    """Gives rows their partition and bucket, and remembers what it gave to new keys."""
+
+    def __init__(self, files: TableFiles, states: BucketStates) -> None:
+        self._files = files
+        self._states = states
+        self.dynamic: dict[bytes, DynamicPartition] = {}
+        self._live_buckets: dict[bytes, set[int]] = defaultdict(set)
+        for partition, bucket in states.next_sequences:
+            self._live_buckets[partition].add(bucket)
+
+    def choose(self, rows: pa.Table) -> Places:
+        """The places of rows that hold the partition and key columns, at least one row.
+
+        Raises:
+            BucketCountChanged: the option was changed since a partition was written.
+        """
+        schema, mode = self._files.schema, self._files.options.bucket_mode
+        partitions, codes = partitions_of(self._files, rows)
+        if mode is BucketMode.FIXED:
+            keys = schema.fields_of(self._files.options.bucket_keys)
+            counts = np.array([self.total_buckets(each) for each in partitions])
+            if np.all(counts == 1):
+                return Places(partitions, codes, np.zeros(rows.num_rows, dtype=np.int32))
+            function = self._files.options.bucket_function
+            buckets = buckets_of(rows, keys, counts[codes], function)
+        elif mode is BucketMode.DYNAMIC:
+            buckets = self._assign(partitions, codes, hashes_of(rows, schema.key_fields))
+        else:
+            place = POSTPONE_BUCKET if mode is BucketMode.POSTPONE else 0
+            buckets = np.full(rows.num_rows, place, dtype=np.int32)
+        return Places(partitions, codes, buckets)
+
+    def total_buckets(self, partition: bytes) -> int:
+        """How many buckets the rows of a partition are spread over; negative: no fixed number.
+
+        Raises:
+            BucketCountChanged: the option was changed since the partition was written.
+        """
+        files, wanted = self._files, self._files.options.bucket
+        present = self._states.bucket_counts.get(partition, wanted)
+        if partition in self._states.refused:
+            raise BucketCountChanged(
+                f"partition {files.partition_spec(partition)} of {files.name} has {present} "
+                f"buckets and the table's option asks for {wanted}; rows would be doubled: rescale "
+                f"the partition (lakewright run rescale, with --buckets {wanted}) or overwrite it, "
+                f"or set bucket back to {present}",
+                table=files.name,
+            )
+        return present
+
+    def _assign(
+        self, partitions: tuple[bytes, ...], codes: np.ndarray, hashes: np.ndarray
+    ) -> np.ndarray:
+        buckets = np.empty(len(codes), dtype=np.int32)
+        for partition, members in zip(partitions, rows_by_code(codes), strict=True):
+            if partition not in self.dynamic:
+                indexes = self._states.hash_indexes.get(partition, ())
+                self._check_indexed(partition, indexes)
+                self.dynamic[partition] = _open_dynamic_partition(self._files, indexes)
+            buckets[members] = self.dynamic[partition].assign(hashes[members])
+        return buckets
+
+    def _check_indexed(self, partition: bytes, indexes: Iterable[IndexEntry]) -> None:
+        unknown = self._live_buckets[partition] - {entry.bucket for entry in indexes}
+        if unknown:
+            raise CorruptionError(
+                f"bucket {min(unknown)} of partition {self._files.partition_spec(partition)} of "
+                f"{self._files.name} has data files and no hash index, so its keys would be "
+                "doubled; overwrite the partition to index its keys anew",
+                table=self._files.name,
+            )
+
+
+def rows_by_code(codes: np.ndarray) -> list[np.ndarray]:
+    """The positions of each code, in order; every code from 0 on is there."""
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:
+    """The partitions met in rows, and which of them each row belongs to."""
+    fields = files.schema.partition_fields
+    codes = np.zeros(rows.num_rows, dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
+    columns = {each.name: with_one_nan(rows.column(each.name).combine_chunks()) for each in fields}
+    for column in columns.values():
+        encoded = column.dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        # Codes stay small, however many partition columns there are.
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        codes = inverse.reshape(-1)
+    if not fields:
+        return (EMPTY_ROW,), codes
+    return tuple(
+        files.partition_bytes(
+            [value_of(columns[each.name][int(index)], each.type) for each in fields]
+        )
+        for index in first
+    ), codes
+
+
+# --- dynamic buckets ---------------------------------------------------------------------------
+
+
+@dataclass
+class DynamicPartition:
+    """The index of one partition while rows are written to it; it grows with every new key.
+
+    `lanes` is how many buckets a partition starts with: a hash belongs to the lane of its
+    remainder, a bucket likewise, and lanes fill up on their own.
+    """
+
+    table: str
+    target_rows: int
+    max_buckets: int | None
+    lanes: int
+    hashes: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    counts: dict[int, int] = field(default_factory=dict)
+    grown: set[int] = field(default_factory=set)
+
+    def load(self, indexed: Mapping[int, np.ndarray]) -> None:
+        """Begin with the hashes that buckets hold already."""
+        if not indexed:
+            return
+        self.counts = {bucket: len(hashes) for bucket, hashes in indexed.items()}
+        self._add(
+            np.concatenate(list(indexed.values())),
+            np.repeat(np.array(list(indexed), dtype=np.int32), list(self.counts.values())),
+        )
+
+    def assign(self, hashes: np.ndarray) -> np.ndarray:
+        """The bucket of every hash, as int32; those never seen before are remembered.
+
+        Raises:
+            StorageError: a partition would need more buckets than the format can number.
+        """
+        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+        assigned, known = self._look_up(distinct)
+        # New keys take their places in the order in which they came.
+        unknown = np.flatnonzero(~known)
+        unknown = unknown[np.argsort(first[unknown], kind="stable")]
+        if len(unknown):
+            assigned[unknown] = self._place(distinct[unknown])
+            self._add(distinct[unknown], assigned[unknown])
+        result: np.ndarray = assigned[inverse.reshape(-1)]
+        return result
+
+    def _look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The bucket of each hash, and whether it has one."""
+        if not len(self.hashes):
+            return np.zeros(len(hashes), dtype=np.int32), np.zeros(len(hashes), dtype=bool)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        known = self.hashes[at] == hashes
+        return np.where(known, self.buckets[at], 0).astype(np.int32), known
+
+    def _add(self, hashes: np.ndarray, buckets: np.ndarray) -> None:
+        merged = np.concatenate([self.hashes, hashes])
+        order = np.argsort(merged, kind="stable")
+        self.hashes = merged[order]
+        self.buckets = np.concatenate([self.buckets, buckets])[order].astype(np.int32)
+
+    def hashes_of_bucket(self, bucket: int) -> np.ndarray:
+        """Every hash that a bucket holds now."""
+        held: np.ndarray = self.hashes[self.buckets == bucket]
+        return held
+
+    def _place(self, hashes: np.ndarray) -> np.ndarray:
+        """Buckets for hashes that have none."""
+        placed = np.empty(len(hashes), dtype=np.int32)
+        lane_of = bucket_of_hashes(hashes, self.lanes)
+        for lane in range(self.lanes):
+            members = np.flatnonzero(lane_of == lane)
+            start = 0
+            while start < len(members):
+                bucket = self._open_bucket(lane)
+                if bucket is None:
+                    placed[members[start:]] = self._overflow(lane, hashes[members[start:]])
+                    break
+                room = self.target_rows - self.counts.get(bucket, 0)
+                end = min(len(members), start + room)
+                placed[members[start:end]] = bucket
+                self.counts[bucket] = self.counts.get(bucket, 0) + end - start
+                start = end
+        self.grown |= set(np.unique(placed).tolist())
+        return placed
+
+    def _open_bucket(self, lane: int) -> int | None:
+        """The first bucket of a lane with room, a new one if need be; None if there may be none."""
+        limit = _MAX_BUCKETS if self.max_buckets is None else self.max_buckets
+        for bucket in sorted(self.counts):
+            if bucket % self.lanes == lane and self.counts[bucket] < self.target_rows:
+                return bucket
+        for bucket in range(lane, limit, self.lanes):
+            if bucket not in self.counts:
+                return bucket
+        if self.max_buckets is None:
+            raise StorageError(
+                f"{self.table} would need more than {limit} buckets in a partition; raise "
+                "dynamic-bucket.target-row-num",
+                table=self.table,
+            )
+        return None
+
+    def _overflow(self, lane: int, hashes: np.ndarray) -> np.ndarray:
+        """Full buckets for hashes when there may be no new ones.
+
+        Paimon draws lots. The hash decides as evenly, and two writers that give one key a
+        bucket at the same time give it the same one.
+        """
+        full = np.array([each for each in sorted(self.counts) if each % self.lanes == lane])
+        buckets: np.ndarray = full[bucket_of_hashes(hashes, len(full))].astype(np.int32)
+        return buckets
+
+
+def _open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
+    """The index of a partition as its files have it."""
+    options = files.options
+    limit = options.dynamic_bucket_max_buckets
+    lanes = options.dynamic_bucket_initial_buckets
+    partition = DynamicPartition(
+        table=files.name,
+        target_rows=options.dynamic_bucket_target_row_num,
+        max_buckets=limit,
+        lanes=lanes if limit is None else min(lanes, limit),
+    )
+    partition.load({each.bucket: files.indexes.read_hash_index(each.file) for each in indexes})
+    return partition

@@ -1,0 +1,40 @@
+"""The branches of a table, and the table seen from one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lakewright.storage.errors import TableNotFound
+from lakewright.storage.files.table_files import TableFiles
+
+FIRST_SCHEMA_ID = 0
+
+
+def whole_branches(files: TableFiles) -> Iterator[TableFiles]:
+    """Main, and every branch that is there."""
+    yield on_branch(files, "")
+    for name in files.references.branches():
+        if is_whole_branch(files, name):
+            yield on_branch(files, name)
+
+
+def is_whole_branch(files: TableFiles, name: str) -> bool:
+    """Whether a branch is there: its first schema is written last and deleted first."""
+    if files.fs.exists(replace(files.paths, branch=name).schema(FIRST_SCHEMA_ID)):
+        return True
+    # Other writers keep what schemas a table has, be the first of them gone.
+    main = replace(files.paths, branch="")
+    is_first_gone = not files.fs.exists(main.schema(FIRST_SCHEMA_ID))
+    return is_first_gone and bool(on_branch(files, name).schemas.ids())
+
+
+def on_branch(files: TableFiles, branch: str) -> TableFiles:
+    """The same table seen from a branch, empty for main; a half-made branch has main's schema."""
+    if branch == files.paths.branch:
+        return files
+    seen = replace(files, paths=replace(files.paths, branch=branch))
+    try:
+        return replace(seen, schema=seen.schemas.latest(table=files.name))
+    except TableNotFound:
+        return seen

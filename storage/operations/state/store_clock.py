@@ -1,0 +1,69 @@
+"""What time the store says it is: how old its files are can be told by no other clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from lakewright.storage.errors import (
+    ClockJumped,
+    FileMissing,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
+from lakewright.storage.operations.state.time_travel import moment_text
+
+# By how much a file may be from the future before no age can be believed.
+_MOST_AHEAD_MS = 600_000
+_ATTEMPTS = 5
+
+
+def read_store_clock(files: TableFiles) -> int:
+    """Milliseconds since the epoch by the store's clock: a file is written, looked at and deleted.
+
+    Raises:
+        UnsupportedError: the store does not say when files were written.
+        UnavailableError: others took the file away each time.
+    """
+    path = files.paths.store_clock
+    for _ in range(_ATTEMPTS):
+        # Others may take the folder away before the file is in it.
+        with suppress(FileMissing):
+            files.fs.write_bytes(path, b"what time is it\n")
+        # Everybody uses one name: what a process that died leaves, the next one takes along.
+        found = [each for each in files.fs.list_dir(files.paths.upkeep_dir) if each.path == path]
+        discard_files(files.fs, [path])
+        remove_empty_folders(files.fs, [files.paths.upkeep_dir], below=files.paths.root)
+        if found:
+            if found[0].modified_ms <= 0:
+                raise UnsupportedError(
+                    f"the store of {files.name} does not say when files were written, so their "
+                    "ages are not known and nothing is removed",
+                    table=files.name,
+                )
+            return found[0].modified_ms
+    raise UnavailableError(
+        f"{path} was gone {_ATTEMPTS} times before it could be looked at; try again", path=path
+    )
+
+
+def check_clock(
+    files: TableFiles, now_ms: int, newest: Iterable[tuple[str, int]], *, what: str
+) -> None:
+    """Whether nothing is from the future, by pairs of a path and a time.
+
+    Raises:
+        ClockJumped: something is; the message names the latest.
+    """
+    path, latest_ms = max(newest, key=lambda each: each[1], default=("", 0))
+    if latest_ms > now_ms + _MOST_AHEAD_MS:
+        raise ClockJumped(
+            f"the store says that it is {moment_text(now_ms)}, and that {path} of {files.name} is "
+            f"of {moment_text(latest_ms)}: ages mean nothing, and nothing was {what}; set the "
+            "clock of the store, or wait until it has caught up",
+            table=files.name,
+            now_ms=now_ms,
+            latest_ms=latest_ms,
+        )

@@ -1,0 +1,1 @@
+"""From rows to staged files, which no snapshot names yet, and the proof that they hold the rows."""

@@ -1,0 +1,357 @@
+"""Proof that files hold what they were to hold, before a commit names them.
+
+1. Every new file is asked on the store for its length, its rows and the bounds of its keys and
+   sequence numbers; they must be those of its metadata, and the rows those that were due.
+2. Rows are added up where merging gives them, and again where they go into a file, after casts,
+   rolling, sorting, spills and moves between buckets; both sides must add up to the same.
+3. Where the level says so, the files are read back, and what is read must add up to it too.
+4. Rows of files that an older schema wrote are compared with what is read of them, member by
+   member, before anything is made of them.
+
+The levels are those that a policy chooses from; none of them does less than the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.errors import (
+    CorruptionError,
+    FileMissing,
+    InvalidRequestError,
+    VerificationFailed,
+)
+from lakewright.storage.files.data_files import Footer, read_footer, read_rows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.checksum import Checksum, OrderedChecksum, Sums, UnorderedChecksum
+from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.state.scan import DataSplit, key_decoder
+from lakewright.storage.operations.write.bucket_writer import BucketTarget, stored_schema
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
+from lakewright.storage.spec.values import from_python
+
+# Keys of these types have bounds in footers that mean the same as those of the metadata.
+_BOUNDED = {
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.DATE,
+    TypeRoot.CHAR,
+    TypeRoot.VARCHAR,
+    TypeRoot.BINARY,
+    TypeRoot.VARBINARY,
+}
+
+
+class VerifyLevel(Enum):
+    """How much is proved of a rewrite before it is published."""
+
+    # Rows are counted, and files asked for what their metadata says.
+    COUNTS = "counts"
+    # What was merged and what was written have the same checksums.
+    CHECKSUMS = "checksums"
+    # What was written is read back from the store, and has the same checksums too.
+    FULL = "full"
+
+
+def verify_level(name: str | VerifyLevel) -> VerifyLevel:
+    """The level a caller names.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    try:
+        return VerifyLevel(name)
+    except ValueError:
+        names = ", ".join(each.value for each in VerifyLevel)
+        raise InvalidRequestError(f"verify level {name!r} is none of {names}") from None
+
+
+def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
+    """Reads files that a rewrite replaces; what they hold is compared with what is read of them.
+
+    All that a `Proof` is shown is read by the mapping between the files' schema and the table's,
+    so a mistake of that is one no checksum would notice.
+    """
+    return FileRows(files, files.schema.fields, proved=level is not VerifyLevel.COUNTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """New files, where they lie, and who was shown their rows."""
+
+    target: BucketTarget
+    witness: Checksum | None
+    files: Sequence[DataFileMeta]
+
+
+class Proof:
+    """Rows that are due in new files, and those that came to them.
+
+    `ordered` where rows keep the order in which they are expected, in files of one writer;
+    where they move between files or buckets, one proof holds for all of them.
+    """
+
+    def __init__(
+        self, files: TableFiles, level: VerifyLevel = VerifyLevel.CHECKSUMS, *, ordered: bool = True
+    ) -> None:
+        self._files = files
+        self.level = level
+        self._ordered = ordered
+        self._stored = stored_schema(files)
+        self._due = self._checksum()
+
+    def expect(self, rows: pa.Table) -> None:
+        """Rows, in the columns of data files or more, that the files are to hold."""
+        if self.level is not VerifyLevel.COUNTS:
+            self._due.add(_as_stored(rows, self._stored))
+
+    def expected(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same rows, expected as they come."""
+        for rows in batches:
+            self.expect(rows)
+            yield rows
+
+    def witness(self) -> Checksum | None:
+        """What one writer of the files is to show its rows to."""
+        return None if self.level is VerifyLevel.COUNTS else self._checksum()
+
+    def witness_of_bucket(self, target: BucketTarget, total_buckets: int) -> Checksum | None:
+        """The same where rows move to a bucket: each must be one that belongs there."""
+        if self.level is VerifyLevel.COUNTS:
+            return None
+        return _PlacedRows(self._files, self._checksum(), target, total_buckets)
+
+    def check(self, *written: Written) -> None:
+        """Prove that what came to the files is all that was expected, and nothing else.
+
+        Raises:
+            VerificationFailed: it is not.
+        """
+        if self.level is VerifyLevel.COUNTS:
+            return
+        targets = [each.target for each in written]
+        arrived = Sums(0, ())
+        for each in written:
+            if isinstance(each.witness, _PlacedRows):
+                each.witness.check()
+            if each.witness is not None:
+                arrived = arrived.plus(each.witness.sums())
+        self._compare(targets, arrived, "written")
+        if self.level is VerifyLevel.FULL:
+            read = self._checksum()
+            for each in written:
+                for rows in self._read_back(each.target, each.files):
+                    read.add(rows)
+            self._compare(targets, read.sums(), "read back")
+
+    def _checksum(self) -> Checksum:
+        if self._ordered:
+            return OrderedChecksum()
+        every, keys = self._stored.names, self._files.schema.key_names
+        return UnorderedChecksum([*([("keys", keys)] if keys else []), ("values", every)])
+
+    def _compare(self, targets: Sequence[BucketTarget], found: Sums, how: str) -> None:
+        due = self._due.sums()
+        if found.rows == due.rows and not due.differences(found):
+            return
+        if found.rows != due.rows:
+            what, numbers = "rows", (f"{due.rows} rows", f"{found.rows}")
+        else:
+            names = due.differences(found)
+            sums, others = dict(due.parts), dict(found.parts)
+            what = ", ".join(names)
+            first = names[0]
+            numbers = (f"checksum {sums.get(first, 0):016x}", f"{others.get(first, 0):016x}")
+        _refuse(
+            self._files,
+            targets,
+            f"{what} differ, {numbers[0]} due and {numbers[1]} {how}",
+            differs=what,
+            due=numbers[0],
+            found=numbers[1],
+        )
+
+    def _read_back(self, target: BucketTarget, metas: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
+        source = FileRows(self._files, self._files.schema.fields)
+        for file in metas:
+            split = DataSplit(
+                partition=target.partition, bucket=target.bucket, files=(file,), merge=False
+            )
+            path = self._files.data_file_path(target.partition, target.bucket, file)
+            try:
+                # Not by the names of the table's columns, for files hold copies of the keys too.
+                for rows in read_rows(
+                    self._files.fs,
+                    path,
+                    self._stored.names,
+                    expected_rows=file.row_count,
+                    batch_rows=source.batch_rows(split, file),
+                ):
+                    yield _as_stored(rows, self._stored)
+            except (CorruptionError, FileMissing, pa.ArrowException) as error:
+                _refuse(self._files, [target], f"{error}", differs="file", cause=error)
+
+
+class _PlacedRows:
+    """Rows on their way into one bucket, each asked whether its hash says that bucket."""
+
+    def __init__(
+        self, files: TableFiles, arrived: Checksum, target: BucketTarget, total_buckets: int
+    ) -> None:
+        self._files = files
+        self._arrived = arrived
+        self._target = target
+        self._total_buckets = total_buckets
+        self._fields = files.schema.fields_of(files.options.bucket_keys)
+        self._function = files.options.bucket_function
+        self._misplaced = 0
+
+    def add(self, rows: pa.Table) -> None:
+        buckets = buckets_of(rows, self._fields, self._total_buckets, self._function)
+        self._misplaced += int(np.count_nonzero(buckets != self._target.bucket))
+        self._arrived.add(rows)
+
+    def sums(self) -> Sums:
+        return self._arrived.sums()
+
+    def check(self) -> None:
+        if self._misplaced:
+            _refuse(
+                self._files,
+                [self._target],
+                f"{self._misplaced} rows belong to another of {self._total_buckets} buckets",
+                differs="bucket",
+                found=self._misplaced,
+                due=0,
+            )
+
+
+def check_files(
+    files: TableFiles, target: BucketTarget, written: Sequence[DataFileMeta], due: int
+) -> None:
+    """Prove that files are on the store as their metadata says, and hold the rows that were due.
+
+    Raises:
+        VerificationFailed: they are not, or hold more or fewer.
+    """
+    bounded = _bounded_columns(files)
+    found = 0
+    for file in written:
+        path = files.data_file_path(target.partition, target.bucket, file)
+        try:
+            footer = read_footer(files.fs, path, list(bounded))
+        except (CorruptionError, FileMissing) as error:
+            _refuse(files, [target], f"{error}", differs="file", cause=error)
+        _check_footer(files, target, file, footer, bounded)
+        found += footer.row_count
+    if found != due:
+        _refuse(
+            files,
+            [target],
+            f"the files hold {found} rows where {due} were due",
+            differs="rows",
+            due=due,
+            found=found,
+        )
+
+
+def _check_footer(
+    files: TableFiles,
+    target: BucketTarget,
+    file: DataFileMeta,
+    footer: Footer,
+    bounded: dict[str, DataField | None],
+) -> None:
+    said: dict[str, object] = {"bytes": file.file_size, "rows": file.row_count}
+    seen: dict[str, object] = {"bytes": footer.file_size, "rows": footer.row_count}
+    decode = key_decoder(files.schema)
+    for name, (low, high) in footer.bounds.items():
+        field = bounded[name]
+        if field is None:
+            said[name] = file.min_sequence_number, file.max_sequence_number
+            seen[name] = low, high
+        else:
+            said[name] = decode(file.min_key)[0], decode(file.max_key)[0]
+            seen[name] = from_python(low, field.type), from_python(high, field.type)
+    for what, value in said.items():
+        if seen[what] != value:
+            _refuse(
+                files,
+                [target],
+                f"{file.file_name} has {what} {seen[what]!r} on the store where its metadata says "
+                f"{value!r}",
+                differs=what,
+                due=value,
+                found=seen[what],
+            )
+
+
+def _bounded_columns(files: TableFiles) -> dict[str, DataField | None]:
+    """Columns whose bounds metadata has too: the sequence number, and what keys begin with."""
+    if not files.schema.is_keyed:
+        return {}
+    found: dict[str, DataField | None] = {SEQUENCE_NUMBER: None}
+    first = files.schema.key_fields[0]
+    # Whole rows that are counted may begin with null, which has no place among bounds.
+    has_bounds = isinstance(first.type, AtomicType) and first.type.root in _BOUNDED
+    if has_bounds and not files.schema.counts_rows:
+        thin = files.options.data_file_thin_mode
+        found[first.name if thin else f"{KEY_PREFIX}{first.name}"] = first
+    return found
+
+
+def refuse_rows(
+    files: TableFiles, partition: bytes, what: str, *, due: object, found: object
+) -> NoReturn:
+    """Stop a rewrite that would change the rows of a partition.
+
+    Raises:
+        VerificationFailed: always.
+    """
+    target = BucketTarget(partition=partition, bucket=-1)
+    _refuse(files, [target], what, differs="rows", due=due, found=found)
+
+
+def _refuse(
+    files: TableFiles,
+    targets: Sequence[BucketTarget],
+    what: str,
+    *,
+    differs: str,
+    due: object = None,
+    found: object = None,
+    cause: Exception | None = None,
+) -> NoReturn:
+    partition = files.partition_spec(targets[0].partition) if targets else {}
+    buckets = sorted({target.bucket for target in targets if target.bucket >= 0})
+    told = ("changelog of " if any(target.changelog for target in targets) else "") + (
+        f"bucket {', '.join(map(str, buckets))}" if buckets else "rows"
+    )
+    raise VerificationFailed(
+        f"{told} in partition {partition} of {files.name} would not be what it replaces: {what}; "
+        "nothing was committed and what was written is deleted; try again with verify=full, and if "
+        "this comes back have the machine's memory and disk looked at, and report it",
+        table=files.name,
+        partition=partition,
+        buckets=buckets,
+        differs=differs,
+        due=due,
+        found=found,
+    ) from cause
+
+
+def _as_stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = [cast_column(rows.column(field.name), field.type) for field in schema]
+    return pa.table(columns, names=schema.names)

@@ -1,0 +1,391 @@
+"""Staging rows: from a table of rows to data files that no snapshot names yet.
+
+1. Refuse what the table or the rows do not allow, before a byte is written.
+2. Say of every row what it does to its key, and leave out what the table ignores.
+3. Give every row its partition and bucket.
+4. Write each bucket's rows, numbered on from what the bucket holds.
+5. Where buckets are dynamic, index the hashes of new keys.
+6. Return the files as commit messages; on failure delete them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import conform
+from lakewright.storage.codec.arrow_values import scalar_of, value_of
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.blank_keys import refuse_blank_keys
+from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN, with_row_kinds
+from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.operations.running.delete_files import discard_files
+from lakewright.storage.operations.running.task_memory import detached, free_memory, slices
+from lakewright.storage.operations.state.assign_buckets import (
+    BucketChooser,
+    BucketStates,
+    bucket_states,
+)
+from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.write.bucket_writer import (
+    BucketTarget,
+    BucketWriter,
+    PostponedWriter,
+    WrittenFiles,
+)
+from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
+from lakewright.storage.spec.commit import (
+    CommitMessage,
+    OverwriteScope,
+    PartitionWrite,
+    StagedWrite,
+    WriteMode,
+)
+from lakewright.storage.spec.index import IndexFileMeta
+from lakewright.storage.spec.options import POSTPONE_BUCKET
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.values import Value, from_python, same_value, to_python
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteRequest:
+    """What a caller wants written, checked against the table."""
+
+    mode: WriteMode
+    static: tuple[tuple[str, Value], ...]
+    dynamic: bool
+    commit_user: str
+    commit_identifier: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagingJob:
+    """Everything a task needs to write its share of the rows; it pickles."""
+
+    files: TableFiles
+    request: WriteRequest
+    states: BucketStates
+    base_snapshot_id: int | None
+    base_commit: str | None
+    write_id: str
+
+
+def prepare_write(
+    files: TableFiles,
+    *,
+    mode: WriteMode,
+    partition: Mapping[str, object] | None = None,
+    dynamic: bool | None = None,
+    commit_user: str | None = None,
+    commit_identifier: int | None = None,
+) -> StagingJob:
+    """Check a write before any row is looked at.
+
+    `dynamic` None means what the table's option `dynamic-partition-overwrite` says.
+
+    Raises:
+        UnsupportedError: the table has an option that is not implemented.
+        InvalidRequestError: the partition names no partition column, or a value is of no use.
+    """
+    check_supported(files.schema, Use.WRITE, table=files.name)
+    static = partition_spec_values(files, partition or {})
+    if partition and mode is WriteMode.APPEND:
+        dynamic = False
+    covers_all = len(static) == len(files.schema.partition_keys)
+    if dynamic is None:
+        dynamic = files.options.dynamic_partition_overwrite and not covers_all
+
+    def states_in(snapshot: Snapshot | None) -> BucketStates:
+        return bucket_states(files, snapshot) if mode is WriteMode.APPEND else BucketStates()
+
+    snapshot, states = read_latest(files, states_in)
+    return StagingJob(
+        files=files,
+        request=WriteRequest(
+            mode=mode,
+            static=static,
+            dynamic=dynamic,
+            commit_user=commit_user or files.env.new_id(),
+            commit_identifier=(
+                BATCH_COMMIT_IDENTIFIER if commit_identifier is None else commit_identifier
+            ),
+        ),
+        states=states,
+        base_snapshot_id=None if snapshot is None else snapshot.id,
+        base_commit=None if snapshot is None else snapshot.delta_manifest_list,
+        write_id=files.env.new_id(),
+    )
+
+
+def partition_spec_values(
+    files: TableFiles, spec: Mapping[str, object]
+) -> tuple[tuple[str, Value], ...]:
+    """A partition somebody names, as stored values, in the order of the partition keys.
+
+    Raises:
+        InvalidRequestError: a name is no partition key, or a value is none of its type.
+    """
+    keys = files.schema.partition_keys
+    for name in spec:
+        if name not in keys:
+            have = ", ".join(keys) or "none, it is not partitioned"
+            raise InvalidRequestError(
+                f"{name!r} is no partition key of {files.name}; its partition keys are {have}",
+                table=files.name,
+            )
+    return tuple(
+        (name, from_python(spec[name], files.schema.field(name).type))
+        for name in keys
+        if name in spec
+    )
+
+
+def planned_partition(files: TableFiles, spec: Mapping[str, object]) -> bytes:
+    """The row of a whole partition that a plan names.
+
+    Raises:
+        InvalidRequestError: a partition key is missing, or a value is none of its type.
+    """
+    values = dict(partition_spec_values(files, spec))
+    keys = files.schema.partition_keys
+    missing = [key for key in keys if key not in values]
+    if missing:
+        raise InvalidRequestError(
+            f"a plan names a partition of {files.name} without its key {missing[0]!r}; plan again",
+            table=files.name,
+        )
+    return files.partition_bytes([values[key] for key in keys])
+
+
+class StagingWriter:
+    """Writes rows of any partitions and buckets; one per task."""
+
+    def __init__(self, job: StagingJob) -> None:
+        self.job = job
+        self._files = job.files
+        self._chooser = BucketChooser(job.files, job.states)
+        self._writers: dict[tuple[bytes, int], BucketWriter | PostponedWriter] = {}
+        self._index_names: list[str] = []
+        # Tasks share the write id, so each puts a name of its own behind it.
+        self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
+
+    def write(self, rows: pa.Table) -> None:
+        """Take rows with the table's columns; left out may be those that the partition fixes.
+
+        So may those that have a default or may be null, and no partition keys.
+
+        Raises:
+            UnsupportedError: a default that is needed cannot be read.
+            InvalidRows: a row does not fit the table or the partition.
+            BucketCountChanged: the option `bucket` was changed since a partition was written.
+        """
+        for piece in slices(rows):
+            conformed = self._conform(detached(piece))
+            for partition, bucket, part in self._split(conformed):
+                self._writer(partition, bucket).write(part)
+            free_memory(self._files.env, self._writers.values())
+
+    def close(self) -> tuple[CommitMessage, ...]:
+        """Finish all files; on failure none of them is left.
+
+        Raises:
+            InvalidRows: rows that the table's merge engine can make nothing of.
+        """
+        try:
+            written = map_concurrently(
+                self._files.env, lambda writer: writer.close(), list(self._writers.values())
+            )
+            messages = map(self._message, self._writers, written)
+            return tuple(message for message in messages if message is not None)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Delete what was written."""
+        for writer in self._writers.values():
+            writer.abandon()
+        discard_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
+
+    def _message(self, place: tuple[bytes, int], written: WrittenFiles) -> CommitMessage | None:
+        partition, bucket = place
+        if not written.data and not written.changelog:
+            return None
+        new_indexes, removed_indexes = self._index_changes(partition, bucket)
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=self._chooser.total_buckets(partition),
+            new_files=written.data,
+            changelog_files=written.changelog,
+            new_indexes=new_indexes,
+            removed_indexes=removed_indexes,
+        )
+
+    def _index_changes(
+        self, partition: bytes, bucket: int
+    ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
+        """The hash index that a dynamic bucket gets, and the one it had.
+
+        An index that stays as it is takes its own place: the commit then finds out whether
+        another writer changed it, and with it the bucket that keys belong to.
+        """
+        dynamic = self._chooser.dynamic.get(partition)
+        if dynamic is None:
+            return (), ()
+        entries = self.job.states.hash_indexes.get(partition, ())
+        before = tuple(entry.file for entry in entries if entry.bucket == bucket)
+        if bucket not in dynamic.grown:
+            return before, before
+        name = f"index-{self._task_id}-{len(self._index_names)}"
+        self._index_names.append(name)
+        index = self._files.indexes.write_hash_index(dynamic.hashes_of_bucket(bucket), name=name)
+        return (index,), before
+
+    def _conform(self, rows: pa.Table) -> pa.Table:
+        files = self._files
+        kinds = None
+        if ROW_KIND_COLUMN in rows.column_names:
+            kinds = rows.column(ROW_KIND_COLUMN)
+            rows = rows.drop_columns([ROW_KIND_COLUMN])
+        rows = with_left_out_columns(self._with_static_partition(rows), files)
+        rows = with_defaults(conform(rows, files.schema.fields, table=files.name), files)
+        refuse_blank_keys(rows, files)
+        return with_row_kinds(files, rows, kinds)
+
+    def _with_static_partition(self, rows: pa.Table) -> pa.Table:
+        for name, value in self.job.request.static:
+            default = self._files.schema.field(name).default_value
+            if value is None and default is not None and rows.num_rows:
+                raise InvalidRows(
+                    f"the write to {self._files.name} is for partition {name}=null, and column "
+                    f"{name} has the default {default!r}, so no row can be there; write the rows "
+                    "to the partition of the default, or of another value",
+                    table=self._files.name,
+                )
+            data_type = self._files.schema.field(name).type
+            scalar = scalar_of(value, data_type)
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.repeat(scalar, rows.num_rows))
+                continue
+            field = self._files.schema.field(name)
+            given = conform(rows.select([name]), [field], table=self._files.name)
+            others = [value_of(other, data_type) for other in given.column(name).unique()]
+            strange = [each for each in others if not same_value(each, value)]
+            if strange:
+                shown = to_python(value, data_type)
+                held = [to_python(each, data_type) for each in strange[:3]]
+                raise InvalidRows(
+                    f"the write to {self._files.name} is for partition {name}={shown}, and rows "
+                    f"hold {held}; leave the column out or filter the rows",
+                    table=self._files.name,
+                )
+        return rows
+
+    def _split(self, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
+        """Rows by (partition, bucket), their order kept within each."""
+        if rows.num_rows == 0:
+            return
+        places = self._chooser.choose(rows)
+        # Postponed rows have a negative bucket.
+        lowest = int(places.buckets.min())
+        span = int(places.buckets.max()) - lowest + 1
+        numbers = places.codes * span + (places.buckets - lowest)
+        if numbers[0] == numbers[-1] and not np.any(numbers != numbers[0]):
+            yield places.partitions[places.codes[0]], int(places.buckets[0]), rows
+            return
+        if len(places.partitions) * span <= np.iinfo(np.uint16).max:
+            # Of numbers this small the order is counted, not compared.
+            numbers = numbers.astype(np.uint16)
+        order = np.argsort(numbers, kind="stable")
+        # Parts of one table would keep all of it in memory for the sake of the last to be written.
+        rows = rows.combine_chunks()
+        numbers = numbers[order]
+        starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
+        ends = np.append(starts[1:], len(order))
+        for start, end in zip(starts, ends, strict=True):
+            row = order[start]
+            part = rows.take(pa.array(order[start:end]))
+            yield places.partitions[places.codes[row]], int(places.buckets[row]), part
+
+    def _writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
+        place = (partition, bucket)
+        if place not in self._writers:
+            self._writers[place] = self._new_writer(partition, bucket)
+        return self._writers[place]
+
+    def _new_writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
+        name = f"{self._task_id}-{len(self._writers)}"
+        target = BucketTarget(
+            partition=partition,
+            bucket=bucket,
+            next_sequence=self.job.states.next_sequences.get((partition, bucket), 0),
+        )
+        if bucket == POSTPONE_BUCKET:
+            user = self.job.request.commit_user
+            return PostponedWriter(self._files, target, commit_user=user, write_id=name)
+        tells_changes = self.job.request.mode is WriteMode.APPEND
+        return BucketWriter(self._files, target, write_id=name, tells_changes=tells_changes)
+
+
+def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]) -> StagedWrite:
+    """Write rows in this process.
+
+    Raises:
+        InvalidRows: a row does not fit; nothing is left on disk.
+    """
+    writer = StagingWriter(job)
+    try:
+        for rows in batches:
+            writer.write(rows)
+    except BaseException:
+        writer.abandon()
+        raise
+    return staged_write(job, writer.close())
+
+
+def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWrite:
+    """The staged write that tasks' messages make up."""
+    files, request = job.files, job.request
+    overwrite = None
+    if request.mode is WriteMode.OVERWRITE:
+        overwrite = OverwriteScope(request.static, request.dynamic)
+    return StagedWrite(
+        table=files.name,
+        write_id=job.write_id,
+        mode=request.mode,
+        schema_id=files.schema.id,
+        messages=tuple(messages),
+        partitions=partition_writes(files, messages),
+        base_snapshot_id=job.base_snapshot_id,
+        base_commit=job.base_commit,
+        commit_user=request.commit_user,
+        commit_identifier=request.commit_identifier,
+        overwrite=overwrite,
+    )
+
+
+def partition_writes(
+    files: TableFiles, messages: Sequence[CommitMessage]
+) -> tuple[PartitionWrite, ...]:
+    """What messages of a write put into each partition."""
+    written: dict[bytes, list[CommitMessage]] = {}
+    for message in messages:
+        written.setdefault(message.partition, []).append(message)
+    result = []
+    for partition, parts in written.items():
+        metas = [file for part in parts for file in part.new_files]
+        result.append(
+            PartitionWrite(
+                spec=files.partition_spec(partition),
+                row_count=sum(file.row_count for file in metas),
+                file_count=len(metas),
+                size_bytes=sum(file.file_size for file in metas),
+            )
+        )
+    return tuple(result)

@@ -1,0 +1,293 @@
+"""Analyze: true statistics of the merged rows, published without changing a row."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.codec.statistics_json import decode_statistics
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    InvalidSchema,
+    SchemaMoved,
+    StalePlan,
+)
+from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import CommitKind
+from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
+from tests.support.builders import compact, content, events, expire, new_table, rows
+
+COLUMNS = {
+    "id": "INT",
+    "n": "BIGINT",
+    "price": "DECIMAL(20, 2)",
+    "small": "DECIMAL(9, 1)",
+    "text": "STRING",
+    "raw": "BYTES",
+    "flag": "BOOLEAN",
+    "day": "DATE",
+    "at": "TIMESTAMP(3)",
+    "x": "DOUBLE",
+    "list": "ARRAY<INT>",
+}
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": 1,
+        "n": 5,
+        "price": Decimal("1.50"),
+        "small": Decimal("0.5"),
+        "text": "ä",
+        "raw": b"abc",
+        "flag": True,
+        "day": dt.date(2024, 1, 2),
+        "at": dt.datetime(2024, 1, 2, 3, 4, 5),
+        "x": 0.5,
+        "list": [1],
+    },
+    {"id": 2, "n": -7, "price": Decimal("-3.25"), "text": "longer", "raw": b"", "x": -1e300},
+    {"id": 3, "n": 5, "text": "", "flag": False, "day": dt.date(1969, 1, 1), "x": 0.5},
+]
+EXPECTED = {
+    "id": (3, "1", "3", 0, 4, 4),
+    "n": (2, "-7", "5", 0, 8, 8),
+    "price": (2, "-3.25", "1.50", 1, 16, 16),
+    "small": (1, "0.5", "0.5", 2, 8, 8),
+    # (1 + 6 + 0) characters of 3 texts, rounded up.
+    "text": (3, "", "ä", 0, 3, 6),
+    "raw": (2, None, None, 1, 2, 3),
+    "flag": (2, "false", "true", 1, 1, 1),
+    "day": (2, "-365", "19724", 1, 4, 4),
+    "at": (1, "2024-01-02 03:04:05.000", "2024-01-02 03:04:05.000", 2, 8, 8),
+    "x": (2, "-1.0E300", "0.5", 0, 8, 8),
+    "list": (None, None, None, 2, None, None),
+}
+
+
+def analyze(table: Table, **plan: Any) -> AnalyzeResult:
+    return table.run_analyze(table.plan_analyze(**plan))
+
+
+def figures(column: ColumnStatistics) -> tuple[Any, ...]:
+    return (
+        column.distinct_count,
+        column.minimum,
+        column.maximum,
+        column.null_count,
+        column.avg_len,
+        column.max_len,
+    )
+
+
+def published(table: Table) -> TableStatistics:
+    """The statistics that the latest snapshot names, read from the raw file."""
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.statistics is not None
+    path = table.files.paths.statistics(snapshot.statistics)
+    return decode_statistics(table.files.fs.read_bytes(path), name=path)
+
+
+@pytest.mark.mission("FS1", "FS19", "CT7")
+def test_every_column_is_described(catalog: Catalog) -> None:
+    table = new_table(catalog, COLUMNS, keys=("id",), options={"bucket": "2"})
+    table.write(rows(table, ROWS))
+    result = analyze(table)
+    assert result.statistics == published(table) == table.statistics()
+    assert table.statistics(snapshot_id=1) is None
+    assert {each.name: figures(each) for each in result.statistics.columns} == EXPECTED
+    assert set(result.exact_columns) == COLUMNS.keys() - {"list"}
+
+
+@pytest.mark.mission("FS19")
+def test_versions_and_deletions_of_a_key_do_not_count(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "2"})
+    table.write(rows(table, events(0, 100, v="old")))
+    table.write(rows(table, events(0, 50, v="new")))
+    table.write(rows(table, events(90, 100), ["-D"] * 10))
+    result = analyze(table)
+    found = result.statistics
+    assert found is not None
+    assert (found.snapshot_id, found.schema_id, found.merged_record_count) == (3, 0, 90)
+    size = sum(entry.file.file_size for entry in table.data_files())
+    assert found.merged_record_size == size * 90 // 160
+    by_name = {each.name: each for each in found.columns}
+    assert (by_name["id"].distinct_count, by_name["id"].maximum) == (90, "89")
+    assert (by_name["v"].distinct_count, by_name["v"].minimum) == (90, "new0")
+
+
+@pytest.mark.parametrize("partitions", [(), ("day",)])
+def test_parts_of_many_files_add_up(catalog: Catalog, partitions: tuple[str, ...]) -> None:
+    table = new_table(catalog, partitions=partitions)
+    for number in range(12):
+        table.write(rows(table, events(number * 10, number * 10 + 15, day="abc"[number % 3])))
+    table.write(rows(table, [{"id": None, "day": None, "v": None}]))
+    found = analyze(table).statistics
+    assert found is not None
+    by_name = {each.name: figures(each) for each in found.columns}
+    assert found.merged_record_count == 181
+    assert by_name == {
+        "id": (125, "0", "124", 1, 8, 8),
+        "day": (3, "a", "c", 1, 1, 1),
+        # Lengths are 3.1 on average.
+        "v": (125, "v0", "v99", 1, 4, 4),
+    }
+
+
+def test_an_analysis_is_a_snapshot_that_changes_no_row(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "1"})
+    table.write(rows(table, events(0, 10)))
+    before, files = content(table), table.data_files()
+    result = analyze(table)
+    latest = table.latest_snapshot()
+    assert latest == result.snapshot
+    assert latest is not None
+    assert (latest.id, latest.commit_kind, latest.delta_record_count) == (2, CommitKind.ANALYZE, 0)
+    assert (content(table), table.data_files()) == (before, files)
+
+
+def test_statistics_stay_through_later_commits_and_go_with_their_snapshots(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, keys=("id",), options={"bucket": "1"})
+    table.write(rows(table, events(0, 10)))
+    first = analyze(table).statistics
+    table.write(rows(table, events(10, 20)))
+    compact(table, full=True)
+    assert published(table) == first
+    second = analyze(table).statistics
+    assert second is not None
+    assert (second.snapshot_id, second.merged_record_count) == (4, 20)
+    folder = table.files.paths.statistics_dir + "/"
+    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 2
+    expire(table)
+    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 1
+    assert published(table) == second
+
+
+def test_only_the_columns_that_are_named_are_described(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    named = analyze(table, columns=["v", "id"]).statistics
+    assert named is not None
+    assert [each.name for each in named.columns] == ["v", "id"]
+    none = analyze(table, columns=[]).statistics
+    assert none is not None
+    assert (none.merged_record_count, none.columns) == (3, ())
+
+
+def test_many_values_are_an_estimate_and_said_to_be_one(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 30_000)))
+    result = analyze(table)
+    assert result.exact_columns == ("day",)
+    assert result.statistics is not None
+    by_name = {each.name: each for each in result.statistics.columns}
+    for name in ("id", "v"):
+        estimate = by_name[name].distinct_count
+        assert estimate is not None
+        assert abs(estimate / 30_000 - 1) < 0.03
+
+
+def test_bounds_that_nobody_could_use_are_left_out(catalog: Catalog) -> None:
+    table = new_table(catalog, {"long": "STRING", "x": "DOUBLE", "nothing": "STRING"})
+    table.write(rows(table, [{"long": "z" * 1000, "x": float("nan")}, {"long": "a", "x": 1.0}]))
+    found = analyze(table).statistics
+    assert found is not None
+    assert [figures(each) for each in found.columns] == [
+        (2, None, None, 0, 501, 1000),
+        (2, None, None, 0, 8, 8),
+        (0, None, None, 2, None, None),
+    ]
+
+
+def test_a_plan_says_what_is_read_and_survives_its_text(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    empty = table.plan_analyze()
+    assert (empty.snapshot_id, empty.files) == (None, 0)
+    assert "nothing to analyze" in empty.reason
+    table.write(rows(table, events(0, 7)))
+    plan = table.plan_analyze(columns=["id"])
+    assert (plan.snapshot_id, plan.files, plan.rows, plan.columns) == (1, 1, 7, ("id",))
+    assert plan.reason == "snapshot 1 has no statistics"
+    assert AnalyzePlan.from_json(plan.to_json()) == plan
+    table.run_analyze(plan)
+    assert table.plan_analyze().reason == "the statistics are those of snapshot 1"
+
+
+def test_a_table_without_snapshots_is_left_as_it_is(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    result = analyze(table)
+    assert (result.snapshot, result.statistics) == (None, None)
+    assert table.snapshots() == ()
+
+
+def test_a_plan_whose_snapshot_is_expired_is_refused(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    plan = table.plan_analyze()
+    table.write(rows(table, events(3, 6)))
+    expire(table)
+    with pytest.raises(StalePlan, match=r"snapshot 1 of db.t.*expired; plan again"):
+        table.run_analyze(plan)
+
+
+def evolved(table: Table) -> TableSchema:
+    """Give the table a second schema, as another client would."""
+    schema = replace(table.schema, id=1, options={**table.schema.options, "comment": "two"})
+    assert table.files.schemas.put_schema(schema)
+    return schema
+
+
+def test_a_schema_that_changes_meanwhile_leaves_nothing_behind(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    plan = table.plan_analyze()
+    evolved(table)
+    with pytest.raises(SchemaMoved, match="analyze it again"):
+        table.run_analyze(plan)
+    with pytest.raises(StalePlan, match="schema 0, and the table has schema 1"):
+        catalog.table(table.name).run_analyze(plan)
+    assert len(table.snapshots()) == 1
+
+
+def test_statistics_end_with_their_schema(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    analyze(table)
+    evolved(table)
+    later = catalog.table(table.name)
+    later.write(rows(later, events(3, 4)))
+    snapshot = later.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.statistics is None
+    assert "no statistics" in later.plan_analyze().reason
+
+
+def test_columns_that_are_none_are_refused(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    with pytest.raises(InvalidSchema, match="no column 'nope'; there are id, day, v"):
+        table.plan_analyze(columns=["nope"])
+    with pytest.raises(InvalidRequestError, match="name one twice"):
+        table.plan_analyze(columns=["id", "id"])
+    other = new_table(catalog, name="db.other")
+    with pytest.raises(InvalidRequestError, match=r"the plan is for db.other, and this is db.t"):
+        table.run_analyze(other.plan_analyze())
+
+
+def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> None:
+    table = new_table(unchecked_catalog)
+    table.write(rows(table, events(0, 3)))
+    analyze(table)
+    snapshot = table.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.statistics is not None
+    table.files.fs.delete(table.files.paths.statistics(snapshot.statistics))
+    with pytest.raises(CorruptionError, match=f"{snapshot.statistics} is missing"):
+        table.plan_analyze()

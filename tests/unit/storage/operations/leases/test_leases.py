@@ -1,0 +1,555 @@
+"""Leases: who may work beside whom, how long, and who gives way."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewright.storage import Catalog, Lease, LeaseKind, Table
+from lakewright.storage.errors import (
+    ClockJumped,
+    CorruptionError,
+    LeaseHeld,
+    LeaseLost,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakewright.storage.operations.leases.leases import (
+    CLOCKS_DIFFER_MS,
+    LEASE_MS,
+    LeaseRequest,
+    acquire_free,
+    acquire_lease,
+    leased,
+    look_at_lease,
+    release_lease,
+    renew_lease,
+    scope_of,
+    whole_table,
+)
+from lakewright.storage.spec.lease import LeaseScope
+from tests.support.builders import new_table
+from tests.support.environment import FixedClock, FixedEnv, SeededIds
+from tests.support.faults import Fault, interrupted, watched
+from tests.support.racing import hold_one_by_one, share
+from tests.support.tally import tally
+
+WORKS_IN_VAIN = [
+    (LeaseKind.UPSERT, LeaseKind.UPSERT),
+    (LeaseKind.UPSERT, LeaseKind.OVERWRITE),
+    (LeaseKind.APPEND, LeaseKind.OVERWRITE),
+    (LeaseKind.OVERWRITE, LeaseKind.OVERWRITE),
+    (LeaseKind.COMPACT, LeaseKind.COMPACT),
+    (LeaseKind.COMPACT, LeaseKind.RESCALE),
+    (LeaseKind.RESCALE, LeaseKind.RESCALE),
+    (LeaseKind.EXPIRE, LeaseKind.EXPIRE),
+]
+
+
+@pytest.fixture
+def table(any_catalog: Catalog) -> Table:
+    return new_table(any_catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "4"})
+
+
+def part(table: Table, day: str, *buckets: int) -> LeaseScope:
+    spec = {"day": day}
+    return scope_of(table.files, [(spec, each) for each in buckets] or [(spec, None)])
+
+
+def ask(
+    table: Table, kind: LeaseKind, scope: LeaseScope | None = None, holder: str = "me", **more: Any
+) -> LeaseRequest:
+    scope = whole_table(table.files) if scope is None else scope
+    return LeaseRequest(kind=kind, scope=scope, holder=holder, **more)
+
+
+def take(table: Table, kind: LeaseKind, scope: LeaseScope | None = None, **more: Any) -> Lease:
+    return acquire_lease(table.files, ask(table, kind, scope, **more))
+
+
+def elsewhere(table: Table, *, ahead_ms: int = 0, seed: int = 7) -> Table:
+    """The same table, seen from a machine whose clock differs."""
+    assert isinstance(table.files.env, FixedEnv)
+    here = table.files.env.clock
+    env = FixedEnv(clock=FixedClock(here.now_ms + ahead_ms), ids=SeededIds(seed))
+    return Table(replace(table.files, env=env))
+
+
+def advance(table: Table, duration_ms: int) -> None:
+    assert isinstance(table.files.env, FixedEnv)
+    table.files.env.clock.advance(duration_ms)
+
+
+# --- who goes with whom -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), WORKS_IN_VAIN)
+def test_work_that_would_be_in_vain_waits_for_the_other(
+    table: Table, first: LeaseKind, second: LeaseKind
+) -> None:
+    held = take(table, first, holder="the first")
+    with pytest.raises(LeaseHeld, match=f"the first has all of the table to {first.value}"):
+        take(table, second)
+    release_lease(table.files, held.id)
+    take(table, second)
+    assert [each.kind for each in table.leases()] == [second]
+
+
+@pytest.mark.parametrize("other", [each for each in LeaseKind if each is not LeaseKind.EXPIRE])
+def test_an_expiry_goes_beside_everything_else(table: Table, other: LeaseKind) -> None:
+    take(table, LeaseKind.EXPIRE)
+    take(table, other)
+    assert len(table.leases()) == 2
+
+
+@pytest.mark.parametrize("write", [LeaseKind.APPEND, LeaseKind.UPSERT])
+def test_rows_are_added_beside_a_compaction_and_neither_gives_way(
+    table: Table, write: LeaseKind
+) -> None:
+    compaction = take(table, LeaseKind.COMPACT)
+    take(table, write)
+    assert look_at_lease(table.files, compaction.id) == compaction
+
+
+def test_the_refusal_says_who_has_what_until_when_and_what_to_do(table: Table) -> None:
+    held = take(table, LeaseKind.UPSERT, part(table, "a", 1, 3), holder="run 17 on host h")
+    with pytest.raises(LeaseHeld) as refused:
+        take(table, LeaseKind.UPSERT, part(table, "a"))
+    assert str(refused.value) == (
+        "db.t cannot be leased to upsert: run 17 on host h has buckets 1, 3 of day=a to upsert "
+        f"until 2024-01-01 00:05:00 UTC by its clock (here it is 2024-01-01 00:00:00 UTC); try "
+        f"again later, or, if that is dead, end it with `lakewright lease break db.t {held.id[:8]}`"
+    )
+    assert refused.value.details == {"lease_id": held.id}
+
+
+def test_partitions_and_buckets_of_their_own_are_leased_side_by_side(table: Table) -> None:
+    take(table, LeaseKind.OVERWRITE, part(table, "a"))
+    take(table, LeaseKind.OVERWRITE, part(table, "b", 0, 1))
+    take(table, LeaseKind.OVERWRITE, part(table, "b", 2))
+    for overlapping in (
+        part(table, "a", 3),
+        part(table, "b"),
+        part(table, "b", 1, 3),
+        whole_table(table.files),
+    ):
+        with pytest.raises(LeaseHeld):
+            take(table, LeaseKind.OVERWRITE, overlapping)
+    take(table, LeaseKind.OVERWRITE, part(table, "b", 3))
+    assert len(table.leases()) == 4
+
+
+def test_a_partition_named_in_part_stands_for_the_whole_table(any_catalog: Catalog) -> None:
+    columns = {"id": "INT", "day": "STRING", "hour": "INT"}
+    table = new_table(any_catalog, columns, partitions=("day", "hour"))
+    assert scope_of(table.files, [({"day": "a"}, None)]) == whole_table(table.files)
+    one = scope_of(table.files, [({"hour": 7, "day": "a"}, None)])
+    assert one.holds("day=a/hour=7", 0)
+    assert not one.holds("day=a/hour=8", 0)
+
+
+def test_very_many_partitions_are_leased_as_the_whole_table(table: Table) -> None:
+    many = scope_of(table.files, [({"day": str(each)}, 0) for each in range(1001)])
+    assert many == whole_table(table.files)
+
+
+def test_branches_are_leased_apart(table: Table) -> None:
+    take(table, LeaseKind.OVERWRITE)
+    take(table.create_branch("trial"), LeaseKind.OVERWRITE)
+    assert [str(each.scope) for each in table.leases()] == [
+        "all of the table",
+        "all of the table, on branch trial",
+    ]
+
+
+# --- waiting, running out, renewing -----------------------------------------------------------
+
+
+def test_a_writer_waits_for_a_writer_until_that_is_done(table: Table) -> None:
+    first = take(table, LeaseKind.UPSERT)
+    second, fs = interrupted(
+        table,
+        # The third look of the one who waits.
+        when=lambda call: call.name == "list_dir" and len(fs.calls) >= 4,
+        meanwhile=lambda: release_lease(table.files, first.id),
+    )
+    lease = acquire_lease(second.files, ask(table, LeaseKind.UPSERT), wait_ms=60_000)
+    assert [each.id for each in table.leases()] == [lease.id]
+    assert isinstance(table.files.env, FixedEnv)
+    assert 0 < sum(table.files.env.slept_ms) < 1000
+
+
+def test_waiting_ends_after_the_time_allowed_whatever_the_clock_does(table: Table) -> None:
+    take(table, LeaseKind.UPSERT)
+    other = elsewhere(table)
+    assert isinstance(other.files.env, FixedEnv)
+    other.files.env.clock.step_ms = -1500
+    with pytest.raises(LeaseHeld):
+        acquire_lease(other.files, ask(table, LeaseKind.UPSERT), wait_ms=30_000)
+    assert sum(other.files.env.slept_ms) == 30_000
+
+
+def test_a_lease_of_the_dead_is_ignored_after_its_end_and_a_margin_for_clocks(
+    table: Table,
+) -> None:
+    take(table, LeaseKind.COMPACT)
+    advance(table, LEASE_MS + CLOCKS_DIFFER_MS - 1000)
+    assert len(table.leases()) == 1
+    with pytest.raises(LeaseHeld):
+        take(table, LeaseKind.COMPACT)
+    advance(table, 1001)
+    assert not table.leases()
+    take(table, LeaseKind.COMPACT)
+    assert len(table.leases()) == 1
+
+
+@pytest.mark.parametrize("ahead_ms", [-CLOCKS_DIFFER_MS + 100, 0, CLOCKS_DIFFER_MS - 100])
+def test_clocks_that_differ_less_than_the_margin_never_make_two_holders(
+    table: Table, ahead_ms: int
+) -> None:
+    held = take(table, LeaseKind.COMPACT)
+    other = elsewhere(table, ahead_ms=ahead_ms)
+    for _ in range(20):
+        advance(table, LEASE_MS // 20)
+        advance(other, LEASE_MS // 20)
+        assert isinstance(table.files.env, FixedEnv)
+        if table.files.env.clock.now_ms < held.expires_ms:
+            with pytest.raises(LeaseHeld):
+                take(other, LeaseKind.COMPACT)
+    advance(other, 2 * CLOCKS_DIFFER_MS + 1000)
+    take(other, LeaseKind.COMPACT)
+    assert look_at_lease(table.files, held.id) is None
+
+
+def test_a_clock_far_ahead_is_named_instead_of_waited_for(table: Table) -> None:
+    held = take(elsewhere(table, ahead_ms=86_400_000), LeaseKind.UPSERT, holder="the early")
+    with pytest.raises(ClockJumped, match=r"by the early at 2024-01-02 .* here it is 2024-01-01"):
+        take(table, LeaseKind.UPSERT)
+    table.break_lease(held.id)
+    take(table, LeaseKind.UPSERT)
+
+
+def test_a_lease_is_renewed_when_half_of_it_is_gone_and_not_before(table: Table) -> None:
+    held = take(table, LeaseKind.COMPACT)
+    seen, fs = watched(table)
+    assert look_at_lease(seen.files, held.id) == held
+    assert [call.name for call in fs.calls] == ["list_dir", "read_bytes"]
+    advance(table, LEASE_MS // 2)
+    renewed = look_at_lease(seen.files, held.id)
+    assert renewed is not None
+    assert renewed.expires_ms > held.expires_ms + LEASE_MS // 2 - 1000
+    advance(table, LEASE_MS)
+    assert len(table.leases()) == 1
+
+
+def test_a_lease_that_ran_out_lives_on_if_nobody_came(table: Table) -> None:
+    held = take(table, LeaseKind.COMPACT)
+    advance(table, 10 * LEASE_MS)
+    assert not table.leases()
+    assert renew_lease(table.files, held.id).id == held.id
+    assert len(table.leases()) == 1
+
+
+def test_a_lease_that_somebody_else_got_cannot_be_renewed(table: Table) -> None:
+    held = take(table, LeaseKind.COMPACT)
+    advance(table, 10 * LEASE_MS)
+    take(table, LeaseKind.COMPACT)
+    with pytest.raises(LeaseLost, match="ran out and others came, or somebody broke it"):
+        renew_lease(table.files, held.id)
+    release_lease(table.files, held.id)
+    assert len(table.leases()) == 1
+
+
+def test_a_second_try_takes_the_place_of_the_first(table: Table) -> None:
+    first = take(table, LeaseKind.OVERWRITE, owner="run 1")
+    second = take(table, LeaseKind.OVERWRITE, owner="run 1")
+    assert [each.id for each in table.leases()] == [second.id]
+    assert look_at_lease(table.files, first.id) is None
+
+
+def test_a_lease_ends_with_the_work_also_when_that_fails(table: Table) -> None:
+    def fail() -> None:
+        with leased(table.files, ask(table, LeaseKind.COMPACT)):
+            assert len(table.leases()) == 1
+            raise RuntimeError("the work failed")
+
+    with pytest.raises(RuntimeError, match="the work failed"):
+        fail()
+    assert not table.leases()
+
+
+def test_a_person_can_break_a_lease_by_the_beginning_of_its_id(table: Table) -> None:
+    first = take(table, LeaseKind.APPEND)
+    second = take(table, LeaseKind.APPEND)
+    with pytest.raises(NotFoundError, match=f"2 leases of db.t begin with '0000'.*{first.id}"):
+        table.break_lease("0000")
+    assert table.break_lease(first.id[:8]) == first
+    assert [each.id for each in table.leases()] == [second.id]
+    with pytest.raises(NotFoundError, match=r"no lease of db\.t begins with"):
+        table.break_lease(first.id)
+
+
+# --- writers before maintenance ---------------------------------------------------------------
+
+
+def test_a_writer_takes_its_part_away_from_maintenance_without_waiting(table: Table) -> None:
+    compaction = take(table, LeaseKind.COMPACT, holder="upkeep")
+    take(table, LeaseKind.OVERWRITE, part(table, "a", 1), holder="run 17")
+
+    assert isinstance(table.files.env, FixedEnv)
+    assert not table.files.env.slept_ms
+    left = look_at_lease(table.files, compaction.id)
+    assert left is not None
+    assert not left.covers("day=a", 1)
+    assert left.covers("day=a", 0)
+    assert left.covers("day=b", 1)
+    assert [want.holder for want in left.wanted] == ["run 17"]
+
+
+def test_what_maintenance_gave_up_it_does_not_get_back_by_renewing(table: Table) -> None:
+    compaction = take(table, LeaseKind.COMPACT)
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a"))):
+        pass
+    assert not renew_lease(table.files, compaction.id).covers("day=a", 0)
+    # Others may, once the writer is done.
+    again = acquire_free(table.files, ask(table, LeaseKind.COMPACT, part(table, "a", 0, 1)))
+    assert again.covers("day=a", 0)
+
+
+def test_what_one_writer_took_away_leaves_the_rest_with_its_holder(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 0, 1), holder="upkeep")
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 0))):
+        pass
+    for still_held in (part(table, "a", 1), part(table, "a", 0, 1), part(table, "a")):
+        with pytest.raises(LeaseHeld, match="upkeep has buckets 0, 1 of day=a to compact"):
+            take(table, LeaseKind.COMPACT, still_held)
+    take(table, LeaseKind.COMPACT, part(table, "a", 0))
+
+
+def test_maintenance_does_not_take_anything_away_from_writers(table: Table) -> None:
+    take(table, LeaseKind.OVERWRITE, part(table, "a"), holder="run 17")
+    with pytest.raises(LeaseHeld, match="run 17 has day=a to overwrite"):
+        take(table, LeaseKind.COMPACT)
+
+
+def test_maintenance_takes_what_is_free(table: Table) -> None:
+    take(table, LeaseKind.OVERWRITE, part(table, "a"))
+    take(table, LeaseKind.COMPACT, part(table, "b", 1, 3))
+    wanted = scope_of(
+        table.files,
+        [({"day": "a"}, 0), ({"day": "b"}, 0), ({"day": "b"}, 1), ({"day": "c"}, None)],
+    )
+    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT, wanted))
+    assert str(lease.scope) == "bucket 0 of day=b; day=c"
+    with pytest.raises(LeaseHeld, match="and 2 more like it"):
+        acquire_free(table.files, ask(table, LeaseKind.COMPACT, wanted))
+
+
+def test_maintenance_of_everything_leaves_out_what_others_have(table: Table) -> None:
+    """Also of so many partitions that a lease does not name them."""
+    take(table, LeaseKind.OVERWRITE, part(table, "7"), holder="run 17")
+    very_many = scope_of(table.files, [({"day": str(each)}, 0) for each in range(1001)])
+    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT, very_many))
+    assert not lease.covers("day=7", 0)
+    assert lease.covers("day=8", 0)
+    assert [want.holder for want in lease.wanted] == ["run 17"]
+    for busy in (very_many, part(table, "8", 0)):
+        with pytest.raises(LeaseHeld):
+            acquire_free(table.files, ask(table, LeaseKind.COMPACT, busy))
+
+
+def test_of_what_a_compaction_gave_up_the_next_one_of_everything_has_its_share(
+    table: Table,
+) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 0, 1))
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 0))):
+        pass
+    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT))
+    assert lease.covers("day=a", 0)
+    assert not lease.covers("day=a", 1)
+
+
+def test_what_was_taken_away_is_free_beside_other_buckets_too(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 1))
+    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 1))):
+        pass
+    lease = take(table, LeaseKind.COMPACT, part(table, "a", 1, 2))
+    assert lease.covers("day=a", 1)
+
+
+def test_of_a_table_without_partitions_all_is_had_or_nothing(any_catalog: Catalog) -> None:
+    table = new_table(any_catalog, keys=("id",), options={"bucket": "2"})
+    everything = scope_of(table.files, [({}, None)])
+    assert everything == whole_table(table.files)
+    held = take(table, LeaseKind.OVERWRITE, everything)
+    with pytest.raises(LeaseHeld):
+        acquire_free(table.files, ask(table, LeaseKind.COMPACT))
+    release_lease(table.files, held.id)
+    take(table, LeaseKind.COMPACT, scope_of(table.files, [({}, 1)]))
+    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT))
+    assert (lease.covers("", 0), lease.covers("", 1)) == (True, False)
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uses_store", ["acquire", "acquire what is free", "renew", "release"])
+def test_a_change_takes_four_calls_of_the_store(table: Table, uses_store: str) -> None:
+    held = take(table, LeaseKind.UPSERT)
+    seen, fs = watched(table)
+    match uses_store:
+        case "acquire":
+            take(seen, LeaseKind.UPSERT, owner=held.owner)
+        case "acquire what is free":
+            request = ask(table, LeaseKind.COMPACT)
+            acquire_free(seen.files, request)
+        case "renew":
+            advance(table, 1000)
+            renew_lease(seen.files, held.id)
+        case _:
+            release_lease(seen.files, held.id)
+    expected = ["list_dir", "read_bytes", "put_if_absent", "list_dir"]
+    assert [call.name for call in fs.calls] == expected
+
+
+def test_books_do_not_pile_up(table: Table) -> None:
+    for _ in range(30):
+        with leased(table.files, ask(table, LeaseKind.COMPACT)):
+            pass
+    listing = table.files.fs.list_dir(table.files.paths.lease_dir)
+    assert len(listing) <= 9
+    assert table.files.leases.numbers(listing)[-1] == 60
+    assert table.file_count_on_disk() == 1
+
+
+def test_what_a_dead_process_left_unfinished_goes_with_old_books(table: Table) -> None:
+    unfinished = f"{table.files.paths.lease_dir}/.book-3.0000.tmp"
+    table.files.fs.write_bytes(unfinished, b"{")
+    status = table.files.fs.list_dir(table.files.paths.lease_dir)[0]
+    later = elsewhere(table)
+    assert isinstance(later.files.env, FixedEnv)
+    later.files.env.clock.now_ms = status.modified_ms + 3_700_000
+    for _ in range(10):
+        with leased(later.files, ask(table, LeaseKind.COMPACT)):
+            pass
+    assert not table.files.fs.exists(unfinished)
+
+
+def test_a_book_made_by_one_who_slept_through_many_others_is_not_believed(table: Table) -> None:
+    """Its number was taken and deleted meanwhile, so that it could be created once more."""
+    take(table, LeaseKind.COMPACT, part(table, "c"))
+
+    def sleep_long() -> None:
+        for _ in range(10):
+            with leased(table.files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
+                pass
+        take(table, LeaseKind.COMPACT, part(table, "a"), holder="the faster")
+
+    sleeper, _ = interrupted(
+        table, when=lambda call: call.name == "put_if_absent", meanwhile=sleep_long
+    )
+    with pytest.raises(LeaseHeld, match="the faster has day=a"):
+        take(sleeper, LeaseKind.COMPACT, part(table, "a"))
+    assert len(table.leases()) == 2
+
+
+@pytest.mark.parametrize("how", ["break", "release"])
+def test_a_lease_that_was_given_back_by_one_who_slept_through_many_others_is_gone(
+    table: Table, how: str
+) -> None:
+    """Whoever breaks a lease is not told that it is gone while it stands."""
+    held = take(table, LeaseKind.COMPACT, part(table, "c"))
+
+    def sleep_long() -> None:
+        for _ in range(10):
+            with leased(table.files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
+                pass
+
+    sleeper, fs = interrupted(
+        table, when=lambda call: call.name == "put_if_absent", meanwhile=sleep_long
+    )
+    if how == "break":
+        assert sleeper.break_lease(held.id).id == held.id
+    else:
+        release_lease(sleeper.files, held.id)
+    assert fs.has_happened
+    assert not table.leases()
+
+
+def test_of_all_who_find_a_lease_due_one_renews_it(table: Table) -> None:
+    held = take(table, LeaseKind.COMPACT)
+    advance(table, LEASE_MS // 2)
+    slower, fs = interrupted(
+        table,
+        # The first look found it due; by the next somebody has renewed it.
+        when=lambda call: call.name == "list_dir" and len(fs.calls) >= 2,
+        meanwhile=lambda: look_at_lease(table.files, held.id),
+    )
+    renewed = look_at_lease(slower.files, held.id)
+    assert fs.has_happened
+    assert renewed is not None
+    assert renewed.renewed_ms > held.renewed_ms
+    numbers = table.files.leases.numbers(table.files.leases.listing())
+    assert numbers[-1] == 2
+
+
+def test_an_answer_that_is_lost_leaves_one_lease(table: Table) -> None:
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.FAILS_AFTER,
+        counts=lambda call: call.name == "put_if_absent",
+    )
+    with pytest.raises(UnavailableError):
+        take(broken, LeaseKind.OVERWRITE, owner="run 1")
+    take(table, LeaseKind.OVERWRITE, owner="run 1")
+    assert len(table.leases()) == 1
+
+
+def test_a_book_that_cannot_be_read_says_what_to_do(table: Table) -> None:
+    put = table.files.fs.put_if_absent
+    put(table.files.paths.lease_book(1), b'{"version": 1, "leases": [{}]}')
+    with pytest.raises(CorruptionError, match="delete its folder while nobody works"):
+        table.leases()
+    put(table.files.paths.lease_book(2), b'{"version": 2}')
+    with pytest.raises(UnsupportedError, match="upgrade lakewright"):
+        table.leases()
+
+
+def test_a_book_is_text_that_people_can_read(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a", 1), holder="upkeep on host h")
+    book = json.loads(table.files.fs.read_bytes(table.files.paths.lease_book(1)))
+    (lease,) = book["leases"]
+    assert lease["holder"] == "upkeep on host h"
+    assert lease["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": [1]}]}
+    assert pickle.loads(pickle.dumps(table.leases())) == table.leases()
+
+
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.deep)])
+def test_of_eight_processes_one_at_a_time_holds_a_lease(
+    tmp_path: Path, catalog: Catalog, times: int
+) -> None:
+    processes = 8
+    name = new_table(catalog).name
+    (tmp_path / "held").mkdir()
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(processes)
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=share, initargs=(barrier,)
+    ) as pool:
+        runs = [
+            pool.submit(hold_one_by_one, catalog.root, name, str(tmp_path / "held"), times)
+            for _ in range(processes)
+        ]
+        held = [run.result(timeout=600) for run in runs]
+    assert held == [times] * processes
+    tally("leases raced for by processes", processes * times)
+    assert not catalog.table(name).leases()

@@ -1,0 +1,492 @@
+"""Rollback: what is there afterwards, what went, and that a crash leaves a table."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import (
+    InvalidRequestError,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+    TagNotFound,
+)
+from lakewright.storage.operations.references.reachable import all_roots
+from lakewright.storage.operations.references.rollback import RollbackPlan, check_nothing_newer
+from lakewright.storage.operations.references.rollback_pin import are_back, settled_roots
+from lakewright.storage.operations.state.latest import is_latest
+from tests.support.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    values_of,
+)
+from tests.support.environment import FixedEnv
+from tests.support.faults import Call, Crashed, Fault, interrupted, watched
+from tests.support.fixtures import check_all_tables, memory_uri
+from tests.support.invariants import (
+    assert_nothing_missing,
+    assert_only_reachable_files,
+    assert_readable_history,
+    assert_sound,
+)
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+def history(catalog: Catalog, versions: str = "abcd") -> Table:
+    """Snapshots 1, 3, 5, … write, and 2, 4, 6, … compact."""
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    for version in versions:
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    return table
+
+
+def ids(table: Table) -> list[int]:
+    return [snapshot.id for snapshot in table.snapshots()]
+
+
+@pytest.mark.mission("FS19")
+def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
+    table = history(any_catalog)
+    before = content(table, snapshot_id=4)
+    plan = table.plan_rollback(snapshot_id=4)
+    assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
+    assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
+    assert RollbackPlan.from_json(plan.to_json()) == plan
+    result = table.run_rollback(RollbackPlan.from_json(plan.to_json()))
+    assert (result.snapshots_deleted, result.files_deleted) == (4, len(plan.files))
+    assert content(table) == before
+    assert_sound(table)
+    table.write(rows(table, events(7, 8)))
+    assert ids(table) == [1, 2, 3, 4, 5]
+    assert values_of(table, "id") == [0, 1, 2, 7]
+
+
+def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
+    table = history(catalog)
+    for number in (2, 4, 6):
+        table.create_tag(f"t{number}", snapshot_id=number)
+    plan = table.plan_rollback(tag="t4")
+    assert plan.tags == ("t6",)
+    table.run_rollback(plan)
+    assert [tag.name for tag in table.tags()] == ["t2", "t4"]
+    assert ids(table) == [1, 2, 3, 4]
+    assert_sound(table)
+
+
+def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
+    table = new_table(catalog)
+    for number in range(4):
+        table.write(rows(table, events(number, number + 1)))
+        env.clock.advance(HOUR)
+    second = table.snapshots()[1].time_millis
+    table.run_rollback(table.plan_rollback(as_of_ms=second + HOUR // 2))
+    assert ids(table) == [1, 2]
+    assert values_of(table, "id") == [0, 1]
+    with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
+        table.plan_rollback(as_of_ms=1)
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize("how", ["tag", "id"])
+@pytest.mark.parametrize("target", [2, 5, 6])
+def test_a_tag_whose_snapshot_expired_is_a_target(
+    any_catalog: Catalog, how: str, target: int
+) -> None:
+    """Also where the snapshot after it is still there."""
+    table = history(any_catalog)
+    before = content(table, snapshot_id=target)
+    table.create_tag("t", snapshot_id=target, time_retained_ms=HOUR)
+    expire(table, keep=2)
+    assert ids(table) == [7, 8]
+    plan = table.plan_rollback(tag="t") if how == "tag" else table.plan_rollback(snapshot_id=target)
+    assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
+    table.run_rollback(plan)
+    assert ids(table) == [target]
+    assert [tag.name for tag in table.tags()] == ["t"]
+    assert content(table) == content(table, tag="t") == before
+    assert_sound(table)
+    restored = table.files.snapshots.read_file(target)
+    assert b"tagTimeRetained" not in restored
+    # And on, with the files of the tag still its own.
+    table.write(rows(table, events(0, 3, v="new")))
+    compact(table, full=True)
+    expire(table)
+    assert content(table, tag="t") == before
+    assert_only_reachable_files(table)
+
+
+def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
+    table = history(catalog, "ab")
+    table.create_tag("latest")
+    for target in ({"snapshot_id": 4}, {"tag": "latest"}, {"as_of_ms": 2**50}):
+        with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
+            table.plan_rollback(**target)  # type: ignore[arg-type]
+    with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):
+        table.plan_rollback(snapshot_id=9)
+    with pytest.raises(TagNotFound, match=r"no tag other .*there are latest"):
+        table.plan_rollback(tag="other")
+    with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
+        table.plan_rollback()
+    with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
+        table.plan_rollback(tag="latest", snapshot_id=1)
+    with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
+        new_table(catalog, name="db.empty").plan_rollback(as_of_ms=1)
+
+
+def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:
+    table = history(catalog)
+    for name, position in (("behind", 3), ("next", 5), ("beyond", 8)):
+        table.set_consumer(name, position)
+    plan = table.plan_rollback(snapshot_id=4)
+    assert plan.consumers == ("beyond",)
+    table.run_rollback(plan)
+    assert {each.name: each.next_snapshot_id for each in table.consumers()} == {
+        "behind": 3,
+        "beyond": 5,
+        "next": 5,
+    }
+
+
+def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
+    table = history(catalog)
+    later = content(table, snapshot_id=6)
+    table.create_branch("b", snapshot_id=6)
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    assert content(table.at_branch("b")) == later
+    assert_sound(table)
+
+
+@pytest.mark.parametrize("meanwhile", ["commit", "tag", "expiry"])
+def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile: str) -> None:
+    table = history(catalog)
+    plan = table.plan_rollback(snapshot_id=2)
+    match meanwhile:
+        case "commit":
+            table.write(rows(table, events(5, 6)))
+        case "tag":
+            table.create_tag("later")
+        case _:
+            expire(table)
+    before, tags = content(table), table.tags()
+    with pytest.raises(StalePlan, match="plan again"):
+        table.run_rollback(plan)
+    assert content(table) == before
+    assert table.tags() == tags
+
+
+def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
+    table = history(catalog)
+    staged = table.stage(rows(table, events(5, 6)))
+    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    assert table.commit(staged).snapshot is not None
+    assert ids(table) == [1, 2, 3]
+    # Giving it up now must find the commit, though it has a smaller id than the staging saw.
+    assert table.abort(staged) == 0
+    assert values_of(table, "id") == [0, 1, 2, 5]
+
+
+@pytest.mark.mission("FS19")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.DIES_AFTER,
+        pytest.param(Fault.FAILS_BEFORE, marks=pytest.mark.deep),
+        pytest.param(Fault.FAILS_AFTER, marks=pytest.mark.deep),
+    ],
+)
+@pytest.mark.parametrize("target", ["snapshot", "expired tag"])
+def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, target: str) -> None:
+    def make() -> Table:
+        table = history(Catalog.open(memory_uri(), env=FixedEnv()), "abc")
+        table.create_tag("t", snapshot_id=3)
+        table.create_tag("late", snapshot_id=5)
+        if target == "expired tag":
+            expire(table, keep=2)
+        return table
+
+    expected = content(make(), tag="t")
+    for number in range(1, 100):
+        table = make()
+        plan = table.plan_rollback(tag="t")
+        broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
+        with suppress(Crashed, StorageError):
+            broken.run_rollback(plan)
+        if fs.counted < number:
+            assert number > 5
+            return
+        place = f"{fs.changes[number - 1]}"
+        assert_nothing_missing(table)
+        for snapshot in table.snapshots():
+            assert table.read(snapshot_id=snapshot.id).num_rows == 3, place
+        # What is there now is a state the table had.
+        assert table.read().num_rows == 3
+        with suppress(InvalidRequestError):
+            table.run_rollback(table.plan_rollback(tag="t"))
+        assert content(table) == expected, place
+        assert [tag.name for tag in table.tags()] == ["t"], place
+        assert_readable_history(table)
+        table.write(rows(table, events(9, 10)))
+        assert ids(table)[-1] == 4, place
+        assert_nothing_missing(table)
+    raise AssertionError("the rollback made too many calls")
+
+
+def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
+    """It may still put back what it took; what they leave is for the removal of orphans."""
+    table = history(catalog)
+    for name in ("old", "begins"):
+        table.create_tag(name, snapshot_id=2)
+    table.create_branch("b", tag="begins")
+    expire(table, keep=4)
+    on_branch = table.at_branch("b")
+    on_branch.write(rows(on_branch, events(3, 4)))
+    staged = table.stage(rows(table, events(7, 8)))
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.path.endswith("/LATEST") and call.changes,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(broken.plan_rollback(snapshot_id=6))
+    there = files_of(table)
+    assert table.abort(staged) == 0
+    assert table.run_delete_branch(table.plan_delete_branch("b")).files_deleted == 0
+    result = table.run_delete_tags(table.plan_delete_tags("old", "begins"))
+    assert (result.files_deleted, result.bytes_deleted) == (0, 0)
+    assert files_of(table) == there
+    table.run_rollback(table.plan_rollback(snapshot_id=6))
+    assert there - files_of(table)
+    remove_orphans(table)
+    assert_sound(table)
+
+
+def files_of(table: Table) -> set[str]:
+    """Paths of data files, manifests and lists."""
+    listed = table.files.fs.list_tree(table.files.paths.root)
+    return {each.path for each in listed if "/bucket-" in each.path or "/manifest/" in each.path}
+
+
+def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> None:
+    """Expiry of a table whose rollback to an old tag was stopped halfway."""
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    expire(table, keep=2)
+    plan = table.plan_rollback(tag="t")
+    # Died right after the old snapshot was back.
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_AFTER,
+        counts=lambda call: call.path.endswith("/snapshot-2") and call.changes,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(plan)
+    assert ids(table) == [2, 7, 8]
+    table.run_delete_tags(table.plan_delete_tags("t"))
+    with pytest.raises(StalePlan, match="delete tag rollback-in-progress-2"):
+        expire(table)
+    (pin,) = table.tags()
+    table.run_delete_tags(table.plan_delete_tags(pin.name))
+    expire(table)
+    assert ids(table) == [8]
+    assert values_of(table, "v") == ["d0", "d1", "d2"]
+    check_all_tables(catalog)
+
+
+def is_of_latest_hint(call: Call) -> bool:
+    return call.name == "replace" and call.path.endswith("/LATEST")
+
+
+def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
+    catalog: Catalog,
+) -> None:
+    """By a commit that died before it looked whether its base is there."""
+    table = history(catalog)
+    fs, root = table.files.fs, table.files.paths.root
+    table.write(rows(table, events(3, 5)))
+    files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
+    table.run_rollback(table.plan_rollback(snapshot_id=8))
+    gone = {path: data for path, data in files.items() if not fs.exists(path)}
+    assert table.files.paths.snapshot(9) in gone
+
+    def commit_and_die() -> None:
+        for path, data in gone.items():
+            fs.write_bytes(path, data)
+
+    late, watcher = interrupted(table, when=is_of_latest_hint, meanwhile=commit_and_die)
+    plan = late.plan_rollback(snapshot_id=4)
+    result = late.run_rollback(plan)
+    assert watcher.has_happened
+    assert ids(table) == [1, 2, 3, 4]
+    assert result.snapshots_deleted == 5
+    assert result.files_deleted == len(plan.files) + len(gone) - 1
+    assert result.bytes_deleted > plan.bytes
+    assert_sound(table)
+
+
+def half_rolled_back(table: Table, target: int) -> str:
+    """Let a rollback die that has taken nothing yet; the name of its tag."""
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.path.endswith("/LATEST") and call.changes,
+    )
+    with suppress(Crashed):
+        broken.run_rollback(broken.plan_rollback(snapshot_id=target))
+    (pin,) = [tag.name for tag in table.tags() if tag.name.startswith("rollback-in-progress-")]
+    return pin
+
+
+def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    # One that comes before the rollback's, in any order.
+    for name in ("a", "z"):
+        table.create_tag(name, snapshot_id=6)
+    table.create_branch("b", snapshot_id=6)
+    on_branch = table.at_branch("b")
+    for number in range(3):
+        on_branch.write(rows(on_branch, events(number, number + 1)))
+    pin = half_rolled_back(on_branch, 7)
+    with pytest.raises(StalePlan, match=f"to snapshot 7 on branch b, .* delete tag {pin};"):
+        expire(table)
+    on_branch.run_delete_tags(on_branch.plan_delete_tags(pin))
+    pin = half_rolled_back(table, 4)
+    with pytest.raises(StalePlan, match=f"to snapshot 4, or .* delete tag {pin};"):
+        expire(table)
+
+
+def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
+    unchecked_catalog: Catalog, env: FixedEnv
+) -> None:
+    table = history(unchecked_catalog)
+    half_rolled_back(table, 4)
+    env.clock.advance(DAY - 1_000)
+    with pytest.raises(StalePlan, match="is being rolled back"):
+        expire(table)
+    env.clock.advance(1_000)
+    assert expire(table).expired
+
+
+def half_expired(catalog: Catalog) -> Table:
+    """A table of eight snapshots, of which an expiry that died has taken five out of sight."""
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    plan = table.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.name == "delete",
+    )
+    with suppress(Crashed):
+        broken.run_expire_snapshots(plan)
+    assert (ids(table)[0], table.files.snapshots.kept_ids()[0]) == (1, 6)
+    return table
+
+
+def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
+    table = half_expired(unchecked_catalog)
+    with pytest.raises(SnapshotNotFound, match="that is kept, which are from 6 to 8, or to a tag"):
+        table.plan_rollback(snapshot_id=3)
+
+
+def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
+    table = history(catalog)
+    table.create_tag("t", snapshot_id=2)
+    roots = all_roots(table.files)
+    assert not are_back(table.files, roots)
+    # A later one was committed, and no matter of a rollback.
+    assert not are_back(table.files, [root for root in roots if root.snapshot.id < 8])
+    for back in (2, 7):
+        seen = [root for root in roots if root.label != back]
+        assert are_back(table.files, seen), back
+
+
+def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = half_expired(unchecked_catalog)
+    plan = table.plan_rollback(tag="t")
+    assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
+    table.run_rollback(plan)
+    assert table.files.snapshots.kept_ids() == [2]
+    assert values_of(table, "v") == ["a0", "a1", "a2"]
+    expire(table)
+    assert ids(table) == [2]
+    assert_nothing_missing(table)
+
+
+def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Catalog) -> None:
+    table = history(catalog)
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.name == "replace" and "rollback-in-progress" in call.path,
+        meanwhile=lambda: expire(table),
+    )
+    plan = late.plan_rollback(snapshot_id=2)
+    with pytest.raises(StalePlan, match="has expired since the plan was made"):
+        late.run_rollback(plan)
+    assert fs.has_happened
+    assert ids(table) == [8]
+    assert table.tags() == ()
+
+
+def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = history(unchecked_catalog)
+    late, _ = interrupted(
+        table,
+        when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
+        meanwhile=lambda: table.files.snapshots.hint_earliest(7),
+    )
+    late.run_rollback(late.plan_rollback(snapshot_id=4))
+    assert table.files.snapshots.hinted_earliest() == 1
+    assert_sound(table)
+
+
+def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = history(unchecked_catalog)
+    late, fs = interrupted(
+        table,
+        when=lambda call: call.path.endswith("/snapshot-8"),
+        meanwhile=lambda: half_rolled_back(table, 4),
+    )
+    assert settled_roots(late.files) is None
+    assert fs.has_happened
+
+
+def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:
+    table = history(catalog)
+    check_nothing_newer(table.files, 8, "it was being watched")
+    told = r"snapshot 8 was committed to db\.t while it was being watched, .* roll back to 7"
+    with pytest.raises(StalePlan, match=told):
+        check_nothing_newer(table.files, 7, "it was being watched")
+
+
+def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
+    table, empty = history(catalog, "a"), new_table(catalog, name="db.empty")
+    first, second = table.snapshots()
+    assert is_latest(empty.files, None)
+    assert not is_latest(empty.files, first)
+    assert not is_latest(table.files, None)
+    assert [is_latest(table.files, each) for each in (first, second)] == [False, True]
+    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.write(rows(table, events(5, 6)))
+    assert ids(table) == [1, 2]
+    assert not is_latest(table.files, second)

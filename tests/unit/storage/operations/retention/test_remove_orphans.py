@@ -1,0 +1,442 @@
+"""Orphans: what dead processes left is set aside, and nothing that anything refers to."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import (
+    ClockJumped,
+    CorruptionError,
+    FileMissing,
+    FilesGone,
+    InvalidRequestError,
+    UnsupportedError,
+)
+from lakewright.storage.operations.retention.quarantine import OrphanFile
+from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
+from lakewright.storage.operations.running.plan import UnreachableFile
+from tests.support.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    values_of,
+)
+from tests.support.environment import FixedEnv
+from tests.support.faults import (
+    Call,
+    Crashed,
+    Fault,
+    OvertakenFiles,
+    WatchedFiles,
+    overtaken,
+    watched,
+)
+from tests.support.invariants import assert_only_reachable_files, unreachable_files
+from tests.support.tally import tally
+
+HOUR = 3_600_000
+
+
+def history(catalog: Catalog) -> Table:
+    """Snapshots, a tag, a branch and long-lived changelogs, each with files of its own."""
+    options = {
+        "bucket": "1",
+        "changelog-producer": "input",
+        "changelog.num-retained.min": "20",
+        "changelog.num-retained.max": "30",
+    }
+    table = new_table(catalog, keys=["id"], options=options)
+    for version in "abcd":
+        table.write(rows(table, events(0, 3, v=version)))
+        compact(table, full=True)
+    table.create_tag("t", snapshot_id=2)
+    branch = table.create_branch("b", snapshot_id=4)
+    branch.write(rows(branch, events(5, 6)))
+    expire(table, keep=2)
+    return table
+
+
+def age(table: Table, hours: float) -> None:
+    """Make every file so old by the clock of the disk."""
+    moment = time.time() - hours * 3600
+    for path in Path(table.files.paths.root).rglob("*"):
+        os.utime(path, (moment, moment))
+
+
+def listed(table: Table) -> set[str]:
+    root = table.files.paths.root
+    return {each.path.removeprefix(root) for each in table.files.fs.list_tree(root)}
+
+
+def remove(table: Table, **plan: int) -> int:
+    return table.run_remove_orphans(table.plan_remove_orphans(**plan)).files_moved
+
+
+@pytest.mark.mission("FS19")
+def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> None:
+    table = history(catalog)
+    before = content(table), content(table, tag="t"), content(table.at_branch("b"))
+    broken, _ = watched(
+        table,
+        fail_at=1,
+        fault=Fault.DIES_BEFORE,
+        counts=lambda call: call.name == "put_if_absent",
+    )
+    with suppress(Crashed):
+        broken.write(rows(table, events(7, 9)))
+    folder = Path(table.files.paths.snapshot_dir)
+    (folder / ".snapshot-9.0.tmp").write_text("{")
+    left = [*unreachable_files(table)]
+    assert any("bucket-0/data-" in path for path in left)
+    assert any("bucket-0/changelog-" in path for path in left)
+    assert any("manifest/" in path for path in left)
+
+    age(table, 23)
+    assert table.plan_remove_orphans().files == ()
+    age(table, 25)
+    plan = table.plan_remove_orphans()
+    assert [file.path for file in plan.files] == sorted(left)
+    assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
+    assert OrphansPlan.from_json(plan.to_json()) == plan
+    result = table.run_remove_orphans(OrphansPlan.from_json(plan.to_json()))
+    assert (result.files_moved, result.bytes_moved) == (len(left), plan.bytes)
+    assert (result.files_deleted, result.brought_back) == (0, ())
+    assert (content(table), content(table, tag="t"), content(table.at_branch("b"))) == before
+    assert_only_reachable_files(table)
+    assert remove(table) == 0
+
+
+def test_files_in_places_of_others_stay(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    root = Path(table.files.paths.root)
+    for name in ("_notes/manifest.txt", "README", "manifest/sub/x", "snapshot/notes"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("mine")
+    age(table, 100)
+    assert remove(table) == 0
+    assert (root / "_notes" / "manifest.txt").exists()
+
+
+def test_an_orphan_that_is_committed_after_the_plan_stays(catalog: Catalog) -> None:
+    table = history(catalog)
+    staged = table.stage(rows(table, events(7, 9)))
+    age(table, 25)
+    plan = table.plan_remove_orphans()
+    assert plan.files
+    table.commit(staged)
+    assert table.run_remove_orphans(plan).files_moved == 0
+    assert table.read().num_rows == 5
+
+
+def test_nothing_goes_when_what_refers_to_files_cannot_be_read(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    table.stage(rows(table, events(7, 9)))
+    latest = table.latest_snapshot()
+    assert latest is not None
+    Path(table.files.paths.manifest(latest.base_manifest_list)).unlink()
+    age(table, 25)
+    before = listed(table)
+    with pytest.raises(CorruptionError, match="is missing"):
+        table.plan_remove_orphans()
+    assert listed(table) == before
+
+
+def test_nothing_stays_away_when_what_refers_to_files_becomes_unreadable(
+    unchecked_catalog: Catalog,
+) -> None:
+    table, snapshot = published_late(unchecked_catalog)
+    plan = table.plan_remove_orphans()
+    before = listed(table)
+    unreadable = json.loads(snapshot) | {"deltaManifestList": "manifest-list-that-is-nowhere"}
+    late = overtaken(
+        table,
+        is_move_of(plan.files[-1].path),
+        lambda: Path(table.files.paths.snapshot(2)).write_text(json.dumps(unreadable)),
+    )
+    with pytest.raises(CorruptionError, match="is missing"):
+        late.run_remove_orphans(plan)
+    assert listed(table) == before | {"/snapshot/snapshot-2"}
+
+
+# --- a commit that publishes what is taken for orphans ------------------------------------------
+
+
+def published_late(catalog: Catalog) -> tuple[Table, bytes]:
+    """A table whose second commit has done all but create its snapshot, and that snapshot."""
+    table = new_table(catalog, partitions=["day"])
+    table.write(rows(table, events(0, 3)))
+    table.write(rows(table, [*events(3, 5, day="a"), *events(5, 7, day="b")]))
+    path = Path(table.files.paths.snapshot(2))
+    snapshot = path.read_bytes()
+    path.unlink()
+    Path(table.files.paths.latest_hint).write_text("1")
+    age(table, 25)
+    return table, snapshot
+
+
+def publish(table: Table, snapshot: bytes) -> None:
+    Path(table.files.paths.snapshot(2)).write_bytes(snapshot)
+    Path(table.files.paths.latest_hint).write_text("2")
+
+
+def is_move_of(path: str) -> Callable[[Call], bool]:
+    return lambda call: call.name == "move_if_absent" and call.path.endswith(path)
+
+
+@pytest.mark.mission("FS19")
+def test_what_a_commit_publishes_while_it_is_moved_comes_back_at_once(catalog: Catalog) -> None:
+    """Whichever file has just moved, the lists and manifests that name the others among them."""
+    table, snapshot = published_late(catalog)
+    plan = table.plan_remove_orphans()
+    for kind in ("manifest/manifest-0", "manifest/manifest-list-", "day=b/bucket-0/data-"):
+        assert any(file.path.startswith(kind) for file in plan.files)
+    before = listed(table)
+    for number, file in enumerate(plan.files, start=1):
+        late = overtaken(table, is_move_of(file.path), lambda: publish(table, snapshot))
+        result = late.run_remove_orphans(plan)
+        assert len(result.brought_back) == len(plan.files), f"published after {number} moves"
+        assert (result.files_moved, result.quarantine_ids) == (0, ())
+        assert values_of(table, "id") == list(range(7))
+        assert listed(table) == before | {"/snapshot/snapshot-2"}
+        Path(table.files.paths.snapshot(2)).unlink()
+    tally("commits published beside a removal of orphans", len(plan.files))
+    publish(table, snapshot)
+
+
+@pytest.mark.parametrize("at", ["open_input", "put_if_absent"])
+def test_what_a_commit_publishes_before_the_first_move_does_not_move(
+    catalog: Catalog, at: str
+) -> None:
+    """While checksums are read, or once what is to move has been written down."""
+    table, snapshot = published_late(catalog)
+    plan = table.plan_remove_orphans()
+    fs = OvertakenFiles(
+        table.files.fs,
+        at=lambda call: call.name == at,
+        meanwhile=lambda: publish(table, snapshot),
+    )
+    result = Table(replace(table.files, fs=fs)).run_remove_orphans(plan)
+    assert (result.files_moved, result.quarantine_ids) == (0, ())
+    assert "move_if_absent" not in {call.name for call in fs.calls}
+    assert values_of(table, "id") == list(range(7))
+    assert table.quarantines() == ()
+
+
+def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
+    catalog: Catalog,
+) -> None:
+    """Its files were looked for before they moved, and its snapshot is created afterwards."""
+    table, snapshot = published_late(catalog)
+    only_data = table.plan_remove_orphans()
+    data = tuple(file for file in only_data.files if "bucket-" in file.path)
+    table.run_remove_orphans(replace(only_data, files=data))
+    publish(table, snapshot)
+    with pytest.raises(FileMissing):
+        table.read()
+    plan = table.plan_remove_orphans()
+    assert (plan.files, plan.wanted) == ((), tuple(sorted(file.path for file in data)))
+    result = table.run_remove_orphans(plan)
+    assert set(result.brought_back) == set(plan.wanted)
+    assert values_of(table, "id") == list(range(7))
+    assert table.quarantines() == ()
+
+
+def test_a_commit_whose_manifests_are_in_quarantine_is_told_from_where_to_restore_them(
+    catalog: Catalog,
+) -> None:
+    table, snapshot = published_late(catalog)
+    table.run_remove_orphans(table.plan_remove_orphans())
+    (quarantine,) = table.quarantines()
+    publish(table, snapshot)
+    way_out = rf"it lies in quarantine {quarantine.id}: restore manifest/manifest-.* from there"
+    for plan in (table.plan_remove_orphans, lambda: table.plan_purge(ttl_ms=0)):
+        with pytest.raises(CorruptionError, match=way_out):
+            plan()
+    table.run_restore(table.plan_restore(quarantine.id))
+    assert values_of(table, "id") == list(range(7))
+
+
+def test_a_staged_write_whose_files_were_set_aside_is_refused_and_can_be_saved(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog)
+    staged = table.stage(rows(table, events(0, 3)))
+    age(table, 25)
+    (quarantine_id,) = table.run_remove_orphans(table.plan_remove_orphans()).quarantine_ids
+    with pytest.raises(FilesGone):
+        table.commit(staged)
+    table.run_restore(table.plan_restore(quarantine_id))
+    table.commit(staged)
+    assert values_of(table, "id") == [0, 1, 2]
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def test_a_time_to_come_is_refused(catalog: Catalog) -> None:
+    table = history(catalog)
+    to_come = int(time.time() * 1000) + HOUR
+    with pytest.raises(InvalidRequestError, match="to come: by the clock of the store it is 20"):
+        table.plan_remove_orphans(older_than_ms=to_come)
+    with pytest.raises(InvalidRequestError, match="to come"):
+        table.plan_remove_orphans(age_ms=-HOUR, even_recent=True)
+
+
+def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> None:
+    table = history(catalog)
+    table.stage(rows(table, events(7, 9)))
+    age(table, 0.5)
+    for plan in ({"age_ms": HOUR // 2}, {"older_than_ms": int(time.time() * 1000) - HOUR // 2}):
+        with pytest.raises(InvalidRequestError, match="say that even recent files may go"):
+            table.plan_remove_orphans(**plan)
+    assert table.plan_remove_orphans(age_ms=HOUR).files == ()
+    plan = table.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
+    assert {file.path for file in plan.files} == set(unreachable_files(table)) != set()
+    table.run_remove_orphans(plan)
+
+
+@pytest.mark.parametrize("jump_ms", [-3000 * 24 * HOUR, 3000 * 24 * HOUR])
+def test_a_clock_of_ours_that_jumps_makes_no_file_older(
+    catalog: Catalog, env: FixedEnv, jump_ms: int
+) -> None:
+    table = history(catalog)
+    table.stage(rows(table, events(7, 9)))
+    age(table, 23)
+    env.clock.advance(jump_ms)
+    assert table.plan_remove_orphans().files == ()
+    age(table, 25)
+    plan = table.plan_remove_orphans()
+    assert len(plan.files) == len(unreachable_files(table)) > 0
+    assert table.run_remove_orphans(plan).files_moved == len(plan.files)
+
+
+def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = history(unchecked_catalog)
+    table.stage(rows(table, events(7, 9)))
+    age(table, 48)
+    newest = Path(table.files.paths.snapshot(8))
+    for minutes in (9, 11):
+        moment = time.time() + minutes * 60
+        os.utime(newest, (moment, moment))
+        if minutes < 10:
+            assert table.plan_remove_orphans().files
+            continue
+        with pytest.raises(ClockJumped, match=r"snapshot-8 of db\.t is of 20.*nothing was"):
+            table.plan_remove_orphans()
+    assert not Path(table.files.paths.upkeep_dir).exists()
+
+
+def test_a_store_that_keeps_no_times_has_no_orphans(catalog: Catalog) -> None:
+    table = history(catalog)
+    timeless = Table(replace(table.files, fs=TimelessFiles(table.files.fs)))
+    with pytest.raises(UnsupportedError, match="does not say when files were written"):
+        timeless.plan_remove_orphans()
+
+
+@dataclass
+class TimelessFiles(WatchedFiles):
+    """A store whose files are of no time."""
+
+    def list_dir(self, path: str) -> list[FileStatus]:
+        return [replace(each, modified_ms=0) for each in super().list_dir(path)]
+
+
+def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -> None:
+    table = history(catalog)
+    table.stage(rows(table, events(7, 9)))
+    left = unreachable_files(table)
+    age(table, 25)
+    result = table.run_remove_orphans(table.plan_remove_orphans(), quarantine=False)
+    assert (result.files_deleted, result.files_moved) == (len(left), 0)
+    assert table.quarantines() == ()
+    assert not Path(table.files.paths.upkeep_dir).exists()
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize(
+    "path", ["snapshot/snapshot-8", "bucket-0/..", "../other/bucket-0/data", "schema/schema-0"]
+)
+def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, path: str) -> None:
+    table = history(catalog)
+    plan = table.plan_remove_orphans()
+    with pytest.raises(InvalidRequestError, match=r"can be no orphan|is no place below the table"):
+        table.run_remove_orphans(replace(plan, files=(OrphanFile(path, 1, 0),)))
+    with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
+        table.run_remove_orphans(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
+
+
+def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: Catalog) -> None:
+    table = history(unchecked_catalog)
+    orphan = Path(table.files.paths.root) / "bucket-0" / "left"
+    orphan.write_text("old")
+    age(table, 25)
+    plan = table.plan_remove_orphans()
+    orphan.write_text("new")
+    assert table.run_remove_orphans(plan).files_moved == 0
+    assert orphan.read_text() == "new"
+    assert table.quarantines() == ()
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_folders_of_people_beside_the_table_are_theirs(
+    unchecked_catalog: Catalog, partitioned: bool
+) -> None:
+    table = new_table(unchecked_catalog, partitions=["day"] if partitioned else [])
+    table.write(rows(table, events(0, 3)))
+    root = Path(table.files.paths.root)
+    ours = "day=a/bucket-0" if partitioned else "bucket-0"
+    others = "bucket-0" if partitioned else "day=a/bucket-0"
+    theirs = ["backup/2024/bucket-list/notes.txt", f"{others}/x", f"copy/{ours}/x", "bucket-list/x"]
+    for name in [*theirs, f"{ours}/left"]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    age(table, 48)
+    assert [file.path for file in table.plan_remove_orphans().files] == [f"{ours}/left"]
+
+
+def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.stage(rows(table, events(0, 3)))
+    leftover = Path(table.files.paths.upkeep_dir) / ".book-1.1.tmp"
+    leftover.parent.mkdir()
+    leftover.write_text("{")
+    moment = int(time.time()) - 2 * 3600
+    for path in Path(table.files.paths.root).rglob("*"):
+        os.utime(path, (moment, moment))
+    before = table.plan_remove_orphans(older_than_ms=moment * 1000 - 1)
+    assert (before.files, before.leftovers) == ((), ())
+    then = table.plan_remove_orphans(older_than_ms=moment * 1000)
+    assert (len(then.files), len(then.leftovers)) == (1, 1)
+    table.run_remove_orphans(then)
+    assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "not wanted"])
+def test_folders_that_orphans_leave_empty_go_if_the_table_says_so(
+    catalog: Catalog, wanted: bool
+) -> None:
+    options = {"snapshot.clean-empty-directories": str(wanted).lower()}
+    table = new_table(catalog, partitions=["day"], options=options)
+    table.write(rows(table, events(0, 3, day="a")))
+    table.stage(rows(table, events(3, 6, day="b")))
+    result = remove_orphans(table)
+    assert result.files_moved == 1
+    assert 0 < result.duration_ms < HOUR
+    folders = {each.name for each in Path(table.files.paths.root).glob("day=*")}
+    assert folders == ({"day=a"} if wanted else {"day=a", "day=b"})

@@ -1,0 +1,58 @@
+"""Plans as JSON: what comes back is what went, and what is none is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lakewright.storage import CompactionPlan, ExpirePlan
+from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.running.plan import UnreachableFile
+
+TASK = CompactionTask(
+    partition={"day": "a", "key": b"\x01\xff"},
+    bucket=0,
+    files=("f", "g"),
+    file_sizes=(1, 2),
+    rows=3,
+    output_level=5,
+    reason="due",
+)
+PLAN = CompactionPlan(table="db.t", snapshot_id=None, tasks=(TASK,), skipped=())
+
+
+def test_a_plan_comes_back_with_its_bytes_as_text() -> None:
+    again = CompactionPlan.from_json(PLAN.to_json())
+    assert again.tasks[0].partition == {"day": "a", "key": "01ff"}
+    assert again.tasks[0].files == ("f", "g")
+    assert (again.files_before, again.bytes_before, again.rows) == (2, 3, 3)
+
+
+def test_what_somebody_put_beside_a_plan_is_left_out() -> None:
+    plan = ExpirePlan(
+        table="db.t",
+        snapshot_ids=(1,),
+        end_id=2,
+        files=(UnreachableFile("a", 5),),
+        reasons=("old",),
+    )
+    data = {"summary": {"files": 1}, **json.loads(plan.to_json())}
+    assert ExpirePlan.from_json(json.dumps(data)) == plan
+    assert plan.bytes == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"snapshot_id": True}, "True is no whole number"),
+        ({"tasks": {}}, "is no list"),
+        ({"table": None}, "None is no str"),
+        ({"tasks": [{"upgrade": ["f"]}]}, "CompactionTask has no upgrade"),
+        ({"tasks": [{"bucket": 0}]}, "missing"),
+    ],
+)
+def test_what_is_no_plan_is_refused(change: dict[str, object], message: str) -> None:
+    data = {**json.loads(PLAN.to_json()), **change}
+    with pytest.raises(ValueError, match=message):
+        CompactionPlan.from_json(json.dumps(data))

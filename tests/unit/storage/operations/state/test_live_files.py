@@ -1,0 +1,98 @@
+"""Asking what is live again and again: every answer is right, and costs what is new."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from lakewright.storage import Catalog, Table
+from lakewright.storage.operations.state.scan import LiveFiles, live_entries
+from tests.support.builders import compact, events, new_table, rows
+from tests.support.environment import FixedEnv
+from tests.support.stepped_files import Call, DictFiles, Verb
+
+
+class CountedFiles(DictFiles):
+    """Remembers which manifests were read, without the lists that name them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.manifests: list[str] = []
+        self.perform = self._counted
+
+    def _counted(self, call: Call) -> Any:
+        name = call.path.rsplit("/", 1)[-1]
+        is_manifest = name.startswith("manifest-") and not name.startswith("manifest-list-")
+        if call.verb is Verb.READ and is_manifest:
+            self.manifests.append(name)
+        return self._carry_out(call)
+
+
+def table_of(files: CountedFiles, **options: str) -> Table:
+    table = new_table(Catalog(files, "/w", FixedEnv()), partitions=["day"], options=options)
+    for number in range(5):
+        append(table, number)
+    return table
+
+
+def append(table: Table, number: int) -> None:
+    table.write(rows(table, events(number, number + 1, day="ab"[number % 2])))
+
+
+def test_live_files_are_those_of_each_snapshot() -> None:
+    table = table_of(CountedFiles(), **{"manifest.merge-min-count": "8"})
+    live = LiveFiles(table.files)
+    some = [live_entries(table.files, table.latest_snapshot())[0].partition]
+    changes = [
+        lambda: append(table, 7),
+        lambda: compact(table, full=True),
+        lambda: table.write(
+            rows(table, events(1, 3, day="b")), mode="overwrite", partition={"day": "b"}
+        ),
+        *(partial(append, table, each) for each in range(10)),
+    ]
+    for change in changes:
+        change()
+        latest = table.latest_snapshot()
+        assert live.entries(latest) == live_entries(table.files, latest)
+        chosen = live_entries(table.files, latest, partitions=some)
+        assert live.entries(latest, partitions=some) == chosen
+        assert live.entries(latest, partitions=some) == chosen
+    assert live.entries(None) == []
+
+
+def test_a_manifest_is_read_once() -> None:
+    files = CountedFiles()
+    table = table_of(files)
+    live = LiveFiles(table.files)
+    live.entries(table.latest_snapshot())
+    assert len(files.manifests) == 5
+    append(table, 8)
+    files.manifests.clear()
+    live.entries(table.latest_snapshot())
+    live.entries(table.latest_snapshot())
+    assert len(files.manifests) == 1
+
+
+def test_a_compaction_that_lost_tries_again_as_fast_as_those_it_lost_to() -> None:
+    """Who reads the whole state anew at every try loses to those who write without pause."""
+    files = CountedFiles()
+    table = table_of(files)
+    plan = table.plan_compact(full=True)
+    lost: list[int] = []
+
+    def somebody_commits_first(call: Call) -> Any:
+        is_try = call.verb is Verb.PUT and "/snapshot/snapshot-" in call.path
+        if is_try and len(lost) < 3:
+            lost.append(len(files.manifests))
+            files.perform = files._counted
+            append(table, 10 + len(lost))
+            files.manifests.clear()
+            files.perform = somebody_commits_first
+        return files._counted(call)
+
+    files.perform = somebody_commits_first
+    result = table.run_compact(plan)
+    assert result.files_before == 5
+    # The manifest of who came first, and nothing else.
+    assert [*lost[1:], len(files.manifests)] == [1, 1, 1]
