@@ -29,22 +29,15 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
-from lakewright.storage.operations.references.reachable import (
-    Root,
-    RootKind,
-    all_roots,
-    branch_roots,
-    check_lists,
-    is_kept,
-    is_same,
-    only_kept_by,
-    stale_when_roots_go,
-)
+from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback import (
     check_nothing_newer,
     consumers_beyond,
     delete_changelogs_from,
 )
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, branch_roots
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
+from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import (

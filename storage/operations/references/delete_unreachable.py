@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.reachable import Reach, Root
+from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback_pin import settled_roots
+from lakewright.storage.operations.references.roots import Root
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 

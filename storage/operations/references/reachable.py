@@ -15,28 +15,15 @@ would not be known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import cached_property, partial, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from functools import cached_property, partial
+from typing import TypeVar
 
-from lakewright.storage.errors import (
-    CorruptionError,
-    SchemaNotFound,
-    SnapshotNotFound,
-    StalePlan,
-    TagNotFound,
-    UnreadableManifest,
-)
+from lakewright.storage.errors import SchemaNotFound, UnreadableManifest
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
+from lakewright.storage.operations.references.roots import Root, RootKind
 from lakewright.storage.operations.running.plan import UnreachableFile
-from lakewright.storage.operations.state.branch_files import (
-    is_whole_branch,
-    on_branch,
-    whole_branches,
-)
+from lakewright.storage.operations.state.branch_files import is_whole_branch
 from lakewright.storage.operations.state.lineage import Chain
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import (
@@ -46,91 +33,8 @@ from lakewright.storage.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from lakewright.storage.spec.snapshot import Snapshot
 
 _T = TypeVar("_T")
-
-
-class RootKind(Enum):
-    """What kind of thing keeps files."""
-
-    SNAPSHOT = "snapshot"
-    TAG = "tag"
-    CHANGELOG = "changelog"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Root:
-    """Something that keeps files, and the branch of the table it is seen from.
-
-    `label` is the id of a snapshot or changelog, or the name of a tag.
-    """
-
-    files: TableFiles
-    kind: RootKind
-    label: int | str
-    snapshot: Snapshot
-
-    @property
-    def branch(self) -> str:
-        return self.files.paths.branch
-
-
-# --- roots ------------------------------------------------------------------------------------
-
-
-def all_roots(files: TableFiles) -> list[Root]:
-    """Every root there is, on main and on every branch.
-
-    A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
-    it looks, once it is there, whether what it begins at still is.
-    """
-    return [root for seen in whole_branches(files) for root in branch_roots(seen)]
-
-
-def other_roots(files: TableFiles) -> list[Root]:
-    """Every root but the snapshots of the branch that `files` sees."""
-    found: list[Root] = []
-    for seen in whole_branches(files):
-        is_own = seen.paths.branch == files.paths.branch
-        found += _lasting_roots(seen) if is_own else branch_roots(seen)
-    return found
-
-
-def branch_roots(files: TableFiles) -> list[Root]:
-    """The roots of one branch: its snapshots in order, its tags, its changelogs.
-
-    A snapshot that an expiry has begun to take is none any more; neither is one that goes while
-    it is read.
-    """
-    snapshots = []
-    for snapshot_id in files.snapshots.kept_ids():
-        with suppress(SnapshotNotFound):
-            snapshots.append(files.snapshots.read(snapshot_id))
-    return [*(snapshot_root(files, each) for each in snapshots), *_lasting_roots(files)]
-
-
-def _lasting_roots(files: TableFiles) -> list[Root]:
-    """Tags and changelogs of one branch, which expiry of snapshots leaves alone."""
-    return [
-        *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
-        *(changelog_root(files, each) for each in files.references.changelogs()),
-    ]
-
-
-def snapshot_root(files: TableFiles, snapshot: Snapshot) -> Root:
-    """A snapshot as a root."""
-    return Root(files=files, kind=RootKind.SNAPSHOT, label=snapshot.id, snapshot=snapshot)
-
-
-def tag_root(files: TableFiles, name: str, snapshot: Snapshot) -> Root:
-    """A tag as a root."""
-    return Root(files=files, kind=RootKind.TAG, label=name, snapshot=snapshot)
-
-
-def changelog_root(files: TableFiles, snapshot: Snapshot) -> Root:
-    """A long-lived changelog as a root."""
-    return Root(files=files, kind=RootKind.CHANGELOG, label=snapshot.id, snapshot=snapshot)
 
 
 # --- what they keep ---------------------------------------------------------------------------
@@ -453,135 +357,3 @@ def metadata_sizes(files: TableFiles) -> dict[str, int]:
 
 def _is_list(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith(("manifest-list-", "index-manifest-"))
-
-
-# --- beside others ----------------------------------------------------------------------------
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def stale_when_roots_go(
-    verb: Callable[Concatenate[TableFiles, _P], _R],
-) -> Callable[Concatenate[TableFiles, _P], _R]:
-    """A verb that says StalePlan where something is missing since others took roots meanwhile.
-
-    What is missing though nothing went stays the error that it is.
-    """
-
-    @wraps(verb)
-    def told(files: TableFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with stale_if_roots_go(files, files.snapshots.kept_ids()):
-            return verb(files, *args, **kwargs)
-
-    return told
-
-
-@contextmanager
-def stale_if_roots_go(
-    files: TableFiles, kept_ids: Collection[int], half_ids: Collection[int] = ()
-) -> Iterator[None]:
-    """The same for a part of a verb, which knows the branch's own snapshots already.
-
-    `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
-    """
-    before = _names_of_others(files)
-    last_id = max(kept_ids, default=None)
-    last = _file_of(files, last_id)
-    try:
-        yield
-    except (CorruptionError, SchemaNotFound, SnapshotNotFound, TagNotFound) as error:
-        there = files.snapshots.ids()
-        left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
-        if _file_of(files, last_id) != last:
-            # The table was rolled back, and written to again: the ids are the same.
-            left.discard(last_id or 0)
-        own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
-        below = f"{files.paths.root}/"
-        gone = sorted(path.removeprefix(below) for path in own | (before - _names_of_others(files)))
-        if not gone:
-            raise
-        raise StalePlan(
-            f"{gone[0]} of {files.name} went while it was being read; plan again",
-            table=files.name,
-        ) from error
-
-
-def _file_of(files: TableFiles, snapshot_id: int | None) -> bytes:
-    """What tells a snapshot from another one of the same id, empty where there is none."""
-    with suppress(SnapshotNotFound):
-        return b"" if snapshot_id is None else files.snapshots.read_file(snapshot_id)
-    return b""
-
-
-def _names_of_others(files: TableFiles) -> set[str]:
-    """Paths of the roots of every branch, and its schemas, but for our own snapshots."""
-    found = set()
-    for branch in _branches_and_halves(files):
-        folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)
-        found |= {each.path for folder in folders for each in branch.fs.list_dir(folder)}
-        if branch.paths.branch != files.paths.branch:
-            found |= {branch.paths.snapshot(each) for each in branch.snapshots.kept_ids()}
-    return found
-
-
-def _branches_and_halves(files: TableFiles) -> list[TableFiles]:
-    return [on_branch(files, ""), *(on_branch(files, each) for each in files.references.branches())]
-
-
-# --- what something new may refer to ----------------------------------------------------------
-
-
-def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = ()) -> bool:
-    """Whether a branch's own snapshot or tag still keeps what a snapshot needs.
-
-    `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
-    is there: a deletion that did not see the root has by then made this false.
-    """
-    in_sight = snapshot.id in files.snapshots.kept_ids()
-    if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
-        with suppress(SnapshotNotFound):
-            if is_same(files.snapshots.read(snapshot.id), snapshot):
-                return True
-    tags = files.references.tags().values()
-    return any(is_same(tag.snapshot, snapshot) for tag in tags if tag.name not in beside)
-
-
-def is_same(left: Snapshot, right: Snapshot) -> bool:
-    """Whether two files say the same snapshot, be it a snapshot's or a tag's."""
-    return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
-
-
-def check_lists(files: TableFiles, snapshot: Snapshot, what: str) -> None:
-    """Whether the manifest lists of a snapshot are there.
-
-    Raises:
-        CorruptionError: one is missing.
-    """
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    _check_there(files, [files.paths.manifest(name) for name in lists], what)
-
-
-def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
-    """Whether everything that a snapshot's state needs is there, down to its data files.
-
-    Raises:
-        CorruptionError: something is missing; the message names the first.
-    """
-    check_lists(files, snapshot, what)
-    root, reach = tag_root(files, what, snapshot), Reach()
-    _check_there(files, sorted(reach.metadata(root)), what)
-    data = reach.state(root)
-    folders = {path.rsplit("/", 1)[0] for path in data}
-    there = {each.path for folder in folders for each in files.fs.list_dir(folder)}
-    _check_there(files, sorted(data.keys() - there), what)
-
-
-def _check_there(files: TableFiles, paths: Iterable[str], what: str) -> None:
-    for path in paths:
-        if not files.fs.exists(path):
-            raise CorruptionError(
-                f"{what} of {files.name} needs {path}, which is missing",
-                table=files.name,
-                path=path,
-            )

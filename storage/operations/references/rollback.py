@@ -38,17 +38,10 @@ from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.delete_unreachable import Deleted, delete_unreachable
-from lakewright.storage.operations.references.reachable import (
-    Root,
-    RootKind,
-    all_roots,
-    check_whole,
-    is_kept,
-    is_same,
-    only_kept_by,
-    snapshot_root,
-    stale_when_roots_go,
-)
+from lakewright.storage.operations.references.reachable import only_kept_by
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, snapshot_root
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
+from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile

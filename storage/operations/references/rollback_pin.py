@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.reachable import Root, RootKind, all_roots
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.running.local_clock import local_now
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN

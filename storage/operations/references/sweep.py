@@ -13,8 +13,8 @@ from contextlib import suppress
 from lakewright.storage.errors import CorruptionError, StorageError
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.reachable import Root, RootKind, all_roots
 from lakewright.storage.operations.references.rollback_pin import settled_roots
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 

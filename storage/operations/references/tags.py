@@ -28,16 +28,10 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
-from lakewright.storage.operations.references.reachable import (
-    Root,
-    RootKind,
-    all_roots,
-    check_lists,
-    is_kept,
-    is_same,
-    only_kept_by,
-    stale_when_roots_go,
-)
+from lakewright.storage.operations.references.reachable import only_kept_by
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
+from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile

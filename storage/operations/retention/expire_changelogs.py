@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
-from lakewright.storage.operations.references.reachable import (
-    Root,
-    RootKind,
-    only_kept_by,
-    other_roots,
-    snapshot_root,
-    stale_when_roots_go,
-)
+from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback_pin import (
     check_no_rollback,
     is_rollback_under_way,
 )
+from lakewright.storage.operations.references.roots import (
+    Root,
+    RootKind,
+    other_roots,
+    snapshot_root,
+)
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.expire_snapshots import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile

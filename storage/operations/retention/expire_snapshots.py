@@ -48,17 +48,16 @@ from lakewright.storage.operations.references.expiry_mark import (
     marked_as_expiring,
     put_expiry_mark,
 )
-from lakewright.storage.operations.references.reachable import (
-    Reach,
+from lakewright.storage.operations.references.reachable import Reach, unreachable
+from lakewright.storage.operations.references.rollback_pin import check_no_rollback
+from lakewright.storage.operations.references.roots import (
     Root,
     RootKind,
     changelog_root,
     other_roots,
     snapshot_root,
-    stale_if_roots_go,
-    unreachable,
 )
-from lakewright.storage.operations.references.rollback_pin import check_no_rollback
+from lakewright.storage.operations.references.stale_roots import stale_if_roots_go
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.lineage import Lineage

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnreadableManifest
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.reachable import stale_when_roots_go
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.quarantine import (
     BATCH_FILES,
     Mover,

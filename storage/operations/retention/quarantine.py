@@ -30,8 +30,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.quarantine_store import Listed
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.reachable import Reach, Root, RootKind, all_roots
+from lakewright.storage.operations.references.reachable import Reach
 from lakewright.storage.operations.references.rollback_pin import are_back, check_no_rollback
+from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch

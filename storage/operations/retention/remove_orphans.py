@@ -31,7 +31,7 @@ from lakewright.storage.operations.references.delete_unreachable import (
     remove_bucket_folders,
 )
 from lakewright.storage.operations.references.expiry_mark import marked_as_expiring
-from lakewright.storage.operations.references.reachable import stale_when_roots_go
+from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.quarantine import (
     Mover,
     OrphanFile,

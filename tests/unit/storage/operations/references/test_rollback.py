@@ -14,9 +14,9 @@ from lakewright.storage.errors import (
     StorageError,
     TagNotFound,
 )
-from lakewright.storage.operations.references.reachable import all_roots
 from lakewright.storage.operations.references.rollback import RollbackPlan, check_nothing_newer
 from lakewright.storage.operations.references.rollback_pin import are_back, settled_roots
+from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.state.latest import is_latest
 from tests.support.builders import (
     compact,

@@ -1,0 +1,91 @@
+"""The snapshots, tags and changelogs of a table and its branches, each of which keeps files."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from lakewright.storage.errors import SnapshotNotFound
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.branch_files import whole_branches
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+class RootKind(Enum):
+    """What kind of thing keeps files."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Root:
+    """Something that keeps files, and the branch of the table it is seen from.
+
+    `label` is the id of a snapshot or changelog, or the name of a tag.
+    """
+
+    files: TableFiles
+    kind: RootKind
+    label: int | str
+    snapshot: Snapshot
+
+    @property
+    def branch(self) -> str:
+        return self.files.paths.branch
+
+
+def all_roots(files: TableFiles) -> list[Root]:
+    """Every root there is, on main and on every branch.
+
+    A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
+    it looks, once it is there, whether what it begins at still is.
+    """
+    return [root for seen in whole_branches(files) for root in branch_roots(seen)]
+
+
+def other_roots(files: TableFiles) -> list[Root]:
+    """Every root but the snapshots of the branch that `files` sees."""
+    found: list[Root] = []
+    for seen in whole_branches(files):
+        is_own = seen.paths.branch == files.paths.branch
+        found += _lasting_roots(seen) if is_own else branch_roots(seen)
+    return found
+
+
+def branch_roots(files: TableFiles) -> list[Root]:
+    """The roots of one branch: its snapshots in order, its tags, its changelogs.
+
+    A snapshot that an expiry has begun to take is none any more; neither is one that goes while
+    it is read.
+    """
+    snapshots = []
+    for snapshot_id in files.snapshots.kept_ids():
+        with suppress(SnapshotNotFound):
+            snapshots.append(files.snapshots.read(snapshot_id))
+    return [*(snapshot_root(files, each) for each in snapshots), *_lasting_roots(files)]
+
+
+def _lasting_roots(files: TableFiles) -> list[Root]:
+    """Tags and changelogs of one branch, which expiry of snapshots leaves alone."""
+    return [
+        *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
+        *(changelog_root(files, each) for each in files.references.changelogs()),
+    ]
+
+
+def snapshot_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A snapshot as a root."""
+    return Root(files=files, kind=RootKind.SNAPSHOT, label=snapshot.id, snapshot=snapshot)
+
+
+def tag_root(files: TableFiles, name: str, snapshot: Snapshot) -> Root:
+    """A tag as a root."""
+    return Root(files=files, kind=RootKind.TAG, label=name, snapshot=snapshot)
+
+
+def changelog_root(files: TableFiles, snapshot: Snapshot) -> Root:
+    """A long-lived changelog as a root."""
+    return Root(files=files, kind=RootKind.CHANGELOG, label=snapshot.id, snapshot=snapshot)
