@@ -48,6 +48,7 @@ from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.fallback_read import falls_back, scan_with_fallback
 from lakewright.storage.operations.read.lookup import lookup
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, ScanPlan, plan_scan
 from lakewright.storage.operations.references.branches import (
     Branch,
     BranchResult,
@@ -148,20 +149,11 @@ from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import STREAMING, collecting
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
-    ScanPlan,
-    live_entries,
-    plan_scan,
-)
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
 from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
-from lakewright.storage.operations.write.write import (
-    StagingJob,
-    prepare_write,
-    stage_rows,
-)
+from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry

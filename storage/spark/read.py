@@ -25,7 +25,7 @@ from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.fallback_read import falls_back
 from lakewright.storage.operations.read.read import SplitReader
-from lakewright.storage.operations.state.scan import DataSplit
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.state.time_travel import When
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema

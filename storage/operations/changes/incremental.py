@@ -34,14 +34,13 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import sections_of
 from lakewright.storage.operations.changes.change_read import ChangeSource, ChangeSplit
 from lakewright.storage.operations.read.expired_reads import told_if_expired
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
+from lakewright.storage.operations.read.scan import DataSplit, plan_scan
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
     index_entries,
-    key_decoder,
     live_entries,
-    plan_scan,
     readable_entries,
 )
 from lakewright.storage.spec.index import DeletionVectorRange

@@ -51,8 +51,8 @@ from lakewright.storage.operations.references.commit_standing import (
 )
 from lakewright.storage.operations.running.delete_files import delete_files, discard_files
 from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.operations.state.named_partitions import is_named
-from lakewright.storage.operations.state.scan import LiveFiles, index_entries
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -64,11 +64,7 @@ from lakewright.storage.spec.commit import (
 )
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
-from lakewright.storage.spec.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
+from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # Who has lost waits for up to so many times as long as a try takes. Waiting longer would only let
 # those who came later go first, again and again.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
-from lakewright.storage.operations.state.scan import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot

@@ -34,10 +34,10 @@ from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_statistics
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.scan import DataSplit, plan_scan
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported

@@ -15,7 +15,11 @@ from lakewright.storage.operations.inspection.system_table_text import (
     value_text,
 )
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.scan import grouped_by_bucket, index_entries, live_entries
+from lakewright.storage.operations.state.live_files import (
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+)
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.predicate import Bounds

@@ -43,7 +43,7 @@ from lakewright.storage.operations.inspection.system_table_history import (
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.state.scan import plan_scan
+from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema

@@ -19,9 +19,10 @@ from lakewright.storage.errors import BranchNotFound, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, ScanPlan, plan_scan
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.scan import DataSplit, ScanPlan, live_entries, plan_scan
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.time_travel import choose_snapshot
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.predicate import Predicate

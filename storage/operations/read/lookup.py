@@ -26,17 +26,17 @@ from lakewright.storage.files.data_files import read_pieces
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows, KeyValueReading
 from lakewright.storage.operations.read.merge_read import merged_rows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.state.assign_buckets import (
     hash_indexes,
     partitions_of,
     rows_by_code,
 )
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
     index_entries,
-    key_decoder,
     live_entries,
     readable_entries,
 )

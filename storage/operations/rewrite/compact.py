@@ -47,13 +47,10 @@ from lakewright.storage.operations.rewrite.compaction_plan import (
     SkippedBucket,
 )
 from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import read_latest
+from lakewright.storage.operations.state.live_files import grouped_by_bucket, live_entries
 from lakewright.storage.operations.state.named_partitions import is_named
-from lakewright.storage.operations.state.scan import (
-    check_key_types,
-    grouped_by_bucket,
-    live_entries,
-)
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.operations.write.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage

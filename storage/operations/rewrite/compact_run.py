@@ -38,11 +38,15 @@ from lakewright.storage.operations.rewrite.compaction_plan import (
 )
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.live_files import (
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+)
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.state.scan import grouped_by_bucket, index_entries, live_entries
 from lakewright.storage.operations.write.write import planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta

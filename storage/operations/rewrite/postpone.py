@@ -35,6 +35,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Sums, UnorderedChecksum
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import (
     sweep,
     sweep_after_failure,
@@ -44,12 +45,12 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.state.assign_buckets import next_sequences
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.named_partitions import is_named
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.state.scan import DataSplit, live_entries
 from lakewright.storage.operations.write.bucket_writer import (
     BucketTarget,
     BucketWriter,

@@ -42,6 +42,7 @@ from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
 from lakewright.storage.operations.read.merge_read import merged_windows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import (
     sweep,
     sweep_after_failure,
@@ -52,14 +53,13 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.latest import is_latest, read_latest
-from lakewright.storage.operations.state.named_partitions import is_named
-from lakewright.storage.operations.state.rewrite_schema import check_rewritable
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
+from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     index_entries,
     live_entries,
 )
+from lakewright.storage.operations.state.named_partitions import is_named
+from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,

@@ -24,7 +24,7 @@ from lakewright.storage.codec.arrow_values import value_of, with_one_nan
 from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, hashes_of
 from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.scan import index_entries, live_entries
+from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EMPTY_ROW, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, read_options

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
-from lakewright.storage.operations.state.scan import snapshot_manifests
+from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,

@@ -7,8 +7,8 @@ import pytest
 from lakewright.storage import Catalog
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import MergeMemory
-from lakewright.storage.operations.state.scan import DataSplit
 from tests.support.builders import new_table, rows
 
 

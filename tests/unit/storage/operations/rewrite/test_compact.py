@@ -21,7 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind

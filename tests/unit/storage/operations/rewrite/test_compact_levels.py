@@ -13,7 +13,7 @@ from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
 from lakewright.storage.lsm.universal_compaction import OffPeakHours, UniversalPolicy
 from lakewright.storage.operations.rewrite.compact import universal_policy
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
 from lakewright.storage.spec.snapshot import Snapshot

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.state.scan import LiveFiles, live_entries
+from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
 from tests.support.builders import compact, events, new_table, rows
 from tests.support.environment import FixedEnv
 from tests.support.stepped_files import Call, DictFiles, Verb

@@ -23,7 +23,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.state.assign_buckets import DynamicPartition
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.supported_options import Use, check_supported
 from tests.support.builders import (
