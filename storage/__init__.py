@@ -9,7 +9,7 @@ table.read(columns=["id"])
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.changes.incremental import ChangePlan
+from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
 from lakewright.storage.operations.references.branches import (
     Branch,

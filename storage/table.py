@@ -17,13 +17,9 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import ChangePlan, incremental_mode
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
-from lakewright.storage.operations.changes.incremental import (
-    Bound,
-    ChangePlan,
-    incremental_mode,
-    plan_incremental,
-)
+from lakewright.storage.operations.changes.incremental import Bound, plan_incremental
 from lakewright.storage.operations.commit.commit import commit_write, find_committed
 from lakewright.storage.operations.commit.pending import (
     abort_pending,

@@ -15,8 +15,9 @@ from pyspark.sql import types as t
 
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.changes.change_read import ChangeReader
-from lakewright.storage.operations.changes.incremental import Bound, ChangePlan, plan_audit_log
+from lakewright.storage.operations.changes.incremental import Bound, plan_audit_log
 from lakewright.storage.operations.inspection.system_tables import AUDIT_LOG, ROW_KIND_NAME
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic

@@ -11,7 +11,8 @@ from lakewright.cli.row_printing import print_rows
 from lakewright.cli.warehouse import filter_of, open_table
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.changes.incremental import Bound, ChangePlan, plan_audit_log
+from lakewright.storage.operations.changes.change_plan import ChangePlan
+from lakewright.storage.operations.changes.incremental import Bound, plan_audit_log
 from lakewright.storage.operations.inspection.system_tables import (
     AUDIT_LOG,
     audit_log_rows,

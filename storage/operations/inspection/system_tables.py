@@ -19,8 +19,9 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.changes.change_read import ChangeReader
-from lakewright.storage.operations.changes.incremental import ChangePlan, plan_audit_log
+from lakewright.storage.operations.changes.incremental import plan_audit_log
 from lakewright.storage.operations.inspection.system_table_files import (
     bucket_rows,
     data_file_rows,

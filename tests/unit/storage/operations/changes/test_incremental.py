@@ -11,8 +11,8 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, TagNotFound
+from lakewright.storage.operations.changes.change_plan import IncrementalMode
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
-from lakewright.storage.operations.changes.incremental import IncrementalMode
 from lakewright.storage.sql import parse_where
 from tests.support.builders import compact, events, expire, new_table, rows
 from tests.support.environment import FixedEnv
