@@ -20,7 +20,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.changes.change_plan import ChangePlan, incremental_mode
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.changes.incremental import Bound, plan_incremental
-from lakewright.storage.operations.commit.commit import commit_write, find_committed
+from lakewright.storage.operations.commit.commit import commit_write
+from lakewright.storage.operations.commit.commit_loop import find_committed
 from lakewright.storage.operations.commit.pending import (
     abort_pending,
     commit_pending,
@@ -49,14 +50,11 @@ from lakewright.storage.operations.references.branches import (
     Branch,
     BranchResult,
     DeleteBranchPlan,
-    FastForwardPlan,
     at_branch,
     create_branch,
     list_branches,
     plan_delete_branch,
-    plan_fast_forward,
     run_delete_branch,
-    run_fast_forward,
 )
 from lakewright.storage.operations.references.consumers import (
     Consumer,
@@ -65,6 +63,11 @@ from lakewright.storage.operations.references.consumers import (
     plan_expire_consumers,
     run_expire_consumers,
     set_consumer,
+)
+from lakewright.storage.operations.references.fast_forward import (
+    FastForwardPlan,
+    plan_fast_forward,
+    run_fast_forward,
 )
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,

@@ -27,7 +27,7 @@ from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_
 from lakewright.storage.operations.rewrite.postpone import BucketSorting
 from lakewright.storage.operations.rewrite.rescale import ShareMove
 from lakewright.storage.operations.running.engine import Engine, LocalEngine, Result, Task
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta

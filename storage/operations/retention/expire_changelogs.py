@@ -31,7 +31,7 @@ from lakewright.storage.operations.references.roots import (
     snapshot_root,
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.retention.expire_snapshots import check_clock
+from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.lineage import Lineage

@@ -21,7 +21,7 @@ from lakewright.storage.operations.rewrite.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

@@ -45,7 +45,7 @@ from lakewright.storage.operations.rewrite.compact_outputs import (
 )
 from lakewright.storage.operations.running.concurrency import ahead
 from lakewright.storage.operations.state.keys import key_decoder
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

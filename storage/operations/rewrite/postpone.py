@@ -51,12 +51,8 @@ from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.write.bucket_writer import (
-    BucketTarget,
-    BucketWriter,
-    ShownRows,
-    WrittenFiles,
-)
+from lakewright.storage.operations.write.bucket_writer import BucketWriter, ShownRows
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

@@ -60,7 +60,7 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.operations.state.named_partitions import is_named
 from lakewright.storage.operations.state.rewrite_schema import check_rewritable
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

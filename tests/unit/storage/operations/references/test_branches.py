@@ -19,16 +19,9 @@ from lakewright.storage.errors import (
     StorageError,
     TagNotFound,
 )
-from lakewright.storage.operations.references.branches import DeleteBranchPlan, FastForwardPlan
-from tests.support.builders import (
-    compact,
-    events,
-    expire,
-    new_table,
-    rows,
-    values_of,
-    with_options,
-)
+from lakewright.storage.operations.references.branches import DeleteBranchPlan
+from lakewright.storage.operations.references.fast_forward import FastForwardPlan
+from tests.support.builders import compact, events, expire, new_table, rows, values_of, with_options
 from tests.support.environment import FixedEnv
 from tests.support.faults import Crashed, Fault, interrupted, watched
 from tests.support.fixtures import memory_uri

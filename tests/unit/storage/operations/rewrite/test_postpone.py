@@ -290,9 +290,9 @@ def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Cat
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost_at: str
 ) -> None:
-    from lakewright.storage.operations.write import bucket_writer, verify
+    from lakewright.storage.operations.write import bucket_writer, rolling_writer, verify
 
-    class Forgetful(bucket_writer.RollingWriter):
+    class Forgetful(rolling_writer.RollingWriter):
         def write(self, new: Any) -> None:
             changelog = lost_at == "changelog"
             super().write(new.slice(1) if self.target.changelog is changelog else new)
