@@ -7,6 +7,7 @@ from dataclasses import replace
 from lakewright.storage import Table
 from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.operations.commit.commit_manifests import write_manifests
+from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
@@ -32,7 +33,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
             user="backlog", identifier=number, kind=CommitKind.COMPACT, base_id=None
         )
         change = Change(entries=[*removed, added])
-        latest = write_manifests(files, latest, change, committable, [])
+        latest = write_manifests(files, latest, change, committable, LiveFiles(files), [])
         fs.write_bytes(files.paths.snapshot(latest.id), encode_snapshot(latest))
     if latest is not None:
         files.snapshots.hint_latest(latest.id)

@@ -82,7 +82,11 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                 return CommitResult(snapshot=None, attempts=attempt)
             check_conflicts(files, latest, change, committable, live_files)
             is_free = latest is None or remove_stray(files, latest)
-            snapshot = _try_commit(files, latest, change, committable, durable) if is_free else None
+            snapshot = (
+                _try_commit(files, latest, change, committable, live_files, durable)
+                if is_free
+                else None
+            )
         except CorruptionError:
             # It may have been rolled back meanwhile, or replaced and expired.
             if is_latest(files, latest):
@@ -165,12 +169,13 @@ def _try_commit(
     latest: Snapshot | None,
     change: Change,
     committable: Committable,
+    live_files: LiveFiles,
     durable: set[str],
 ) -> Snapshot | None:
     """One attempt; None if another commit took the id, and then nothing of this one is left."""
     written: list[str] = []
     try:
-        snapshot = write_manifests(files, latest, change, committable, written)
+        snapshot = write_manifests(files, latest, change, committable, live_files, written)
         named = named_files(files, change) - durable
         manifests = map(files.paths.manifest, written)
         files.fs.make_durable([*named, *manifests], below=files.paths.root)

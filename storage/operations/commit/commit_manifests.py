@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
-from lakewright.storage.operations.state.live_files import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
@@ -17,11 +17,12 @@ def write_manifests(
     latest: Snapshot | None,
     change: Change,
     committable: Committable,
+    live_files: LiveFiles,
     written: list[str],
 ) -> Snapshot:
     """Write all that the new snapshot names; each name is in `written` before there is a file."""
     compression = files.options.manifest_compression
-    before = snapshot_manifests(files, latest) if latest else ()
+    before = live_files.manifests(latest) if latest else ()
     merged = merge_manifests(files, before, written)
     base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
     delta, delta_size = _write_entries(files, change.entries, written)

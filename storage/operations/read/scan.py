@@ -94,10 +94,10 @@ def plan_scan(
 
     With a level only its files are read, so that rows are as some compaction left them.
     """
-    entries = live_entries(files, snapshot, predicate=predicate)
+    total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
+    entries = live_entries(files, snapshot, predicate=predicate, manifests=total)
     if level is not None:
         entries = [entry for entry in entries if entry.file.level == level]
-    total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     picker = PartitionPicker(files, None, predicate)
     pruner = _FilePruner(files, predicate)
     deletions = deletions_by_bucket(index_entries(files, snapshot))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 
@@ -47,15 +47,18 @@ def live_entries(
     *,
     partitions: Iterable[bytes] | None = None,
     predicate: Predicate | None = None,
+    manifests: Sequence[ManifestFileMeta] | None = None,
 ) -> list[ManifestEntry]:
     """Files of a snapshot's state, all or those of some partitions, in manifest order.
 
-    `predicate` may look at any column; only its part on partition columns counts here.
+    `predicate` may look at any column; only its part on partition columns counts here. `manifests`
+    are those of the snapshot, where the caller has read the lists already.
     """
     if snapshot is None:
         return []
     picker = PartitionPicker(files, partitions, predicate)
-    metas = [meta for meta in snapshot_manifests(files, snapshot) if picker.may_hold(meta)]
+    named = snapshot_manifests(files, snapshot) if manifests is None else manifests
+    metas = [meta for meta in named if picker.may_hold(meta)]
     return _live(files.manifests.entries(metas, keep_entry=picker.takes))
 
 
@@ -64,15 +67,23 @@ def _live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 class LiveFiles:
-    """`live_entries` for whoever asks again of one snapshot after another.
+    """`live_entries` for a committer, which asks again of one snapshot after another.
 
-    Manifests never change: each is read once while it is named, and of a later snapshot only what
-    is new. So a commit that has lost tries again as fast as those that it lost to.
+    Manifests and their lists never change: each is read once while it is named, and of a later
+    snapshot only what is new. So a losing commit retries as fast as the commits that won.
     """
 
     def __init__(self, files: TableFiles) -> None:
         self._files = files
         self._known: dict[frozenset[bytes] | None, _Known] = {}
+        self._lists: tuple[tuple[str, str], tuple[ManifestFileMeta, ...]] | None = None
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a snapshot's state, oldest first."""
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        if self._lists is None or self._lists[0] != lists:
+            self._lists = lists, snapshot_manifests(self._files, snapshot)
+        return self._lists[1]
 
     def entries(
         self, snapshot: Snapshot | None, *, partitions: Iterable[bytes] | None = None
@@ -85,7 +96,7 @@ class LiveFiles:
         known = self._known.get(chosen)
         if known is None or known.lists != lists:
             picker = PartitionPicker(self._files, chosen, None)
-            metas = [m for m in snapshot_manifests(self._files, snapshot) if picker.may_hold(m)]
+            metas = [meta for meta in self.manifests(snapshot) if picker.may_hold(meta)]
             before = {} if known is None else known.manifests
             manifests = {
                 meta.file_name: before.get(meta.file_name)
