@@ -8,23 +8,8 @@ from lakewright.storage.spec.known_options import ROWS, WRITES, Kind, Option, Re
 _WRITABLE = Refusal(WRITES, "files of this format are not written", frozenset(COMPRESSIONS))
 _HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default", "mod"}))
 
-HONOURED_OPTIONS: tuple[Option, ...] = (
-    *honoured(
-        "where rows go: buckets, and how keys are hashed",
-        Option("bucket", Kind.INTEGER, "-1"),
-        Option("bucket-key", Kind.TEXT),
-        Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
-        Option("dynamic-bucket.initial-buckets", Kind.INTEGER),
-        Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
-        Option("postpone.default-bucket-num", Kind.INTEGER),
-        Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
-        Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
-    ),
-    *honoured(
-        "how rows are given to buckets",
-        Option("bucket-function.type", Kind.CHOICE, "default"),
-        refusals=(_HASHED,),
-    ),
+# How rows of one key become one row.
+MERGE_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "how rows of one key become one",
         Option("merge-engine", Kind.CHOICE, "deduplicate"),
@@ -60,6 +45,26 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("fields.*.ts-field", Kind.TEXT),
         Option("fields.*.sequence-group", Kind.TEXT),
     ),
+)
+
+HONOURED_OPTIONS: tuple[Option, ...] = (
+    *honoured(
+        "where rows go: buckets, and how keys are hashed",
+        Option("bucket", Kind.INTEGER, "-1"),
+        Option("bucket-key", Kind.TEXT),
+        Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
+        Option("dynamic-bucket.initial-buckets", Kind.INTEGER, "1"),
+        Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
+        Option("postpone.default-bucket-num", Kind.INTEGER),
+        Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
+        Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
+    ),
+    *honoured(
+        "how rows are given to buckets",
+        Option("bucket-function.type", Kind.CHOICE, "default"),
+        refusals=(_HASHED,),
+    ),
+    *MERGE_OPTIONS,
     *honoured(
         "deletion vectors, and whether rows are looked up for them",
         Option("deletion-vectors.enabled", Kind.BOOLEAN, "false"),
@@ -154,7 +159,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "how long snapshots, changelogs and consumers stay",
         Option("snapshot.num-retained.min", Kind.INTEGER, "10"),
-        Option("snapshot.num-retained.max", Kind.INTEGER),
+        Option("snapshot.num-retained.max", Kind.INTEGER, "2147483647"),
         Option("snapshot.time-retained", Kind.DURATION, "1 h"),
         Option("snapshot.expire.limit", Kind.INTEGER, "50"),
         Option(
@@ -175,7 +180,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("tag.creation-period", Kind.CHOICE, "daily"),
         Option("tag.creation-period-duration", Kind.DURATION),
         Option("tag.creation-delay", Kind.DURATION, "0 ms"),
-        Option("tag.period-formatter", Kind.CHOICE, "with-dashes"),
+        Option("tag.period-formatter", Kind.CHOICE, "with_dashes"),
         Option("tag.automatic-completion", Kind.BOOLEAN, "false"),
         Option("tag.batch.customized-name", Kind.TEXT),
         Option("tag.num-retained-max", Kind.INTEGER),

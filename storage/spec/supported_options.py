@@ -16,7 +16,8 @@ from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.known_options import ROWS, Kind, Option, Refusal, Use
-from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
+from lakewright.storage.spec.merge_option_reader import is_merge_option
+from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
 from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
