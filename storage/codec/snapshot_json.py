@@ -59,6 +59,9 @@ _KEYS = {
     "operation": "operation",
     "writerVersion": "writer_version",
 }
+# Fields that state what the others state too, or what is not read: a commit may leave them out.
+_LEFT_OUT = frozenset({"logOffsets", "uuid", "totalFileSize", "totalDataFiles"})
+_KNOWN_FIELDS = _KEYS.keys() | _LEFT_OUT | {"commitKind", _TAG_CREATE_TIME, _TAG_TIME_RETAINED}
 _REQUIRED_NUMBERS = ("id", "schema_id", "commit_identifier")
 _OTHER_NUMBERS = (
     "base_manifest_list_size",
@@ -74,7 +77,7 @@ _OTHER_TEXTS = ("operation", "writer_version")
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The snapshot file; what is unknown is left out."""
+    """The snapshot file, with the fields that are known here."""
     data: dict[str, Any] = {}
     for key, attribute in _KEYS.items():
         value = getattr(snapshot, attribute)
@@ -105,7 +108,9 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
                 "upgrade lakewright"
             )
         _check_values(values)
-        snapshot = Snapshot(commit_kind=CommitKind(read["commitKind"]), **values)
+        unknown = tuple(sorted(read.keys() - _KNOWN_FIELDS))
+        kind = CommitKind(read["commitKind"])
+        snapshot = Snapshot(commit_kind=kind, unknown_fields=unknown, **values)
     except (ValueError, KeyError) as error:
         raise CorruptionError(f"{name} is no snapshot: {error!r}", path=name) from error
     if snapshot.id < FIRST_SNAPSHOT_ID or snapshot_id not in (None, snapshot.id):

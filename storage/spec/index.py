@@ -6,14 +6,17 @@ files that are gone. Source: Paimon specification, chapter Table Index.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.manifest import FileKind
 
 INDEX_MANIFEST_VERSION = 1
 
 HASH_INDEX = "HASH"
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
+KNOWN_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +62,21 @@ class IndexEntry:
     def removed(self) -> IndexEntry:
         """The entry that takes this file out again."""
         return replace(self, kind=FileKind.DELETE)
+
+
+def check_known_indexes(entries: Iterable[IndexEntry], *, table: str) -> None:
+    """Refuse to commit beside an index of a kind that is not known here.
+
+    A commit that does not maintain an index leaves it wrong for readers that use it.
+
+    Raises:
+        UnsupportedError: names the kind and the file.
+    """
+    for entry in entries:
+        if entry.file.index_type not in KNOWN_INDEXES:
+            raise UnsupportedError(
+                f"{table} has index file {entry.file.file_name} of kind {entry.file.index_type}, "
+                f"known are {' and '.join(sorted(KNOWN_INDEXES))}; the table can be read, and "
+                "nothing was written; upgrade lakewright",
+                table=table,
+            )
