@@ -1,9 +1,9 @@
 """Columns of data files as columns that are read: members of rows taken by field id.
 
-1. Rows are rebuilt member by member, by the mapping; lists and maps keep their lengths. 2. Atomic
-values are cast twice: to the type in the file's schema, since formats store some types as others,
-then to the type that is read. 3. The result is checked for nulls where the type that is read allows
-none.
+1. Rows are rebuilt member by member, by the mapping; lists and maps keep their lengths.
+2. Atomic values are cast twice: to the type in the file's schema, since formats store some types as
+   others, then to the type that is read.
+3. The result is checked for nulls where the type that is read allows none.
 """
 
 from __future__ import annotations

@@ -94,8 +94,9 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
     `snapshot_id` is the id in the file's name; a tag's name holds none.
 
     Raises:
-        UnsupportedError: the file has a later version of the format. CorruptionError: the file is
-        no snapshot, names a file outside of its folder, or its id differs from the one in its name.
+        UnsupportedError: the file has a later version of the format.
+        CorruptionError: the file is no snapshot, names a file outside of its folder, or its id
+            differs from the one in its name.
     """
     try:
         read = read_object(data)
@@ -181,8 +182,8 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
     """Read a tag file.
 
     Raises:
-        UnsupportedError: the file has a later version of the format. CorruptionError: the file is
-        no tag.
+        UnsupportedError: the file has a later version of the format.
+        CorruptionError: the file is no tag.
     """
     snapshot = decode_snapshot(data, name=name)
     read = read_object(data)
