@@ -6,7 +6,7 @@ from lakewright.storage.spec.file_format import COMPRESSIONS
 from lakewright.storage.spec.known_options import ROWS, WRITES, Kind, Option, Refusal, honoured
 
 _WRITABLE = Refusal(WRITES, "files of this format are not written", frozenset(COMPRESSIONS))
-_HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default", "mod"}))
+_HASHED = Refusal(ROWS, "another function assigns rows to buckets", frozenset({"default", "mod"}))
 
 # How rows of one key become one row.
 MERGE_OPTIONS: tuple[Option, ...] = (
@@ -33,7 +33,7 @@ MERGE_OPTIONS: tuple[Option, ...] = (
         Option("aggregation.remove-record-on-delete", Kind.BOOLEAN, "false"),
     ),
     *honoured(
-        "how rows of one key become one, column by column",
+        "how rows of one key become one row, column by column",
         Option("fields.*.aggregate-function", Kind.TEXT),
         Option("fields.*.ignore-retract", Kind.BOOLEAN, "false"),
         Option("fields.*.list-agg-delimiter", Kind.TEXT, ","),
@@ -49,7 +49,7 @@ MERGE_OPTIONS: tuple[Option, ...] = (
 
 HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
-        "where rows go: buckets, and how keys are hashed",
+        "the number of buckets, and the columns that assign rows to them",
         Option("bucket", Kind.INTEGER, "-1"),
         Option("bucket-key", Kind.TEXT),
         Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
@@ -60,7 +60,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
     ),
     *honoured(
-        "how rows are given to buckets",
+        "the function that assigns rows to buckets",
         Option("bucket-function.type", Kind.CHOICE, "default"),
         refusals=(_HASHED,),
     ),
@@ -79,7 +79,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         refusals=(_WRITABLE,),
     ),
     *honoured(
-        "how data files are written and called",
+        "sizes, compression, names and folders of data files",
         Option("target-file-size", Kind.SIZE),
         Option("file.format.per.level", Kind.MAP),
         Option("file.compression", Kind.TEXT, "zstd"),
@@ -149,7 +149,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("num-sorted-run.stop-trigger", Kind.INTEGER),
     ),
     *honoured(
-        "which changes are kept for streaming readers",
+        "which changes are recorded for streaming readers",
         Option("changelog-producer", Kind.CHOICE, "none"),
         Option("changelog-producer.row-deduplicate", Kind.BOOLEAN, "false"),
         Option("changelog-producer.row-deduplicate-ignore-fields", Kind.TEXT),
@@ -175,7 +175,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("consumer.changelog-only", Kind.BOOLEAN, "false"),
     ),
     *honoured(
-        "tags that are made and deleted by themselves",
+        "tags that are created and deleted automatically",
         Option("tag.automatic-creation", Kind.CHOICE, "none"),
         Option("tag.creation-period", Kind.CHOICE, "daily"),
         Option("tag.creation-period-duration", Kind.DURATION),
@@ -190,7 +190,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("sink.watermark-time-zone", Kind.TEXT, "UTC"),
     ),
     *honoured(
-        "how commits and overwrites go",
+        "retries of commits, and the scope of overwrites",
         Option("commit.max-retries", Kind.INTEGER, "10"),
         Option("dynamic-partition-overwrite", Kind.BOOLEAN, "true"),
     ),

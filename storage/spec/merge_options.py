@@ -1,4 +1,4 @@
-"""Merge options: read from a table's schema and checked as a whole, against it and each other.
+"""Merge options: read from a table's schema, checked against its columns and each other.
 
 Sources: Paimon `CoreOptions`, `SchemaValidation` and the factories of field aggregators.
 """
@@ -30,8 +30,8 @@ def read_merge_spec(schema: TableSchema, *, table: str = "the table") -> MergeSp
     A table without a primary key merges nothing and gets the default.
 
     Raises:
-        InvalidOption: a value cannot be, names no column, or contradicts another.
-        UnsupportedError: a merge engine or aggregate function that is not implemented.
+        InvalidOption: a value is invalid, names no column, or contradicts another option.
+        UnsupportedError: a merge engine or aggregate function is not implemented.
     """
     if schema.counts_rows:
         _check_counted(schema, table)

@@ -62,8 +62,8 @@ class OptionReader:
 
     Every error names the option and its value.
 
-    Paimon reads a duration without a unit as milliseconds and such a size as bytes;
-    `bare_numbers=False` refuses both, as a mistake of the person who wrote them.
+    Paimon reads a duration without a unit as milliseconds, and a size without one as bytes.
+    `bare_numbers=False` refuses both as likely mistakes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class OptionReader:
         self.bare_numbers = bare_numbers
 
     def refuse(self, name: str, text: str, problem: str) -> NoReturn:
-        """Say what is wrong with an option, right behind its value."""
+        """Raise an error about an option; `problem` follows its value in the message."""
         raise InvalidOption(
             f"{self.table}: {name}={text}{problem}", table=self.table, option=name
         ) from None
@@ -213,7 +213,7 @@ def parse_size(text: str) -> int:
     """Bytes from `128 MB` or `8mb`.
 
     Raises:
-        InvalidOption: it is no size.
+        InvalidOption: the text is no size.
     """
     return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
 
@@ -222,13 +222,13 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds from `1 h`, `30min` or `7d`.
 
     Raises:
-        InvalidOption: it is no duration.
+        InvalidOption: the text is no duration.
     """
     return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
 
 
 def same_quantity(left: str, right: str) -> bool:
-    """Whether two texts are one size or one duration, such as `1 h` and `3600000`."""
+    """Whether two texts mean the same size or duration, such as `1 h` and `3600000`."""
     for parse in (parse_size, parse_duration_ms):
         try:
             if parse(left) == parse(right):
@@ -251,7 +251,7 @@ def _defaults() -> Mapping[str, str]:
 
 
 def trimmed(options: Mapping[str, str]) -> dict[str, str]:
-    """Names and values without the blanks around them; an older name gives the newer its value."""
+    """Options without surrounding blanks; an older name sets the newer one too."""
     given = {name.strip(): str(value).strip() for name, value in options.items()}
     for option in HONOURED_OPTIONS:
         for older in option.older_names:

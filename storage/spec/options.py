@@ -22,16 +22,16 @@ from lakewright.storage.spec.option_values import MIB, OptionReader, trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
-# The bucket number of rows that no batch reader sees until a compaction gives them another.
+# The bucket of postponed rows, which batch readers skip until a compaction assigns real buckets.
 POSTPONE_BUCKET = -2
 
 
 class BucketMode(Enum):
     """How rows find their bucket.
 
-    UNAWARE: append tables, whose rows need none. FIXED: by the hash of the bucket key.
-    DYNAMIC: where an index of key hashes says, a new bucket when those there are full.
-    POSTPONE: into one folder that no batch reader sees, until a compaction gives them one.
+    UNAWARE: append tables, without real buckets. FIXED: by a hash of the bucket key. DYNAMIC: by an
+    index of key hashes, with a new bucket when the existing ones are full. POSTPONE: into one
+    folder that batch readers skip, until a compaction assigns real buckets.
     """
 
     UNAWARE = "unaware"
@@ -41,7 +41,7 @@ class BucketMode(Enum):
 
 
 class BucketFunction(Enum):
-    """What a fixed bucket is worked out from; the value is the option's.
+    """The function from bucket key to fixed bucket; the value is the option's text.
 
     DEFAULT: the hash of the bucket key. MOD: the remainder of a bucket key that is a number.
     """
@@ -51,10 +51,10 @@ class BucketFunction(Enum):
 
 
 class ChangelogProducer(Enum):
-    """Who writes the changes that a streaming reader sees; the value is the option's.
+    """Which process writes changelog files for streaming readers; the value is the option's text.
 
-    NONE: nobody, readers make do with the rows. INPUT: the writer keeps all rows it was given.
-    FULL_COMPACTION, LOOKUP: compactions say what they changed.
+    NONE: no process does. INPUT: the writer stores all its input rows. FULL_COMPACTION, LOOKUP:
+    compactions write the changes of their result.
     """
 
     NONE = "none"
@@ -103,9 +103,9 @@ class TableOptions:
     partition_default_name: str
     partition_legacy_name: bool
     data_file_prefix: str
-    # The folder below the table's that holds the buckets; empty where they lie in the table's own.
+    # The folder of the buckets below the table's folder; empty for the table's folder itself.
     data_file_directory: str
-    # Below which files outside of the table may lie, as URIs.
+    # URIs below which data files outside of the table may lie.
     external_paths: tuple[str, ...]
     file_format: str
     file_format_per_level: Mapping[int, str]
@@ -121,7 +121,7 @@ class TableOptions:
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
     deletion_vectors_bitmap64: bool
-    # None: as often as it takes for a while.
+    # None: the committer's own limits of retries and time apply.
     commit_max_retries: int | None
     changelog_producer: ChangelogProducer
     changelog_file_prefix: str
@@ -146,13 +146,13 @@ class TableOptions:
     tag_batch_name: str | None
     tag_num_retained_max: int | None
     tag_default_time_retained_ms: int | None
-    # None: the zone of the machine.
+    # None: the time zone of the machine.
     process_time_zone: str | None
     watermark_time_zone: str
 
     @property
     def changelog_outlives_snapshots(self) -> bool:
-        """Whether changes can be read for longer than the snapshots they came with."""
+        """Whether changelogs are kept longer than their snapshots."""
         return (
             self.changelog_num_retained_max > self.snapshot_num_retained_max
             or self.changelog_num_retained_min > self.snapshot_num_retained_min
@@ -161,7 +161,7 @@ class TableOptions:
 
     @property
     def max_level(self) -> int:
-        """The deepest level of the LSM tree: where a full compaction writes."""
+        """The deepest level of the LSM tree, to which a full compaction writes."""
         return self.num_levels - 1
 
     def file_encoding(self, level: int, *, changelog: bool = False) -> FileEncoding:
@@ -169,7 +169,7 @@ class TableOptions:
 
         Raises:
             UnsupportedError: the format is not implemented.
-            InvalidOption: its files are not compressed as the options say.
+            InvalidOption: the format does not have the compression.
         """
         format_name = self.file_format_per_level.get(level, self.file_format)
         compression = self.file_compression_per_level.get(level, self.file_compression)
@@ -184,7 +184,7 @@ class TableOptions:
 
 _COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
 _TAG_CREATIONS = {each.value: each.value for each in TagCreation}
-# Hours of a period; what stands for its day, and between that and its hour.
+# Hours of a period; then the format of its day, and the separator before its hour.
 _TAG_PERIODS = {"daily": "24", "hourly": "1", "two-hours": "2"}
 _TAG_FORMATS = {
     "with_dashes": "%Y-%m-%d| ",
@@ -202,10 +202,10 @@ _MANIFEST_COMPRESSIONS = {
 def read_options(
     schema: TableSchema, *, table: str = "the table", bare_numbers: bool = True
 ) -> TableOptions:
-    """The schema's options as values, defaults filled in.
+    """The schema's options as values, with defaults.
 
     Raises:
-        InvalidOption: a value cannot be read; the message names option and value.
+        InvalidOption: a value is invalid; the message names option and value.
     """
     reader = OptionReader(trimmed(schema.options), table, bare_numbers=bare_numbers)
     # Schemas before version 2 were written when one bucket was the default.
@@ -295,7 +295,7 @@ def read_options(
         file_suffix_has_compression=reader.boolean("file.suffix.include.compression"),
         format_tuning=_format_tuning(reader),
         counts_rows=schema.counts_rows,
-        # Where whole rows are keys, copies of them would double the files.
+        # If whole rows are keys, copies of the keys would double the files.
         data_file_thin_mode=reader.boolean("data-file.thin-mode", default=schema.counts_rows),
         deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled"),
         deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64"),
@@ -347,7 +347,7 @@ def read_options(
 
 
 def _tag_period(reader: OptionReader) -> TagPeriod:
-    """The period that tags are made for, and the names they get."""
+    """The period of automatic tags, and the format of their names."""
     exact_ms = reader.optional_duration_ms("tag.creation-period-duration")
     if exact_ms is not None:
         return TagPeriod(dt.timedelta(milliseconds=exact_ms), "%Y%m%d%H%M")
@@ -362,7 +362,7 @@ def _tag_period(reader: OptionReader) -> TagPeriod:
 
 def _max_buckets(reader: OptionReader) -> int | None:
     name = "dynamic-bucket.max-buckets"
-    # -1 is how the format spells that there is no limit.
+    # The format writes -1 for no limit.
     limit = reader.integer(name)
     if limit == 0 or limit < -1:
         reader.refuse(name, str(limit), "; write -1 or a positive number")
@@ -380,7 +380,7 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
 def _data_file_directory(reader: OptionReader) -> str:
     name = "data-file.path-directory"
     text = reader.text(name).rstrip("/")
-    # Hidden folders are of upkeep, and what leads upwards is of others.
+    # Hidden folders belong to maintenance, and a path upwards leaves the table.
     if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
         reader.refuse(name, text, " is no plain path below the table's; write one such as data")
     return text
@@ -392,7 +392,7 @@ def _bucket_function(
     name = "bucket-function.type"
     text = reader.text(name).lower()
     if text != BucketFunction.MOD.value:
-        # Others are refused where a row's bucket matters.
+        # Other functions are refused where a row's bucket matters.
         return BucketFunction.DEFAULT
     types = [schema.field(key).type for key in keys]
     if any(
