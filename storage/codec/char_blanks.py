@@ -1,6 +1,6 @@
-"""CHAR values of ORC files, which that format fills up with blanks, without the blanks.
+"""Removes the blanks that ORC appends to CHAR values.
 
-Java's reader takes off all blanks at the end of a CHAR, at any depth, so they are no part of it.
+Java's reader strips all trailing blanks of a CHAR, at any depth, so they are not part of the value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def holds_char(data_type: DataType) -> bool:
 
 
 def without_blanks(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
-    """A column of an ORC file whose schema gives it this type; what is of another kind stays."""
+    """A column of an ORC file with its CHAR values stripped; other values stay."""
     if not holds_char(data_type):
         return column
     trimmed = [_trimmed(chunk, data_type) for chunk in column.chunks]

@@ -1,4 +1,4 @@
-"""Staged writes and commit messages as JSON: how they cross processes and wait in logs."""
+"""Staged writes and commit messages as JSON, for other processes and for pending batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION = 1
 
 
 def encode_staged(staged: StagedWrite) -> bytes:
-    """A staged write as a file; what it puts into each partition is left out."""
+    """A staged write as a file, without its summary of each partition."""
     scope = staged.overwrite
     return json.dumps(
         {
@@ -50,11 +50,11 @@ def encode_staged(staged: StagedWrite) -> bytes:
 
 
 def decode_staged(data: bytes, *, name: str) -> StagedWrite:
-    """The inverse of `encode_staged`, without what it puts into each partition.
+    """The inverse of `encode_staged`; the summary of each partition is empty.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no staged write.
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is no staged write.
     """
     try:
         read = read_object(data)
@@ -74,7 +74,7 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
         raise CorruptionError(f"{name} is no staged write: {error.message}", path=name) from error
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no staged write: {error!r}; delete it if its batch is written once more",
+            f"{name} is no staged write: {error!r}; delete it if its batch is written again",
             path=name,
         ) from error
 
@@ -139,7 +139,7 @@ def decode_message(text: str) -> CommitMessage:
     """The inverse of `encode_message`.
 
     Raises:
-        CorruptionError: it is no commit message, or names a file outside of the table.
+        CorruptionError: the text is no commit message, or names a file outside of the table.
     """
     try:
         return _message(read_object(text))

@@ -1,10 +1,10 @@
 """Timestamps of ORC files, decoded without the nanoseconds of Arrow's reader.
 
-That reader fails on a column that has a timestamp before 1677 or after 2262. Here such columns
-are read as what they are in the file: seconds since 2015, and nanoseconds beside them.
+Arrow's reader fails on a column with a timestamp before 1677 or after 2262. This decoder reads the
+two streams of such a column: seconds since 2015, and nanoseconds.
 
 Source: Apache ORC specification v1, chapters File Tail, Run Length Encoding, Column Encodings.
-What few writers use (the run lengths of version 0, zones, members of rows) is not read.
+Rare encodings (run lengths of version 0, zones, members of rows) are not implemented.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ZONES = ("", "UTC", "GMT", "Etc/UTC", "Z")
 
 
 class NotDecoded(ValueError):
-    """The file is of a kind that is not read here; says which."""
+    """The file uses an encoding that is not implemented; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class OrcTimestamps:
         """Read the file's tail.
 
         Raises:
-            NotDecoded: it is not read here.
+            NotDecoded: the tail uses an encoding that is not implemented.
         """
         self._source = source
         size = source.seek(0, 2)
@@ -69,14 +69,15 @@ class OrcTimestamps:
         self._kinds = [_number(each, 1) for each in types]
 
     def is_timestamp(self, column: int) -> bool:
-        """Whether the column at that place is one that is read here."""
+        """Whether the column at that place is a timestamp that this decoder reads."""
         return self._kinds[self._columns[column]] in _TIMESTAMPS
 
     def read(self, stripe: int, column: int) -> pa.Array:
         """A column of a stripe in microseconds.
 
         Raises:
-            NotDecoded: a value has nanoseconds, or the stripe is not read here.
+            NotDecoded: a value has nanoseconds, or the stripe uses an encoding that is not
+            implemented.
         """
         where, identity = self._stripes[stripe], self._columns[column]
         start = where.offset + where.index_bytes + where.data_bytes
@@ -111,7 +112,7 @@ class OrcTimestamps:
         return self._source.read(length)
 
     def _plain(self, data: bytes) -> bytes:
-        """Chunks without their compression."""
+        """The chunks of a stream, decompressed."""
         if self._decompress is None:
             return data
         parts, start = [], 0
@@ -124,12 +125,15 @@ class OrcTimestamps:
 
 
 def _micros(seconds: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    # The last three bits say how many zeros were taken off, and one is one more than it says.
+    # The last three bits count the decimal zeros removed, less one; 0 stands for none.
     zeros = parts & 7
     nanos = (parts >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
     if np.any(nanos % 1000):
-        raise NotDecoded("timestamps with nanoseconds beside some that nanoseconds do not reach")
-    # Writers cut seconds toward 1970 and count the fraction up all the same.
+        raise NotDecoded(
+            "timestamps with nanoseconds in one column with timestamps outside of "
+            "the years 1677 to 2262"
+        )
+    # Writers cut seconds toward 1970, but store a positive fraction, also before 1970.
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     micros: np.ndarray = seconds * 1_000_000 + nanos // 1000
     return micros
@@ -155,7 +159,7 @@ def _codec(number: int) -> Callable[[bytes, int], bytes] | None:
 
 
 def _lz4(chunk: bytes, most: int) -> bytes:
-    """A raw block, which does not say how long it is, as the library's own codec wants to know."""
+    """Decompress a raw LZ4 block, which lacks the length that Arrow's codec requires."""
     result = bytearray()
     at = 0
     while at < len(chunk) and len(result) <= most:
@@ -192,7 +196,7 @@ _Fields = dict[int, list[int | bytes]]
 
 
 def _fields(data: bytes) -> _Fields:
-    """The fields of a message by their numbers: integers, and bytes of what has a length."""
+    """The fields of a protobuf message by number: integers, or bytes of length-delimited fields."""
     found: _Fields = {}
     at = 0
     while at < len(data):
@@ -240,7 +244,7 @@ def _stripe(value: int | bytes) -> _Stripe:
 
 
 def _packed(root: _Fields) -> list[int]:
-    """The columns of the root, each by the number of its type."""
+    """The type ids of the root row's columns."""
     found: list[int] = []
     for value in root.get(2, []):
         if isinstance(value, int):
@@ -271,7 +275,7 @@ def _bits(data: bytes, count: int) -> np.ndarray:
 
 
 def _run_lengths(data: bytes, count: int, *, signed: bool) -> list[int]:
-    """Integers of the second version's run lengths."""
+    """Integers decoded from run-length encoding version 2."""
     found: list[int] = []
     at = 0
     while len(found) < count:
@@ -307,7 +311,7 @@ def _run(data: bytes, at: int, *, signed: bool) -> tuple[list[int], int]:
 
 
 def _patched(data: bytes, at: int, length: int, width: int) -> tuple[list[int], int]:
-    """Small numbers above a base, and the high bits of the few that are large."""
+    """Decode "patched base": offsets from a base, with extra high bits for a few large ones."""
     base_bytes, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     base = int.from_bytes(data[at + 2 : at + 2 + base_bytes], "big")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import NoReturn
 
 from lakewright.storage.errors import InvalidOption
@@ -57,10 +58,12 @@ _MAY_BE_ZERO = frozenset(
 
 
 class OptionReader:
-    """Reads one option at a time and names it when it cannot.
+    """Reads one option at a time; defaults are those of the descriptions.
 
-    Paimon reads a duration without a unit as milliseconds and such a size as bytes;
-    `bare_numbers=False` refuses both, as a mistake of the person who wrote them.
+    Every error names the option and its value.
+
+    Paimon reads a duration without a unit as milliseconds, and a size without one as bytes.
+    `bare_numbers=False` refuses both as likely mistakes.
     """
 
     def __init__(
@@ -71,26 +74,28 @@ class OptionReader:
         self.bare_numbers = bare_numbers
 
     def refuse(self, name: str, text: str, problem: str) -> NoReturn:
-        """Say what is wrong with an option, right behind its value."""
+        """Raise an error about an option; `problem` follows its value in the message."""
         raise InvalidOption(
             f"{self.table}: {name}={text}{problem}", table=self.table, option=name
         ) from None
 
-    def text(self, name: str, default: str) -> str:
-        return self.options.get(name, default)
+    def text(self, name: str, *, default: str | None = None) -> str:
+        """The text of an option, or its default; empty where there is neither."""
+        return self.options.get(name, default or _defaults().get(name, ""))
 
-    def file_name(self, name: str, default: str) -> str:
-        """What names of files or folders begin with, or are."""
-        text = self.options.get(name, default)
+    def file_name(self, name: str) -> str:
+        """A text that is a name of files or folders, or the beginning of one."""
+        text = self.text(name)
         try:
             return plain_name(text)
         except UnsafeName:
-            self.refuse(name, text, " is no plain name, which leads to no other folder")
+            self.refuse(name, text, " is no plain name: it may not lead to another folder")
 
-    def integer(self, name: str, default: int, *, minimum: int | None = None) -> int:
+    def integer(self, name: str, *, default: int | None = None, minimum: int | None = None) -> int:
+        """A whole number. `default` is for an option whose default depends on other options."""
         text = self.options.get(name)
         if text is None:
-            return default
+            return int(_defaults()[name]) if default is None else default
         # Python reads 1_000 too, which other clients do not.
         if re.fullmatch(r"[-+]?[0-9]+", text) is None:
             self.refuse(name, text, " is no whole number")
@@ -99,37 +104,39 @@ class OptionReader:
             self.refuse(name, text, f" is less than {minimum}")
         return value
 
-    def boolean(self, name: str, default: bool) -> bool:
+    def boolean(self, name: str, *, default: bool | None = None) -> bool:
         text = self.options.get(name)
         if text is None:
-            return default
+            return _defaults()[name] == "true" if default is None else default
         if text.lower() not in ("true", "false"):
             self.refuse(name, text, " is neither true nor false")
         return text.lower() == "true"
 
-    def size(self, name: str, default: int) -> int:
-        text = self.options.get(name)
-        return default if text is None else self._quantity(name, text, parse_size, "b, mb")
-
-    def duration_ms(self, name: str, default: int) -> int:
+    def size(self, name: str, *, default: int | None = None) -> int:
         text = self.options.get(name)
         if text is None:
-            return default
+            return parse_size(_defaults()[name]) if default is None else default
+        return self._quantity(name, text, parse_size, "b, mb")
+
+    def duration_ms(self, name: str, *, default: int | None = None) -> int:
+        text = self.options.get(name)
+        if text is None:
+            return parse_duration_ms(_defaults()[name]) if default is None else default
         return self._quantity(name, text, parse_duration_ms, "ms, h, d")
 
     def optional_integer(self, name: str, *, minimum: int) -> int | None:
-        return self.integer(name, minimum, minimum=minimum) if name in self.options else None
+        return self.integer(name, minimum=minimum) if name in self.options else None
 
     def optional_duration_ms(self, name: str) -> int | None:
-        return self.duration_ms(name, 0) if name in self.options else None
+        return self.duration_ms(name) if name in self.options else None
 
     def optional_size(self, name: str) -> int | None:
-        return self.size(name, 0) if name in self.options else None
+        return self.size(name) if name in self.options else None
 
-    def ratio(self, name: str, default: float) -> float:
+    def ratio(self, name: str, *, default: float | None = None) -> float:
         text = self.options.get(name)
         if text is None:
-            return default
+            return float(_defaults()[name]) if default is None else default
         try:
             value = float(text)
         except ValueError:
@@ -139,7 +146,7 @@ class OptionReader:
         return value
 
     def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in self.text(name, "").split(",") if part.strip())
+        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
 
     def _quantity(self, name: str, text: str, parse: Callable[[str], int], units: str) -> int:
         if not self.bare_numbers and text.strip().isdigit():
@@ -155,19 +162,20 @@ class OptionReader:
             self.refuse(name, text, " is not positive")
         return value
 
-    def choice(self, name: str, default: str, values: Mapping[str, str]) -> str:
-        text = self.options.get(name, default)
+    def choice(self, name: str, values: Mapping[str, str]) -> str:
+        """The value that `values` gives to the option's text."""
+        text = self.text(name)
         if text.lower() not in values:
             self.refuse(name, text, f" is none of {', '.join(values)}")
         return values[text.lower()]
 
     def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
-        return self.choice(name, "", values) if name in self.options else None
+        return self.choice(name, values) if name in self.options else None
 
     def per_level(self, name: str, value_of: Callable[[str], str]) -> dict[int, str]:
         """Values by level, from a text such as `0:avro,5:parquet`."""
         found: dict[int, str] = {}
-        for pair in filter(None, (each.strip() for each in self.text(name, "").split(","))):
+        for pair in filter(None, (each.strip() for each in self.text(name).split(","))):
             level, colon, value = pair.partition(":")
             if not colon or not level.strip().isdecimal():
                 raise InvalidOption(
@@ -183,8 +191,8 @@ class OptionReader:
                 ) from None
         return found
 
-    def stats_mode(self, name: str, default: str) -> str:
-        text = self.options.get(name, default).lower().replace(" ", "")
+    def stats_mode(self, name: str) -> str:
+        text = self.text(name).lower().replace(" ", "")
         if _STATS_MODES.fullmatch(text) is None:
             self.refuse(name, text, " is none of none, counts, truncate(16), full")
         return text
@@ -197,7 +205,7 @@ class OptionReader:
                 continue
             if match.group(1) not in schema.field_names:
                 self.refuse(name, self.options[name], " names a column that is not there")
-            modes[match.group(1)] = self.stats_mode(name, "")
+            modes[match.group(1)] = self.stats_mode(name)
         return modes
 
 
@@ -205,7 +213,7 @@ def parse_size(text: str) -> int:
     """Bytes from `128 MB` or `8mb`.
 
     Raises:
-        InvalidOption: it is no size.
+        InvalidOption: the text is no size.
     """
     return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
 
@@ -214,13 +222,13 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds from `1 h`, `30min` or `7d`.
 
     Raises:
-        InvalidOption: it is no duration.
+        InvalidOption: the text is no duration.
     """
     return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
 
 
 def same_quantity(left: str, right: str) -> bool:
-    """Whether two texts are one size or one duration, such as `1 h` and `3600000`."""
+    """Whether two texts mean the same size or duration, such as `1 h` and `3600000`."""
     for parse in (parse_size, parse_duration_ms):
         try:
             if parse(left) == parse(right):
@@ -237,8 +245,13 @@ def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
     return int(match.group(1)) * units[match.group(2).lower()]
 
 
+@cache
+def _defaults() -> Mapping[str, str]:
+    return {each.name: each.default for each in HONOURED_OPTIONS if each.default is not None}
+
+
 def trimmed(options: Mapping[str, str]) -> dict[str, str]:
-    """Names and values without the blanks around them; an older name gives the newer its value."""
+    """Options without surrounding blanks; an older name sets the newer one too."""
     given = {name.strip(): str(value).strip() for name, value in options.items()}
     for option in HONOURED_OPTIONS:
         for older in option.older_names:

@@ -322,10 +322,10 @@ def test_data_files_outside_of_the_table_are_read_where_its_options_allow_it(
         lambda: table.plan_compact(full=True),
         table.plan_expire_snapshots,
     ):
-        with pytest.raises(UnsupportedError, match="files belong outside of the table"):
+        with pytest.raises(UnsupportedError, match="files must lie outside of the table"):
             verb()
     fewer = with_options(table, **{"data-file.external-paths": f"file://{places[1]}s"})
-    with pytest.raises(UnsupportedError, match=r"none of its option data-file\.external"):
+    with pytest.raises(UnsupportedError, match=r"no path of its option data-file\.external"):
         fewer.read()
     # Without the option too, nothing takes away what lies elsewhere.
     inside = with_options(table, **{"data-file.external-paths.strategy": "none"})

@@ -152,7 +152,7 @@ def test_an_upload_whose_last_answer_is_lost_is_no_missing_file(
     # Sent again, it is refused by stores that forget an upload when it is finished.
     proxy.make(Trouble.ANSWER_LOST, method="POST", within="uploadId")
     proxy.make(Trouble.UPLOAD_GONE, method="POST", within="uploadId")
-    with pytest.raises(UnavailableError, match="see whether the file is there"):
+    with pytest.raises(UnavailableError, match="check whether the file exists"):
         output.close()
     assert [trouble for trouble, *_ in proxy.made] == [Trouble.ANSWER_LOST, Trouble.UPLOAD_GONE]
     assert [each.size for each in fs.list_dir(root)] == [20_000_000]

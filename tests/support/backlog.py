@@ -1,4 +1,4 @@
-"""Long histories in little time: the files of commits, without what makes commits safe."""
+"""Long histories in little time: writes the files of commits without the safety of commits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 
 def add_history(table: Table, template: DataFileMeta, count: int, *, live: int = 3) -> None:
-    """Commits of a file each, which take the oldest one out once there are more than `live`.
+    """Add commits of one file each, which remove the oldest file if more than `live` are live.
 
-    Manifests, lists and snapshots are written by what commits write them with; data files are a
-    few bytes. `template` is a data file of the table, of bucket 0.
+    The code of commits writes manifests, lists and snapshots; data files are a few bytes.
+    `template` is a data file of bucket 0 of the table.
     """
     files, fs = table.files, table.files.fs
     folder = files.bucket_dir(EMPTY_ROW, 0)

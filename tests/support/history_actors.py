@@ -1,4 +1,4 @@
-"""Who carries a history out: this library, and Java Paimon."""
+"""The actors of a history: this library, and Java Paimon."""
 
 from __future__ import annotations
 
@@ -97,24 +97,24 @@ class Ours:
         return canonical_rows(self._catalog.table(table).read(snapshot_id=snapshot))
 
     def snapshots(self, table: str) -> list[int]:
-        """The snapshots that are left."""
+        """The existing snapshots."""
         return [snapshot.id for snapshot in self._catalog.table(table).snapshots()]
 
     def look_up(self, keys: Sequence[Row], table: str) -> list[Row]:
-        """The rows of these keys, found without reading the table."""
+        """The rows of these keys, found by lookups."""
         opened = self._catalog.table(table)
         names = list(opened.schema.primary_keys)
         wanted = _arrow(opened, keys).select(names)
         return canonical_rows(opened.lookup(wanted))
 
     def difference(self, table: str, before: int, after: int) -> list[Change]:
-        """What leads from one snapshot's rows to another's."""
+        """The difference between the rows of two snapshots."""
         opened = self._catalog.table(table)
         rows = canonical_rows(opened.read_incremental(before, after, mode="diff"))
         return [Change(after, row.pop(ROW_KIND_COLUMN), row) for row in rows]
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
-        """What snapshots say that changed."""
+        """The changes of some snapshots."""
         opened = self._catalog.table(table)
         found = []
         for snapshot in range(first, last + 1):
@@ -187,7 +187,7 @@ class Java:
         return self.oracle.read(self.warehouse, table, snapshot=snapshot)
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
-        """What a streaming reader of Java gets of these snapshots."""
+        """The changes that a streaming reader of Java gets from these snapshots."""
         return self.oracle.changes(self.warehouse, table, first, last)
 
 
@@ -226,7 +226,7 @@ def _java_overwrite(partition: Any) -> Any:
 
 
 def comparable(rows: Sequence[Row], bags: frozenset[str] = frozenset()) -> list[str]:
-    """Rows as sorted texts; what has no order is sorted."""
+    """Rows as sorted texts, with unordered values sorted."""
     return sorted(
         json.dumps(
             {name: _sorted(value, name in bags) for name, value in row.items()}, sort_keys=True

@@ -1,7 +1,7 @@
-"""Faults planted on the way from a merge to the store, for checks that are to find them.
+"""Plants faults between a merge and the store, to test the checks that must find them.
 
-Rows are changed in memory where a rewrite hands them on, files on the store after they were
-closed. Each fault leaves everything else as it is.
+Faults change rows in memory during a rewrite, or files on the store after their close. Each fault
+changes nothing else.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ ROW_FAULTS: dict[str, ChangeRows] = {
 
 
 class Once:
-    """Changes the first rows there are enough of, and no others."""
+    """Changes the first batch that has enough rows, and no other."""
 
     def __init__(self, change: ChangeRows) -> None:
         self._change = change
@@ -99,7 +99,7 @@ class Once:
 
 
 class FaultyWriter(RollingWriter):
-    """Changes rows that it was given before it writes them."""
+    """Changes rows before it writes them."""
 
     fault: ChangeRows | None = None
 
@@ -170,7 +170,7 @@ def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> obj
 
 @dataclass(frozen=True)
 class FaultyEngine:
-    """Does each task in a way of its own."""
+    """Replaces the function of each task."""
 
     do: Callable[[Any], Any]
     name: str = "faulty"
@@ -180,7 +180,7 @@ class FaultyEngine:
         return [self.do(task) for task in tasks]
 
 
-# Rows of a bucket, perhaps others than those that belong there.
+# Rows of a bucket, possibly of another one.
 Deal = Callable[[int, pa.Table], tuple[int, pa.Table]]
 
 
@@ -197,8 +197,8 @@ class FaultyMove(ShareMove):
 
 
 def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
-    """A rescale to three buckets that deals rows out wrongly."""
-    # With partitions named the table's option stays, so that another try finds it as it was.
+    """A rescale to three buckets that assigns rows to wrong buckets."""
+    # A rescale of named partitions keeps the table's option, so a retry finds the same state.
     plan = table.plan_rescale(3, [{}])
     assert plan.tasks
 
@@ -212,7 +212,7 @@ def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
 
 
 class FaultySorting(BucketSorting):
-    """Postponed rows that change, or come to another bucket, while they get theirs."""
+    """Changes postponed rows, or their bucket, during their assignment."""
 
     def __init__(self, *given: Any, deal: Deal) -> None:
         super().__init__(*given)
@@ -223,7 +223,7 @@ class FaultySorting(BucketSorting):
 
 
 def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
-    """Give postponed rows their buckets, wrongly."""
+    """Assign postponed rows to buckets with a fault."""
     plan = table.plan_postpone_compact()
     assert plan.tasks
 
@@ -240,7 +240,7 @@ ChangeBytes = Callable[[bytes], bytes]
 
 @dataclass
 class DamagedFiles(WatchedFiles):
-    """Implements `FileSystem`; the first data file that is closed is another one right after."""
+    """Implements `FileSystem`; damages the first data file right after its close."""
 
     damage: ChangeBytes = lambda data: data
     done: bool = False
@@ -326,7 +326,7 @@ def other_key(rows: pa.Table) -> pa.Table:
 
 
 def untouched(table: Table) -> tuple[int, str, list[DataFileMeta]]:
-    """What a rewrite that was refused must leave as it was."""
+    """The state that a refused rewrite must leave unchanged."""
     snapshot = table.latest_snapshot()
     assert snapshot is not None
     files = [entry.file for entry in table.data_files()]

@@ -517,7 +517,7 @@ def test_an_answer_that_is_lost_leaves_one_lease(table: Table) -> None:
 def test_a_book_that_cannot_be_read_says_what_to_do(table: Table) -> None:
     put = table.files.fs.put_if_absent
     put(table.files.paths.lease_book(1), b'{"version": 1, "leases": [{}]}')
-    with pytest.raises(CorruptionError, match="delete its folder while nobody works"):
+    with pytest.raises(CorruptionError, match="delete its folder while no process works"):
         table.leases()
     put(table.files.paths.lease_book(2), b'{"version": 2}')
     with pytest.raises(UnsupportedError, match="upgrade lakewright"):

@@ -195,7 +195,7 @@ def test_an_option_that_names_files_elsewhere_is_refused_before_anything_is_writ
     )
     table = unchecked_catalog.table("db.t")
     before = outside(table)
-    with pytest.raises(InvalidOption, match="leads to no other folder"):
+    with pytest.raises(InvalidOption, match="may not lead to another folder"):
         table.write(rows(table, events(0, 2, day=None)))
     assert outside(table) == before
 
