@@ -16,15 +16,15 @@ class MalformedJson(ValueError):
     """JSON that is none, or says something else than it should."""
 
 
-def read_json(data: bytes | str) -> Any:
-    """What a text says.
+def read_json(data: bytes | str, *, only_finite: bool = True) -> Any:
+    """What a text says; if not `only_finite`, a bare NaN or Infinity is a number too.
 
     Raises:
         ValueError: it is no JSON or no UTF-8, holds a number that is none, text that no file can
             hold, or is nested too deeply.
     """
     try:
-        read = json.loads(data, parse_constant=_refuse_constant)
+        read = json.loads(data, parse_constant=_refuse_constant if only_finite else None)
         # Half of a surrogate pair can only be written as an escape, and cannot be written again.
         if (b"\\ud" if isinstance(data, bytes) else "\\ud") in data.lower():  # type: ignore[operator]
             json.dumps(read, ensure_ascii=False).encode()
@@ -33,13 +33,13 @@ def read_json(data: bytes | str) -> Any:
     return read
 
 
-def read_object(data: bytes | str) -> dict[str, Any]:
-    """The object that a text says.
+def read_object(data: bytes | str, *, only_finite: bool = True) -> dict[str, Any]:
+    """The object that a text says, as `read_json`.
 
     Raises:
         ValueError: as `read_json`, or it is no object.
     """
-    return as_object(read_json(data))
+    return as_object(read_json(data, only_finite=only_finite))
 
 
 def as_object(value: object) -> dict[str, Any]:
