@@ -42,6 +42,7 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("sequence.snapshot-ordering", "true", {READ, WRITE, COMPACT}),
     ("bucket-function.type", "hive", {READ, WRITE, COMPACT}),
     ("fields.v.map.storage-layout", "shared-shredding", {READ, WRITE, COMPACT}),
+    ("fields.v.default-value", "7", {READ}),
     ("postpone.merge-on-read", "true", {READ}),
     ("deletion-vectors.merge-on-read", "true", {READ}),
     ("scan.mode", "from-snapshot", {READ}),
