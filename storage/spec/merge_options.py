@@ -31,7 +31,7 @@ from lakewright.storage.spec.merge_spec import (
     NestedKeyNulls,
     SequenceGroup,
 )
-from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.option_values import bounded_number, trimmed
 from lakewright.storage.spec.schema import VALUE_COUNT, TableSchema
 
 # The name that versions before 0.9 gave to a function.
@@ -477,11 +477,12 @@ class _Reader:
         text = self._field_option(name, "count-limit")
         if text is None:
             return NO_LIMIT
-        if not re.fullmatch(r"\d+", text):
+        limit = bounded_number(text, 32)
+        if limit is None or limit < 0:
             self._invalid(
                 f"fields.{name}.count-limit", text, "is no number of rows; write one such as 100"
             )
-        return int(text)
+        return limit
 
     def _time_field(self, column: DataField) -> str:
         row = column.type.value if isinstance(column.type, MapType) else None

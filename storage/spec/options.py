@@ -319,7 +319,7 @@ def read_options(
         ),
         force_lookup=reader.boolean("force-lookup", False),
         dynamic_bucket_target_row_num=reader.integer(
-            "dynamic-bucket.target-row-num", 2_000_000, minimum=1
+            "dynamic-bucket.target-row-num", 2_000_000, minimum=1, bits=64
         ),
         dynamic_bucket_initial_buckets=reader.integer(
             "dynamic-bucket.initial-buckets", 1, minimum=1
@@ -329,7 +329,7 @@ def read_options(
             "postpone.default-bucket-num", minimum=1
         ),
         postpone_target_row_num_per_bucket=reader.optional_integer(
-            "postpone.target-row-num-per-bucket", minimum=1
+            "postpone.target-row-num-per-bucket", minimum=1, bits=64
         ),
         postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket", GIB),
         changelog_num_retained_min=reader.integer(
