@@ -5,7 +5,6 @@ A time is an integer of milliseconds. Field ids ride along as the attribute `pai
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -217,7 +216,7 @@ class OrcFileReader:
                 raise NotDecoded("columns with a dot in their name")
             # Without any, the library would say of no rows how many there are.
             rest = self._file.read_stripe(stripe, columns=others) if others else None
-        except (NotDecoded, pa.ArrowInvalid, LookupError, ValueError, zlib.error) as reason:
+        except (NotDecoded, pa.ArrowInvalid) as reason:
             raise UnsupportedError(
                 f"data file {self._path} holds a timestamp outside of the years 1677 to 2262, "
                 f"which is read from ORC files only in columns of their own: {reason}",
