@@ -125,8 +125,15 @@ class Spill:
         try:
             yield
         except OSError as error:
-            folder = gettempdir() if self._folder is None else self._folder.name
             raise UnavailableError(
-                f"rows cannot be put aside in {folder}: {error}; make room there, or "
+                f"rows cannot be put aside in {self._place()}: {error}; make room there, or "
                 "point TMPDIR at a disk that has some"
             ) from error
+
+    def _place(self) -> str:
+        if self._folder is not None:
+            return self._folder.name
+        try:
+            return gettempdir()
+        except OSError:
+            return "a folder for temporary files"
