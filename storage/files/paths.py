@@ -143,7 +143,8 @@ class TablePaths:
     @property
     def expiry_mark_dir(self) -> str:
         """Where expiries that are under way say so, each branch's by themselves."""
-        return f"{self.upkeep_dir}/expiring" + (f"/branch-{self.branch}" if self.branch else "")
+        marks = f"{self.upkeep_dir}/expiring"
+        return _inside(marks, f"branch-{self.branch}") if self.branch else marks
 
     def expiry_mark(self, end_id: int) -> str:
         return f"{self.expiry_mark_dir}/before-{end_id}"
