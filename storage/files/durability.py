@@ -114,9 +114,10 @@ def folders_to(path: str, below: str | None) -> list[str]:
     """The folders whose names lead to a path: its own, and those above it down from `below`."""
     folder = path.rsplit("/", 1)[0] or "/"
     found = [folder]
-    if below is None or not f"{folder}/".startswith(f"{below.rstrip('/')}/"):
+    top = None if below is None else below.rstrip("/")
+    if top is None or not f"{folder}/".startswith(f"{top}/"):
         return found
-    while folder not in (below, "/"):
+    while folder not in (top, "/"):
         folder = folder.rsplit("/", 1)[0] or "/"
         found.append(folder)
     return found
