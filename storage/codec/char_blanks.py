@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.storage.codec.arrow_mapping import list_offsets, map_entries, nulls_of
+from lakewright.storage.codec.arrow_cast import list_offsets, map_entries, nulls_of
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
