@@ -86,16 +86,13 @@ def _rebuilt(
         ]
         return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
     if pa.types.is_map(source) and pa.types.is_map(target):
-        present = array.filter(array.is_valid())
-        # Keys and items are those of the whole underlying array, whatever slice this is.
-        first = present.offsets[0].as_py()
-        count = present.offsets[len(present)].as_py() - first
-        keys = _rebuilt(present.keys.slice(first, count), target.key_type, cast)
-        items = _inside(present.items.slice(first, count), target.item_field, cast)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=mask)
+        held_keys, held_items = map_entries(array)
+        keys = _rebuilt(held_keys, target.key_type, cast)
+        items = _inside(held_items, target.item_field, cast)
+        return pa.MapArray.from_arrays(list_offsets(array), keys, items, type=target, mask=mask)
     if pa.types.is_list(source) and pa.types.is_list(target):
         values = _inside(array.flatten(), target.value_field, cast)
-        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=mask)
+        return pa.ListArray.from_arrays(list_offsets(array), values, type=target, mask=mask)
     result = cast(array, target)
     return result if nullable or not result.null_count else _as_if_valid(result)
 
@@ -114,8 +111,23 @@ def _named_alike(source: pa.StructType, target: pa.StructType) -> bool:
     return [field.name for field in source] == [field.name for field in target]
 
 
-def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets of the lists, with null lists and lists outside of the slice counted as empty."""
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.where(valid, np.diff(array.offsets.to_numpy()), 0)
+def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and items of the maps that are not null."""
+    present = array.filter(array.is_valid()) if array.null_count else array
+    # Keys and items are those of the whole underlying array, whatever slice this is.
+    first = present.offsets[0].as_py()
+    count = present.offsets[len(present)].as_py() - first
+    return present.keys.slice(first, count), present.items.slice(first, count)
+
+
+def list_offsets(array: pa.Array) -> pa.Array:
+    """Where each list would begin if the null ones and those outside of a slice held nothing."""
+    lengths = np.diff(array.offsets.to_numpy())
+    if array.null_count:
+        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Which of the lists, maps or rows are null, where there are any."""
+    return array.is_null() if array.null_count else None

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_cast import cast_column, list_offsets, map_entries, nulls_of
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.spec.data_types import AtomicType, DataField
@@ -141,25 +140,3 @@ def _is_list(kind: pa.DataType) -> bool:
 def _as_lists(array: pa.Array) -> pa.ListArray:
     """The array as a plain list: other writers' Parquet files decode to other list types."""
     return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
-
-
-def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
-    """The keys and items of the maps that are not null."""
-    present = array.filter(array.is_valid()) if array.null_count else array
-    # Keys and items are those of the whole underlying array, whatever slice this is.
-    first = present.offsets[0].as_py()
-    count = present.offsets[len(present)].as_py() - first
-    return present.keys.slice(first, count), present.items.slice(first, count)
-
-
-def list_offsets(array: pa.Array) -> pa.Array:
-    """Offsets of the lists, with null lists and lists outside of the slice counted as empty."""
-    lengths = np.diff(array.offsets.to_numpy())
-    if array.null_count:
-        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-
-
-def nulls_of(array: pa.Array) -> pa.Array | None:
-    """Which of the lists, maps or rows are null, where there are any."""
-    return array.is_null() if array.null_count else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from decimal import Decimal, InvalidOperation
@@ -45,7 +46,8 @@ def encode_staged(staged: StagedWrite) -> bytes:
             "overwrite": None if scope is None else _encode_scope(scope),
             "watermark": staged.watermark,
             "messages": [json.loads(encode_message(message)) for message in staged.messages],
-        }
+        },
+        allow_nan=False,
     ).encode()
 
 
@@ -57,7 +59,8 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
         CorruptionError: the file is no staged write.
     """
     try:
-        read = read_object(data)
+        # Batches of before {"float": "nan"} hold a bare NaN or Infinity.
+        read = read_object(data, only_finite=False)
         if as_whole(read.pop("version")) > _VERSION:
             raise UnsupportedError(
                 f"{name} was written by a later version of lakewright; upgrade, and try again",
@@ -98,6 +101,8 @@ def _encode_value(value: Value) -> object:
             return {"bytes": value.hex()}
         case Decimal():
             return {"decimal": str(value)}
+        case float() if not math.isfinite(value):
+            return {"float": str(value)}
         case _:
             return value
 
@@ -111,6 +116,8 @@ def _decode_value(data: object) -> Value:
                 return Decimal(as_text(text))
             except InvalidOperation:
                 raise ValueError(f"{text!r} is no decimal") from None
+        case {"float": "nan" | "inf" | "-inf" as text}:
+            return float(text)
         case bool() | int() | float() | str() | None:
             return data
         case _:

@@ -36,7 +36,7 @@ def encode_deletion_vectors(
     ranges = []
     offset = len(_VERSION)
     for data_file, gone in positions.items():
-        vector = _vector_64(gone) if bitmap64 else _vector(gone)
+        bitmap, vector = _vector_64(gone) if bitmap64 else _vector(gone)
         parts += [struct.pack(">i", len(vector)), vector, struct.pack(">I", zlib.crc32(vector))]
         ranges.append(
             DeletionVectorRange(
@@ -44,21 +44,21 @@ def encode_deletion_vectors(
                 offset=offset,
                 # The range of a 64-bit vector includes its frame; that of a 32-bit vector does not.
                 length=len(vector) + (_FRAME_BYTES if bitmap64 else 0),
-                cardinality=len(gone),
+                cardinality=len(bitmap),
             )
         )
         offset += len(vector) + _FRAME_BYTES
     return b"".join(parts), tuple(ranges)
 
 
-def _vector(gone: np.ndarray) -> bytes:
+def _vector(gone: np.ndarray) -> tuple[BitMap, bytes]:
     bitmap = BitMap(np.ascontiguousarray(gone, dtype=np.uint32))
-    return struct.pack(">i", _MAGIC) + bitmap.serialize()
+    return bitmap, struct.pack(">i", _MAGIC) + bitmap.serialize()
 
 
-def _vector_64(gone: np.ndarray) -> bytes:
+def _vector_64(gone: np.ndarray) -> tuple[BitMap64, bytes]:
     bitmap = BitMap64(np.ascontiguousarray(gone, dtype=np.uint64))
-    return struct.pack("<i", _MAGIC_64) + bitmap.serialize()
+    return bitmap, struct.pack("<i", _MAGIC_64) + bitmap.serialize()
 
 
 def deletion_vector_bytes(where: DeletionVectorRange) -> int:

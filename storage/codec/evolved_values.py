@@ -172,12 +172,12 @@ def _to_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 def _each(
     array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType, *, named: str = ""
 ) -> pa.Array:
-    """Convert each value; the error for a `ValueError` says that the value is no `named`."""
+    """Convert each value; a value that raises `ValueError` or `OverflowError` is no `named`."""
     result: list[Any] = []
     for value in array.to_pylist():
         try:
             result.append(None if value is None else convert(value))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             shown = repr(value)[:_MOST_SHOWN]
             raise pa.ArrowInvalid(f"{shown} is not read as {named}") from error
     return pa.array(result, kind)
@@ -377,7 +377,7 @@ def _timestamps(millis: _Numbers, nanos: _Numbers, array: pa.Array, new: AtomicT
     kind = to_arrow_type(new)
     per_ms = {"ms": 1, "us": 1000, "ns": _NANOS_PER_MS}[kind.unit]
     reach = np.iinfo(np.int64).max // per_ms - 1
-    if np.any(np.abs(millis) > reach):
+    if np.any((millis > reach) | (millis < -reach)):
         raise pa.ArrowInvalid(f"a timestamp is too far from 1970 for {new}")
     ticks = millis * per_ms + nanos // (_NANOS_PER_MS // per_ms)
     return _where_valid(ticks, array, pa.int64()).cast(kind)

@@ -245,5 +245,9 @@ def parse_epoch(text: str, precision: int) -> tuple[int, int]:
     """A timestamp as a number of its smallest unit since 1970."""
     if precision not in _UNITS_PER_SECOND:
         raise ValueError(text)
-    nanos = parse_integer(text, 64) * (1_000_000_000 // _UNITS_PER_SECOND[precision])
+    number = parse_integer(text, 64)
+    if precision == 0:
+        # Java's milliseconds wrap.
+        return (number * 1000 + (1 << 63)) % (1 << 64) - (1 << 63), 0
+    nanos = number * (1_000_000_000 // _UNITS_PER_SECOND[precision])
     return nanos // 1_000_000, nanos % 1_000_000

@@ -16,15 +16,15 @@ class MalformedJson(ValueError):
     """A text that is no JSON, or holds a value of another type than expected."""
 
 
-def read_json(data: bytes | str) -> Any:
-    """Parse a JSON text.
+def read_json(data: bytes | str, *, only_finite: bool = True) -> Any:
+    """Parse a JSON text; if not `only_finite`, a bare NaN or Infinity is a number too.
 
     Raises:
         ValueError: the text is no JSON or no UTF-8, is nested too deeply, or holds NaN, an infinity
         or half of a surrogate pair.
     """
     try:
-        read = json.loads(data, parse_constant=_refuse_constant)
+        read = json.loads(data, parse_constant=_refuse_constant if only_finite else None)
         # Only an escape can write half of a surrogate pair; such a text cannot be encoded again.
         if (b"\\ud" if isinstance(data, bytes) else "\\ud") in data.lower():  # type: ignore[operator]
             json.dumps(read, ensure_ascii=False).encode()
@@ -33,13 +33,13 @@ def read_json(data: bytes | str) -> Any:
     return read
 
 
-def read_object(data: bytes | str) -> dict[str, Any]:
+def read_object(data: bytes | str, *, only_finite: bool = True) -> dict[str, Any]:
     """Parse a JSON text that must be an object.
 
     Raises:
         ValueError: as `read_json`, or the text is no object.
     """
-    return as_object(read_json(data))
+    return as_object(read_json(data, only_finite=only_finite))
 
 
 def as_object(value: object) -> dict[str, Any]:

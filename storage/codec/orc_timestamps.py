@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -27,13 +28,34 @@ _TIMESTAMPS = (9, 18)
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
 _SECONDS_TO_2015 = 1_420_070_400
+# Microseconds of so many seconds, before 2015 or after, have 64 bits.
+_MOST_SECONDS = 2**63 // 1_000_000 - 2 * _SECONDS_TO_2015
 _TAIL_BYTES = 16 * 1024
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _ZONES = ("", "UTC", "GMT", "Etc/UTC", "Z")
 
 
+# The errors that damaged bytes raise.
+_DAMAGE = (LookupError, StopIteration, ValueError, ArithmeticError, zlib.error, zstd.ZstdError)
+
+
 class NotDecoded(ValueError):
-    """The file uses an encoding that is not implemented; the message names it."""
+    """The file is damaged, or uses an encoding that is not implemented; the message says which."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except NotDecoded:
+        raise
+    except _DAMAGE as error:
+        raise NotDecoded(f"damaged bytes ({error!r})") from error
+    except OSError as error:
+        # Errors of the operating system have a number; errors of decoders have none.
+        if error.errno is not None:
+            raise
+        raise NotDecoded(f"damaged bytes ({error!r})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +74,14 @@ class OrcTimestamps:
         """Read the file's tail.
 
         Raises:
-            NotDecoded: the tail uses an encoding that is not implemented.
+            NotDecoded: the tail is damaged, or uses an encoding that is not implemented.
         """
         self._source = source
+        with _told():
+            self._read_tail()
+
+    def _read_tail(self) -> None:
+        source = self._source
         size = source.seek(0, 2)
         tail = self._bytes(max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
         postscript = _fields(tail[-1 - tail[-1] : -1])
@@ -69,16 +96,25 @@ class OrcTimestamps:
         self._kinds = [_number(each, 1) for each in types]
 
     def is_timestamp(self, column: int) -> bool:
-        """Whether the column at that place is a timestamp that this decoder reads."""
-        return self._kinds[self._columns[column]] in _TIMESTAMPS
+        """Whether the column at that place is a timestamp that this decoder reads.
+
+        Raises:
+            NotDecoded: the file is damaged.
+        """
+        with _told():
+            return self._kinds[self._columns[column]] in _TIMESTAMPS
 
     def read(self, stripe: int, column: int) -> pa.Array:
         """A column of a stripe in microseconds.
 
         Raises:
-            NotDecoded: a value has nanoseconds, or the stripe uses an encoding that is not
-            implemented.
+            NotDecoded: a value has nanoseconds or does not fit into 64-bit microseconds, or the
+                stripe is damaged or uses an encoding that is not implemented.
         """
+        with _told():
+            return self._column(stripe, column)
+
+    def _column(self, stripe: int, column: int) -> pa.Array:
         where, identity = self._stripes[stripe], self._columns[column]
         start = where.offset + where.index_bytes + where.data_bytes
         footer = _fields(self._plain(self._bytes(start, where.footer_bytes)))
@@ -94,7 +130,7 @@ class OrcTimestamps:
         seconds = np.array(_run_lengths(streams[_DATA], count, signed=True), np.int64)
         parts = np.array(_run_lengths(streams[_SECONDARY], count, signed=False), np.int64)
         micros = np.zeros(where.row_count, np.int64)
-        micros[valid] = _micros(seconds + _SECONDS_TO_2015, parts)
+        micros[valid] = _micros(seconds, parts)
         return pa.array(micros, pa.int64(), mask=~valid).cast(pa.timestamp("us"))
 
     def _streams(self, footer: _Fields, offset: int, identity: int) -> dict[int, bytes]:
@@ -124,15 +160,21 @@ class OrcTimestamps:
         return b"".join(parts)
 
 
-def _micros(seconds: np.ndarray, parts: np.ndarray) -> np.ndarray:
+def _micros(since_2015: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """Microseconds since 1970 of seconds since 2015 and what is beyond them."""
     # The last three bits count the decimal zeros removed, less one; 0 stands for none.
     zeros = parts & 7
     nanos = (parts >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
+    if np.any((nanos < 0) | (nanos > 999_999_999)):
+        raise NotDecoded("damaged fractions of seconds")
     if np.any(nanos % 1000):
         raise NotDecoded(
             "timestamps with nanoseconds in one column with timestamps outside of "
             "the years 1677 to 2262"
         )
+    if np.any((since_2015 > _MOST_SECONDS) | (since_2015 < -_MOST_SECONDS)):
+        raise NotDecoded("timestamps outside of the range of 64-bit microseconds")
+    seconds = since_2015 + _SECONDS_TO_2015
     # Writers cut seconds toward 1970, but store a positive fraction, also before 1970.
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     micros: np.ndarray = seconds * 1_000_000 + nanos // 1000

@@ -115,9 +115,10 @@ def folders_to(path: str, below: str | None) -> list[str]:
     """The folders that lead to a path: the folder of the path, and its parents below `below`."""
     folder = path.rsplit("/", 1)[0] or "/"
     found = [folder]
-    if below is None or not f"{folder}/".startswith(f"{below.rstrip('/')}/"):
+    top = None if below is None else below.rstrip("/")
+    if top is None or not f"{folder}/".startswith(f"{top}/"):
         return found
-    while folder not in (below, "/"):
+    while folder not in (top, "/"):
         folder = folder.rsplit("/", 1)[0] or "/"
         found.append(folder)
     return found

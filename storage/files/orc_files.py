@@ -5,7 +5,6 @@ A time is an integer of milliseconds. The attribute `paimon.id` holds the field 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -217,7 +216,7 @@ class OrcFileReader:
                 raise NotDecoded("columns with a dot in their name")
             # Without columns, the library would lose the number of rows.
             rest = self._file.read_stripe(stripe, columns=others) if others else None
-        except (NotDecoded, pa.ArrowInvalid, LookupError, ValueError, zlib.error) as reason:
+        except (NotDecoded, pa.ArrowInvalid) as reason:
             raise UnsupportedError(
                 f"data file {self._path} holds a timestamp outside of the years 1677 to 2262, "
                 f"which can be read from ORC files only in top-level columns: {reason}",

@@ -143,7 +143,8 @@ class TablePaths:
     @property
     def expiry_mark_dir(self) -> str:
         """The folder of marks of running expiries; each branch has its own."""
-        return f"{self.upkeep_dir}/expiring" + (f"/branch-{self.branch}" if self.branch else "")
+        marks = f"{self.upkeep_dir}/expiring"
+        return _inside(marks, f"branch-{self.branch}") if self.branch else marks
 
     def expiry_mark(self, end_id: int) -> str:
         return f"{self.expiry_mark_dir}/before-{end_id}"

@@ -124,8 +124,15 @@ class Spill:
         try:
             yield
         except OSError as error:
-            folder = gettempdir() if self._folder is None else self._folder.name
             raise UnavailableError(
-                f"rows cannot be spilled to {folder}: {error}; free space there, or point TMPDIR "
-                "at a disk with space"
+                f"rows cannot be spilled to {self._place()}: {error}; free space there, or point "
+                "TMPDIR at a disk with space"
             ) from error
+
+    def _place(self) -> str:
+        if self._folder is not None:
+            return self._folder.name
+        try:
+            return gettempdir()
+        except OSError:
+            return "a folder for temporary files"

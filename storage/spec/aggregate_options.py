@@ -5,7 +5,6 @@ Source: the factories of field aggregators in Paimon.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from lakewright.storage.spec.data_types import (
@@ -26,6 +25,7 @@ from lakewright.storage.spec.merge_spec import (
     NestedKeyNulls,
     SequenceGroup,
 )
+from lakewright.storage.spec.option_values import bounded_number
 
 # The name that versions before 0.9 gave to a function.
 _OLD_NAMES = {"first_not_null_value": AggregateFunction.FIRST_NON_NULL_VALUE}
@@ -207,11 +207,12 @@ def _count_limit(reader: MergeOptionReader, name: str) -> int:
     text = reader.field_option(name, "count-limit")
     if text is None:
         return NO_LIMIT
-    if not re.fullmatch(r"\d+", text):
+    limit = bounded_number(text, 32)
+    if limit is None or limit < 0:
         reader.invalid(
             f"fields.{name}.count-limit", text, "is no number of rows; write one such as 100"
         )
-    return int(text)
+    return limit
 
 
 def _time_field(reader: MergeOptionReader, column: DataField) -> str:

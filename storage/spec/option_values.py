@@ -52,6 +52,9 @@ _TIME_UNITS_MS = {
 }
 _STATS_MODES = re.compile(r"none|counts|full|truncate\((\d+)\)")
 COLUMN_STATS_MODE = re.compile(r"fields\.(.+)\.stats-mode")
+# Zeros in front count too; Python reads no more than thousands of digits.
+_MOST_DIGITS = 100
+_MOST_SHOWN = 120
 _MAY_BE_ZERO = frozenset(
     {"snapshot.time-retained", "changelog.time-retained", "tag.creation-delay"}
 )
@@ -76,7 +79,7 @@ class OptionReader:
     def refuse(self, name: str, text: str, problem: str) -> NoReturn:
         """Raise an error about an option; `problem` follows its value in the message."""
         raise InvalidOption(
-            f"{self.table}: {name}={text}{problem}", table=self.table, option=name
+            f"{self.table}: {name}={text[:_MOST_SHOWN]}{problem}", table=self.table, option=name
         ) from None
 
     def text(self, name: str, *, default: str | None = None) -> str:
@@ -91,7 +94,14 @@ class OptionReader:
         except UnsafeName:
             self.refuse(name, text, " is no plain name: it may not lead to another folder")
 
-    def integer(self, name: str, *, default: int | None = None, minimum: int | None = None) -> int:
+    def integer(
+        self,
+        name: str,
+        *,
+        default: int | None = None,
+        minimum: int | None = None,
+        bits: int = 32,
+    ) -> int:
         """A whole number. `default` is for an option whose default depends on other options."""
         text = self.options.get(name)
         if text is None:
@@ -99,7 +109,9 @@ class OptionReader:
         # Python reads 1_000 too, which other clients do not.
         if re.fullmatch(r"[-+]?[0-9]+", text) is None:
             self.refuse(name, text, " is no whole number")
-        value = int(text)
+        value = bounded_number(text, bits)
+        if value is None:
+            self.refuse(name, text, f" does not fit into {bits} bits")
         if minimum is not None and value < minimum:
             self.refuse(name, text, f" is less than {minimum}")
         return value
@@ -124,8 +136,10 @@ class OptionReader:
             return parse_duration_ms(_defaults()[name]) if default is None else default
         return self._quantity(name, text, parse_duration_ms, "ms, h, d")
 
-    def optional_integer(self, name: str, *, minimum: int) -> int | None:
-        return self.integer(name, minimum=minimum) if name in self.options else None
+    def optional_integer(self, name: str, *, minimum: int, bits: int = 32) -> int | None:
+        if name not in self.options:
+            return None
+        return self.integer(name, minimum=minimum, bits=bits)
 
     def optional_duration_ms(self, name: str) -> int | None:
         return self.duration_ms(name) if name in self.options else None
@@ -177,14 +191,16 @@ class OptionReader:
         found: dict[int, str] = {}
         for pair in filter(None, (each.strip() for each in self.text(name).split(","))):
             level, colon, value = pair.partition(":")
-            if not colon or not level.strip().isdecimal():
+            number = bounded_number(level.strip(), 32)
+            if not colon or number is None:
                 raise InvalidOption(
-                    f"{self.table}: {name} holds {pair!r}; write levels and values as in 0:x,5:y",
+                    f"{self.table}: {name} holds {pair[:_MOST_SHOWN]!r}; write levels and values "
+                    "as in 0:x,5:y",
                     table=self.table,
                     option=name,
                 )
             try:
-                found[int(level)] = value_of(value.strip())
+                found[number] = value_of(value.strip())
             except InvalidOption as error:
                 raise InvalidOption(
                     f"{self.table}: {name}: {error.message}", table=self.table, option=name
@@ -193,7 +209,8 @@ class OptionReader:
 
     def stats_mode(self, name: str) -> str:
         text = self.text(name).lower().replace(" ", "")
-        if _STATS_MODES.fullmatch(text) is None:
+        match = _STATS_MODES.fullmatch(text)
+        if match is None or (match.group(1) and bounded_number(match.group(1), 32) is None):
             self.refuse(name, text, " is none of none, counts, truncate(16), full")
         return text
 
@@ -239,10 +256,22 @@ def same_quantity(left: str, right: str) -> bool:
 
 
 def _quantity(text: str, units: Mapping[str, int], expected: str) -> int:
-    match = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]+)\s*([A-Za-z]*)\s*", text)
     if match is None or match.group(2).lower() not in units:
-        raise InvalidOption(f"{text!r} is not {expected}")
-    return int(match.group(1)) * units[match.group(2).lower()]
+        raise InvalidOption(f"{text[:_MOST_SHOWN]!r} is not {expected}")
+    number = bounded_number(match.group(1), 64)
+    value = None if number is None else number * units[match.group(2).lower()]
+    if value is None or value >= 1 << 63:
+        raise InvalidOption(f"{text[:_MOST_SHOWN]!r} does not fit into 64 bits")
+    return value
+
+
+def bounded_number(text: str, bits: int) -> int | None:
+    """The whole number that a text says; None if it says none, or one of more bits."""
+    if len(text) > _MOST_DIGITS or re.fullmatch(r"[-+]?[0-9]+", text) is None:
+        return None
+    value = int(text)
+    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
 
 
 @cache

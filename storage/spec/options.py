@@ -313,14 +313,16 @@ def read_options(
             "changelog-producer.row-deduplicate-ignore-fields"
         ),
         force_lookup=reader.boolean("force-lookup"),
-        dynamic_bucket_target_row_num=reader.integer("dynamic-bucket.target-row-num", minimum=1),
+        dynamic_bucket_target_row_num=reader.integer(
+            "dynamic-bucket.target-row-num", minimum=1, bits=64
+        ),
         dynamic_bucket_initial_buckets=reader.integer("dynamic-bucket.initial-buckets", minimum=1),
         dynamic_bucket_max_buckets=_max_buckets(reader),
         postpone_default_bucket_num=reader.optional_integer(
             "postpone.default-bucket-num", minimum=1
         ),
         postpone_target_row_num_per_bucket=reader.optional_integer(
-            "postpone.target-row-num-per-bucket", minimum=1
+            "postpone.target-row-num-per-bucket", minimum=1, bits=64
         ),
         postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket"),
         changelog_num_retained_min=reader.integer(

@@ -127,6 +127,12 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         {Use.READ},
+        "Paimon before 1.3 reads this value where null is stored, and later releases read null; "
+        "remove the option to read what is stored",
+        Option("fields.*.default-value", Kind.TEXT),
+    ),
+    *refused(
+        {Use.READ},
         "reads start at another state than the latest",
         Option("scan.mode", Kind.CHOICE, "default", older_names=("log.scan",)),
         unless={"default", "full", "latest", "latest-full"},

@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.file_format import PARQUET, check_holds
@@ -197,7 +198,11 @@ def _parses(kind: Kind, value: str) -> bool:
 
 def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
     """Check that the formats of all levels can be written, and can hold the table's columns."""
-    levels = range(options.num_levels) if schema.is_keyed else range(1)
+    # All levels without values of their own are alike.
+    named = {*options.file_format_per_level, *options.file_compression_per_level}
+    unnamed = next(level for level in count() if level not in named)
+    there = options.num_levels if schema.is_keyed else 1
+    levels = [level for level in sorted({*named, unnamed}) if level < there]
     try:
         encodings = [options.file_encoding(level) for level in levels]
         encodings += [options.file_encoding(0, changelog=True)]

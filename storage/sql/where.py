@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -310,7 +309,7 @@ def _converted(literal: _Literal, field: DataField) -> Value:
     if isinstance(value, Decimal):
         if root is TypeRoot.DATE:
             raise InvalidRequestError("write DATE '2024-01-31'")
-        return _rounded(from_python(value, data_type), root)
+        return from_python(value, data_type)
     if isinstance(value, str):
         if root.is_bytes:
             raise InvalidRequestError("write X'…' in hexadecimal")
@@ -318,25 +317,13 @@ def _converted(literal: _Literal, field: DataField) -> Value:
             return _time_of_day(value, data_type)
         if root.is_timestamp:
             return _timestamp(value, data_type)
-    return _rounded(from_python(value, data_type), root)
+    return from_python(value, data_type)
 
 
 def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:
     if root.is_timestamp:
         return kind is TypeRoot.DATE or kind.is_timestamp
     return kind is root
-
-
-def _rounded(value: Value, root: TypeRoot) -> Value:
-    """Round to 32 bits for a FLOAT column: a finer literal would equal no value."""
-    if root is TypeRoot.FLOAT and isinstance(value, float):
-        try:
-            (rounded,) = struct.unpack("f", struct.pack("f", value))
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-        assert isinstance(rounded, float)
-        return rounded
-    return value
 
 
 # Python's parser cuts digits after the sixth, which would change the moment.

@@ -18,9 +18,9 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import array_of
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.codec.bucket_hash import buckets_of
-from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
 from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.operations.state.live_files import (
@@ -103,7 +103,7 @@ def plan_scan(
     deletions = deletions_by_bucket(index_entries(files, snapshot))
     splits: list[DataSplit] = []
     for (partition, bucket), group in grouped_by_bucket(readable_entries(files, entries)).items():
-        if pruner.takes_bucket(bucket, group[0].total_buckets):
+        if pruner.takes_bucket(group):
             gone = deletions.get((partition, bucket), ())
             splits += _bucket_splits(files, partition, bucket, group, pruner, gone)
     return ScanPlan(
@@ -162,15 +162,19 @@ class _FilePruner:
         self._predicate = predicate
         self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
         self._schemas = FileSchemas(files)
+        self._bucket_fields = files.schema.fields_of(files.options.bucket_keys)
         self._buckets: dict[int, frozenset[int] | None] = {}
 
-    def takes_bucket(self, bucket: int, total_buckets: int) -> bool:
+    def takes_bucket(self, entries: Sequence[ManifestEntry]) -> bool:
+        bucket, total_buckets = entries[0].bucket, entries[0].total_buckets
         if total_buckets <= 0 or self._predicate is None:
             return True
         if total_buckets not in self._buckets:
             self._buckets[total_buckets] = self._buckets_asked_for(total_buckets)
         asked = self._buckets[total_buckets]
-        return asked is None or bucket in asked
+        if asked is None or bucket in asked:
+            return True
+        return hashed_with_blanks(entries, self._bucket_fields)
 
     def takes_keys(self, file: DataFileMeta) -> bool:
         if self._on_keys is None:
@@ -178,9 +182,10 @@ class _FilePruner:
         fields = self._files.schema.key_fields
         types = [field.type for field in fields]
         low, high = decode_row(file.min_key, types), decode_row(file.max_key, types)
+        low = first_key_read(file, low, fields)
         bounds: dict[str, Bounds] = {}
         if file.key_stats.null_counts:
-            bounds = stats_bounds(file.key_stats, fields, file.row_count)
+            bounds = self._schemas.key_bounds_of(file)
         # A range of keys bounds their first column, and says nothing of the others alone.
         if low[0] is not None:
             bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
@@ -189,7 +194,7 @@ class _FilePruner:
     def takes_values(self, file: DataFileMeta) -> bool:
         if self._predicate is None:
             return True
-        known = file_bounds(file, self._schemas.schema_of(file))
+        known = self._schemas.bounds_of(file)
         bounds = self._schemas.mapping_of(file).bounds(known, file.row_count)
         return may_match(self._predicate, bounds)
 
@@ -198,7 +203,7 @@ class _FilePruner:
         options = self._files.options
         if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
             return None
-        fields = self._files.schema.fields_of(options.bucket_keys)
+        fields = self._bucket_fields
         literals: list[tuple[Value, ...]] = []
         for field in fields:
             for part in conjuncts(self._predicate):

@@ -45,6 +45,7 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.state.assign_buckets import next_sequences
+from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.named_partitions import is_named
 from lakewright.storage.operations.state.rewrite_schema import (
@@ -132,7 +133,7 @@ def plan_postpone_compact(
     wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
     snapshot = files.snapshots.latest()
     tasks = []
-    for partition, held in _by_partition(live_entries(files, snapshot)).items():
+    for partition, held in _by_partition(files, snapshot).items():
         if not held.postponed:
             continue
         if partitions is not None and not is_named(files, partition, wanted):
@@ -167,8 +168,15 @@ class _Held:
         return self.settled[0].total_buckets if self.settled else None
 
 
-def _by_partition(entries: Iterable[ManifestEntry]) -> dict[bytes, _Held]:
+def _by_partition(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, _Held]:
+    """Live files by partition.
+
+    Raises:
+        UnsupportedError: a primary key had another type when one of the files was written.
+    """
     found: dict[bytes, _Held] = defaultdict(lambda: _Held([], []))
+    entries = live_entries(files, snapshot)
+    check_key_types(files, {entry.file.schema_id for entry in entries})
     for entry in entries:
         held = found[entry.partition]
         (held.postponed if entry.bucket == POSTPONE_BUCKET else held.settled).append(entry)
@@ -266,7 +274,7 @@ def _live_moves(
     files: TableFiles, plan: PostponePlan, snapshot: Snapshot | None
 ) -> tuple[list[Move], list[dict[str, object]]]:
     """Planned partitions whose files are there, and those that somebody else saw to."""
-    live = _by_partition(live_entries(files, snapshot))
+    live = _by_partition(files, snapshot)
     moves: list[Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:

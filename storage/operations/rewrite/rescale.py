@@ -52,6 +52,7 @@ from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
+from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import is_latest, read_latest
 from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
@@ -185,11 +186,16 @@ def plan_rescale(
 def _real_partitions(
     files: TableFiles, snapshot: Snapshot | None
 ) -> dict[bytes, list[ManifestEntry]]:
-    """Live files by partition, without those that wait for a bucket."""
+    """Live files by partition, without those that wait for a bucket.
+
+    Raises:
+        UnsupportedError: a primary key had another type when one of the files was written.
+    """
     found: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     for entry in live_entries(files, snapshot):
         if entry.bucket >= 0:
             found[entry.partition].append(entry)
+    check_key_types(files, {each.file.schema_id for group in found.values() for each in group})
     return dict(found)
 
 

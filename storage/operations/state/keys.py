@@ -8,7 +8,7 @@ from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import DecodeKey, Key
-from lakewright.storage.spec.data_types import not_null
+from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot, not_null
 from lakewright.storage.spec.schema import TableSchema
 
 
@@ -28,7 +28,7 @@ def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
     for schema_id in set(schema_ids) - {files.schema.id}:
         for stored in files.schemas.read(schema_id).fields:
             field = keys.get(stored.id)
-            if field is not None and not_null(stored.type) != not_null(field.type):
+            if field is not None and not _kept(stored.type, field.type):
                 raise UnsupportedError(
                     f"{files.name}: primary key {field.name!r} has the type {field.type}, and was "
                     f"{stored.type} in schema {schema_id}, with which live files were written; "
@@ -37,6 +37,15 @@ def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
                     table=files.name,
                     column=field.name,
                 )
+
+
+def _kept(stored: DataType, read: DataType) -> bool:
+    """Whether a key has the bytes, and so the bucket and the place, that it had."""
+    if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
+        grown = stored.root is read.root and stored.length <= read.length
+        if grown and read.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY):
+            return True
+    return not_null(stored) == not_null(read)
 
 
 def key_decoder(schema: TableSchema) -> DecodeKey:

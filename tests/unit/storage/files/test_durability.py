@@ -10,6 +10,7 @@ import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.files.durability import folders_to
 from lakewright.storage.files.local_files import LocalFiles
 from tests.support.builders import content, events, expire, new_table, rows
 from tests.support.disks import LOSSES, FailingDisk, LossyDisk, heard
@@ -150,3 +151,10 @@ def test_what_a_disk_says_is_told_with_what_it_means(tmp_path: Path, code: int) 
         LocalFiles().write_bytes(f"{tmp_path}/file", b"1")
     assert f"{tmp_path}/file cannot be reached: " in told.value.message
     assert "; " in told.value.message
+
+
+@pytest.mark.parametrize("below", ["/w/t", "/w/t/"])
+def test_folders_are_flushed_up_to_the_one_that_is_named(below: str) -> None:
+    assert folders_to("/w/t/b/f", below) == ["/w/t/b", "/w/t"]
+    assert folders_to("/x/b/f", below) == ["/x/b"]
+    assert folders_to("/w/f", "/") == ["/w", "/"]

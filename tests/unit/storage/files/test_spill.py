@@ -53,6 +53,16 @@ def test_a_disk_that_refuses_is_told_with_the_way_out(monkeypatch: pytest.Monkey
         spill.put(0, pa.table({"n": [1]}))
 
 
+def test_a_machine_without_a_folder_for_temporary_files_is_told_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
+    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk that has some")
+    with Spill() as spill, told:
+        spill.put(0, pa.table({"n": [1]}))
+
+
 def test_many_heaps_keep_few_files_open_and_lose_no_row() -> None:
     open_files = Path("/proc/self/fd")
     before = len(list(open_files.iterdir()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -261,3 +262,30 @@ def test_users_and_values_of_any_kind_are_kept(catalog: Catalog) -> None:
     assert made.read().to_pylist() == [{**fixed, "v": 2}]
     expire(made)
     assert_only_reachable_files(made)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -0.0])
+@pytest.mark.parametrize("bare", [False, True])
+def test_an_overwrite_of_a_partition_that_is_no_finite_number_is_committed(
+    catalog: Catalog, value: float, *, bare: bool
+) -> None:
+    table = new_table(catalog, {"id": "INT", "p": "DOUBLE"}, partitions=["p"])
+    for number in (1, 2):
+        one = table.stage(
+            rows(table, [{"id": number, "p": value}]),
+            mode="overwrite",
+            partition={"p": value},
+            commit_user="job",
+            commit_identifier=number,
+        )
+        table.keep_pending(one)
+    if bare:
+        for path in table.files.pending.files("job"):
+            kept = Path(path).read_bytes()
+            for name, text in {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}.items():
+                kept = kept.replace(b'{"float": "%s"}' % name.encode(), text)
+            Path(path).write_bytes(kept)
+    assert [each.commit_identifier for each in table.pending_batches("job")] == [1, 2]
+    remove_orphans(table)
+    table.commit_pending("job")
+    assert values_of(table, "id") == [2]

@@ -146,6 +146,54 @@ def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
         table.lookup(pa.table({"k": [-5]}))
     with pytest.raises(UnsupportedError, match=said):
         table.plan_compact(full=True)
+    with pytest.raises(UnsupportedError, match=said):
+        table.plan_rescale(3)
+
+
+@pytest.mark.parametrize("bucket", ["4", "-1", "-2"])
+def test_no_rows_are_written_beside_keys_of_another_type(
+    unchecked_catalog: Catalog, bucket: str
+) -> None:
+    table = new_table(
+        unchecked_catalog, {"k": "INT", "n": "INT"}, keys=["k"], options={"bucket": bucket}
+    )
+    table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
+    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
+    said = r"primary key 'k' has the type BIGINT, and was INT NOT NULL in schema 0"
+    for compact_too in (False, True):
+        with pytest.raises(UnsupportedError, match=said):
+            table.write(rows(table, [{"k": 7, "n": 1}]), compact=compact_too)
+    assert len(table.snapshots()) == 1
+    if bucket == "-2":
+        with pytest.raises(UnsupportedError, match=said):
+            table.plan_postpone_compact()
+
+
+def test_a_primary_key_of_text_that_was_made_longer_stays_the_key_it_was(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"k": "VARCHAR(3)", "n": "INT"}, keys=["k"], options={"bucket": "4"})
+    table.write(rows(table, [{"k": "a", "n": 1}, {"k": "abc", "n": 1}]))
+    table = altered(catalog, table, lambda schema: retyped(schema, "k", "VARCHAR(9)"))
+    table.write(rows(table, [{"k": "abc", "n": 2}, {"k": "abcdefgh", "n": 2}]))
+    due = [{"k": "a", "n": 1}, {"k": "abc", "n": 2}, {"k": "abcdefgh", "n": 2}]
+    for _ in range(2):
+        assert listed(table) == due
+        assert table.lookup(pa.table({"k": ["abc"]})).to_pylist() == due[1:2]
+        assert listed(table, where=Leaf("k", Operator.EQ, ("a",))) == due[:1]
+        compact(table, full=True)
+
+
+def test_a_primary_key_of_text_that_was_made_shorter_is_refused(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = new_table(
+        unchecked_catalog, {"k": "VARCHAR(9)", "n": "INT"}, keys=["k"], options={"bucket": "4"}
+    )
+    table.write(rows(table, [{"k": "abcd", "n": 1}]))
+    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "VARCHAR(3)"))
+    with pytest.raises(UnsupportedError, match="primary key 'k' has the type"):
+        table.read()
 
 
 def test_a_change_of_type_that_values_do_not_survive_is_refused(
