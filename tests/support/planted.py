@@ -24,8 +24,8 @@ from lakewright.storage.operations.rewrite.compact_append import (
 )
 from lakewright.storage.operations.rewrite.compact_levels import LevelsRewriting
 from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
-from lakewright.storage.operations.rewrite.postpone import BucketSorting
-from lakewright.storage.operations.rewrite.rescale import ShareMove
+from lakewright.storage.operations.rewrite.give_buckets import BucketSorting
+from lakewright.storage.operations.rewrite.move_rows import ShareMove
 from lakewright.storage.operations.running.engine import Engine, LocalEngine, Result, Task
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel

@@ -17,13 +17,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-
-from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -32,18 +28,16 @@ from lakewright.storage.errors import (
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.checksum import Sums, UnorderedChecksum
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
-from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import (
     sweep,
     sweep_after_failure,
     sweep_repeated,
 )
+from lakewright.storage.operations.rewrite.give_buckets import BucketSorting, Move
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan
-from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.operations.state.named_partitions import is_named
@@ -51,22 +45,12 @@ from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.write.bucket_writer import BucketWriter, ShownRows
-from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
-from lakewright.storage.operations.write.verify import (
-    Proof,
-    VerifyLevel,
-    Written,
-    check_files,
-    refuse_rows,
-    rows_to_rewrite,
-)
+from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.operations.write.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
-from lakewright.storage.spec.schema import VALUE_KIND
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -197,17 +181,6 @@ def in_writing_order(metas: Iterable[DataFileMeta]) -> list[DataFileMeta]:
 # --- running ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A partition's postponed files in order, and where its buckets go on numbering."""
-
-    run_id: str
-    task: PostponeTask
-    partition: bytes
-    files: tuple[DataFileMeta, ...]
-    next_sequences: Mapping[int, int]
-
-
 def run_postpone_compact(
     files: TableFiles,
     plan: PostponePlan,
@@ -236,7 +209,7 @@ def run_postpone_compact(
     if moves and snapshot is not None:
         for move, outcome in _rewrite(files, moves, snapshot, engine, verify, lease):
             if outcome is None:
-                dropped.append(move.task.partition)
+                dropped.append(files.partition_spec(move.partition))
             else:
                 done.append((move, *outcome))
     if plan.tasks and not done:
@@ -251,11 +224,11 @@ def run_postpone_compact(
     return PostponeResult(
         snapshots=tuple(found for _, found, _ in done),
         partitions=len(done),
-        rows_before=sum(move.task.rows for move, _, _ in done),
+        rows_before=sum(file.row_count for move, _, _ in done for file in move.files),
         rows_after=sum(file.row_count for file in after),
         files_before=sum(len(move.files) for move, _, _ in done),
         files_after=len(after),
-        bytes_before=sum(move.task.bytes for move, _, _ in done),
+        bytes_before=sum(file.file_size for move, _, _ in done for file in move.files),
         bytes_after=sum(file.file_size for file in after),
         dropped=tuple(dropped),
         duration_ms=files.env.now_ms() - started,
@@ -286,8 +259,8 @@ def _live_moves(
         moves.append(
             Move(
                 run_id=files.env.new_id(),
-                task=task,
                 partition=partition,
+                bucket_count=task.bucket_count,
                 files=tuple(chosen),
                 next_sequences={
                     bucket: number for (_, bucket), number in next_sequences(held.settled).items()
@@ -364,147 +337,3 @@ def _give_buckets(
     if given_up(files, lease, [(move.partition, POSTPONE_BUCKET)]):
         return ()
     return BucketSorting(files, move, verify).carry_out()
-
-
-class BucketSorting:
-    """Rows of one partition on their way into buckets, once."""
-
-    def __init__(self, files: TableFiles, move: Move, verify: VerifyLevel) -> None:
-        self._files = files
-        self._move = move
-        self._rows = rows_to_rewrite(files, verify)
-        self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
-        self._verify = verify
-        self._buckets: dict[int, _OneBucket] = {}
-        # What was read, whatever bucket it comes to.
-        self._columns = (VALUE_KIND, *files.schema.field_names)
-        self._waiting = UnorderedChecksum([("values", self._columns)])
-
-    def carry_out(self) -> tuple[CommitMessage, ...]:
-        """The work; on failure no new file is left."""
-        try:
-            for file in self._move.files:
-                self._take(file)
-            return self._close()
-        except BaseException:
-            for each in self._buckets.values():
-                each.writer.abandon()
-            raise
-
-    def _take(self, file: DataFileMeta) -> None:
-        """Hand the rows of a postponed file to the writers of their buckets."""
-        split = DataSplit(
-            partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
-        )
-        options = self._files.options
-        keys = self._files.schema.fields_of(options.bucket_keys)
-        batch_rows = self._rows.batch_rows(split, file)
-        for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
-            count = self._move.task.bucket_count
-            buckets = buckets_of(rows, keys, count, options.bucket_function)
-            # Rows are numbered anew, after those that their bucket holds.
-            unnumbered = rows.select(list(self._columns))
-            if self._verify is not VerifyLevel.COUNTS:
-                self._waiting.add(unnumbered)
-            for bucket in np.unique(buckets).tolist():
-                self.give(bucket, unnumbered.filter(pa.array(buckets == bucket)))
-            free_memory(self._files.env, [each.writer for each in self._buckets.values()])
-
-    def give(self, bucket: int, rows: pa.Table) -> None:
-        """Hand rows to the writer of a bucket."""
-        if bucket not in self._buckets:
-            target = BucketTarget(
-                partition=self._move.partition,
-                bucket=bucket,
-                next_sequence=self._move.next_sequences.get(bucket, 0),
-            )
-            write_id = f"{self._write_id}-{bucket}"
-            count = self._move.task.bucket_count
-            self._buckets[bucket] = _OneBucket(self._files, target, write_id, count, self._verify)
-        self._buckets[bucket].write(rows)
-
-    def _close(self) -> tuple[CommitMessage, ...]:
-        """The partition's messages: postponed files go, files of buckets come.
-
-        Raises:
-            VerificationFailed: rows got lost or changed on their way into buckets, or into files.
-        """
-        self._check_taken()
-        messages = [
-            CommitMessage(
-                partition=self._move.partition,
-                bucket=POSTPONE_BUCKET,
-                total_buckets=POSTPONE_BUCKET,
-                compact_before=self._move.files,
-            )
-        ]
-        for bucket, each in sorted(self._buckets.items()):
-            written = each.close()
-            messages.append(
-                CommitMessage(
-                    partition=self._move.partition,
-                    bucket=bucket,
-                    total_buckets=self._move.task.bucket_count,
-                    compact_after=written.data,
-                    compact_changelog=written.changelog,
-                )
-            )
-        return tuple(messages)
-
-    def _check_taken(self) -> None:
-        """Prove that what waits has all come to the writers of the buckets, which merge it."""
-        found = Sums(0, ())
-        for each in self._buckets.values():
-            found = found.plus(each.taken.sums())
-        due = sum(file.row_count for file in self._move.files)
-        what = f"of {due} rows that wait for a bucket {found.rows} came to one"
-        if found.rows == due:
-            if self._verify is VerifyLevel.COUNTS or not self._waiting.sums().differences(found):
-                return
-            what = f"the {due} rows that wait for a bucket are others than those that came to one"
-        refuse_rows(self._files, self._move.partition, what, due=due, found=found.rows)
-
-
-class _OneBucket:
-    """A bucket's writer, and what proves that its files hold what merging gave."""
-
-    def __init__(
-        self,
-        files: TableFiles,
-        target: BucketTarget,
-        write_id: str,
-        total_buckets: int,
-        verify: VerifyLevel,
-    ) -> None:
-        self._files = files
-        self._target, self._told = target, replace(target, changelog=True)
-        self._proof, self._changes_proof = Proof(files, verify), Proof(files, verify)
-        self._shown = ShownRows(
-            merged=self._proof.expect,
-            written=self._proof.witness_of_bucket(target, total_buckets),
-            changes=self._changes_proof.expect,
-            changes_written=self._changes_proof.witness_of_bucket(self._told, total_buckets),
-        )
-        self.writer = BucketWriter(files, target, write_id=write_id, shown=self._shown)
-        columns = (VALUE_KIND, *files.schema.field_names)
-        counted = verify is VerifyLevel.COUNTS
-        self.taken = UnorderedChecksum([] if counted else [("values", columns)])
-
-    def write(self, rows: pa.Table) -> None:
-        self.taken.add(rows)
-        self.writer.write(rows)
-
-    def close(self) -> WrittenFiles:
-        """The files, proved.
-
-        Raises:
-            VerificationFailed: they do not hold what merging gave.
-        """
-        written = self.writer.close()
-        check_files(self._files, self._target, written.data, self.writer.rows_due)
-        check_files(self._files, self._told, written.changelog, self.writer.changes_due)
-        self._proof.check(Written(self._target, self._shown.written, written.data))
-        self._changes_proof.check(
-            Written(self._told, self._shown.changes_written, written.changelog)
-        )
-        return written
