@@ -12,24 +12,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.levels import levels_of
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
-from lakewright.storage.operations.rewrite.compact_append import AppendTask, rewrite_append
-from lakewright.storage.operations.rewrite.compact_levels import rewrite_levels
-from lakewright.storage.operations.rewrite.compact_run import (
-    BucketWork,
-    carry_out,
-    deletion_indexes,
+from lakewright.storage.operations.rewrite.compact_append import (
+    AppendTask,
+    rewrite_append,
+    stretches_of,
 )
+from lakewright.storage.operations.rewrite.compact_levels import LevelsTask, rewrite_levels
 from lakewright.storage.operations.rewrite.compaction_plan import (
     CompactionPlan,
     CompactionResult,
     CompactionTask,
     SkippedBucket,
+)
+from lakewright.storage.operations.rewrite.held_files import (
+    HeldBucket,
+    HeldPartition,
+    read_held,
 )
 from lakewright.storage.operations.rewrite.pick_units import (
     PickUnits,
@@ -37,17 +43,14 @@ from lakewright.storage.operations.rewrite.pick_units import (
     pick_keyed,
     upgrades_of,
 )
+from lakewright.storage.operations.rewrite.runner import Part, Rewrite, carry_out, check_plan
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.state.live_files import grouped_by_bucket, live_entries
-from lakewright.storage.operations.state.named_partitions import is_named
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.operations.write.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # --- planning ---------------------------------------------------------------------------------
@@ -95,60 +98,52 @@ def planned_buckets(
     buckets: Sequence[int] | None = None,
 ) -> CompactionPlan:
     """A plan of what `pick` finds in each bucket asked for."""
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
-    snapshot, (deletions, live) = read_latest(
-        files,
-        lambda latest: (
-            deletion_indexes(files, latest),
-            grouped_by_bucket(live_entries(files, latest)),
-        ),
-    )
-    check_key_types(files, {entry.file.schema_id for group in live.values() for entry in group})
+    snapshot_id, held = read_held(files, partitions)
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
-    for (partition, bucket), group in live.items():
-        if partitions is not None and not is_named(files, partition, wanted):
-            continue
+    for each in (bucket for held_buckets in held.values() for bucket in held_buckets.values()):
         # Rows below bucket 0 have no bucket yet, and are not merged before they do.
-        if bucket < 0 or (buckets is not None and bucket not in buckets):
+        if (
+            not each.entries
+            or each.bucket < 0
+            or (buckets is not None and each.bucket not in buckets)
+        ):
             continue
-        metas = [entry.file for entry in group]
-        spec = files.partition_spec(partition)
-        units, reason = pick(metas, deletions.get((partition, bucket), ()))
+        spec = files.partition_spec(each.partition)
+        units, reason = pick(each.files, each.indexes)
         if not units:
             skipped.append(
-                SkippedBucket(partition=spec, bucket=bucket, files=len(metas), reason=reason)
+                SkippedBucket(
+                    partition=spec, bucket=each.bucket, files=len(each.files), reason=reason
+                )
             )
-        tasks += [_task(files, spec, bucket, unit, metas) for unit in units]
+        tasks += [_task(files, spec, each, unit) for unit in units]
     return CompactionPlan(
-        table=files.name,
-        snapshot_id=None if snapshot is None else snapshot.id,
-        tasks=tuple(tasks),
-        skipped=tuple(skipped),
+        table=files.name, snapshot_id=snapshot_id, tasks=tuple(tasks), skipped=tuple(skipped)
     )
 
 
 def _task(
-    files: TableFiles,
-    spec: dict[str, object],
-    bucket: int,
-    unit: CompactionUnit,
-    metas: Sequence[DataFileMeta],
+    files: TableFiles, spec: dict[str, object], held: HeldBucket, unit: CompactionUnit
 ) -> CompactionTask:
     return CompactionTask(
         partition=spec,
-        bucket=bucket,
+        bucket=held.bucket,
         files=tuple(file.file_name for file in unit.files),
         file_sizes=tuple(file.file_size for file in unit.files),
         rows=sum(file.row_count for file in unit.files),
         output_level=unit.output_level,
         reason=unit.reason,
-        upgrades=upgrades_of(files, unit, metas),
+        upgrades=upgrades_of(files, unit, held.files),
         file_by_file=unit.file_by_file,
     )
 
 
 # --- running ----------------------------------------------------------------------------------
+
+BucketWork: TypeAlias = AppendTask | LevelsTask
+# From a table, the name that new files begin with and a bucket's work to what is committed of it.
+WriteBucket: TypeAlias = Callable[[TableFiles, str, BucketWork], CommitMessage]
 
 
 def run_compact(
@@ -161,13 +156,15 @@ def run_compact(
 ) -> CompactionResult:
     """Carry a plan out; with a lease as much of it as that is for, and stays for.
 
+    What others beat while it was written is left out; the result says of how many tasks.
+
     Raises:
         StalePlan: none of the planned files is as it was; plan again.
         LeaseLost: the lease was, or all of it was taken away; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
-    return carry_out(files, plan, engine, partial(rewrite_bucket, verify=verify), lease)
+    return run_buckets(files, plan, engine, partial(rewrite_bucket, verify=verify), lease)
 
 
 def rewrite_bucket(
@@ -180,3 +177,88 @@ def rewrite_bucket(
     if isinstance(work, AppendTask):
         return rewrite_append(files, write_id, work, verify)
     return rewrite_levels(files, write_id, work, verify)
+
+
+def run_buckets(
+    files: TableFiles,
+    plan: CompactionPlan,
+    engine: Engine,
+    write: WriteBucket,
+    lease: Lease | None = None,
+) -> CompactionResult:
+    """Do what a plan says, each bucket by `write`, which is sent to wherever the engine works."""
+    rewrite = Rewrite(
+        plan=plan,
+        tasks=plan.tasks,
+        part_of=partial(_part_of, files),
+        write=partial(_one_message, write),
+    )
+    outcome = carry_out(files, check_plan(files, rewrite), engine, lease)
+    before, after = outcome.before, outcome.after
+    upgraded = {file.file_name for file in before} & {file.file_name for file in after}
+    return CompactionResult(
+        **outcome.totals(),
+        snapshot=next(iter(outcome.snapshots), None),
+        file_sizes_before=tuple(file.file_size for file in before),
+        file_sizes_after=tuple(file.file_size for file in after),
+        files_upgraded=len(upgraded),
+        dropped_tasks=len(outcome.dropped),
+    )
+
+
+def _one_message(
+    write: WriteBucket, files: TableFiles, write_id: str, work: BucketWork
+) -> tuple[CommitMessage, ...]:
+    return (write(files, write_id, work),)
+
+
+def _part_of(
+    files: TableFiles, task: CompactionTask, partition: HeldPartition
+) -> Part[BucketWork] | None:
+    held = partition.get(task.bucket)
+    by_name = {} if held is None else {file.file_name: file for file in held.files}
+    if held is None or not held.entries or not by_name.keys() >= set(task.files):
+        return None
+    metas = tuple(by_name.pop(name) for name in task.files)
+    work = _work_of(files, task, held, metas, tuple(by_name.values()))
+    if work is None:
+        return None
+    # Lookups read the rest of the bucket too.
+    return Part(places=frozenset([held.place]), reads=held.files, work=(work,))
+
+
+def _work_of(
+    files: TableFiles,
+    task: CompactionTask,
+    held: HeldBucket,
+    metas: tuple[DataFileMeta, ...],
+    rest: tuple[DataFileMeta, ...],
+) -> BucketWork | None:
+    total_buckets = held.entries[0].total_buckets
+    if not files.schema.is_keyed:
+        in_order = files.options.bucket_mode is BucketMode.FIXED
+        return AppendTask(
+            partition=held.partition,
+            bucket=held.bucket,
+            total_buckets=total_buckets,
+            stretches=stretches_of(metas, rest) if in_order else (metas,),
+            others=frozenset(file.file_name for file in rest),
+            indexes=held.indexes,
+        )
+    if not task.file_by_file and any(0 < file.level <= task.output_level for file in rest):
+        # Others put files where the merged ones would go, or above them.
+        return None
+    unit = CompactionUnit(
+        files=metas,
+        output_level=task.output_level,
+        reason=task.reason,
+        file_by_file=task.file_by_file,
+    )
+    return LevelsTask(
+        partition=held.partition,
+        bucket=held.bucket,
+        total_buckets=total_buckets,
+        unit=unit,
+        levels=levels_of([*metas, *rest], files.options.num_levels),
+        indexes=held.indexes,
+    )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Sums, UnorderedChecksum
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.write.bucket_writer import BucketWriter, ShownRows
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
@@ -33,21 +32,32 @@ from lakewright.storage.spec.schema import VALUE_KIND
 class Move:
     """A partition's postponed files in order, and where its buckets go on numbering."""
 
-    run_id: str
     partition: bytes
     bucket_count: int
     files: tuple[DataFileMeta, ...]
     next_sequences: Mapping[int, int]
 
 
+def give_buckets(
+    files: TableFiles, write_id: str, move: Move, verify: VerifyLevel
+) -> tuple[CommitMessage, ...]:
+    """Write the rows of a partition into its buckets; on failure no new file is left.
+
+    Raises:
+        VerificationFailed: rows got lost or changed on their way into buckets, or into files.
+        InvalidRows: the table's merge engine does not accept the rows.
+    """
+    return BucketSorting(files, write_id, move, verify).carry_out()
+
+
 class BucketSorting:
     """Rows of one partition on their way into buckets, once."""
 
-    def __init__(self, files: TableFiles, move: Move, verify: VerifyLevel) -> None:
+    def __init__(self, files: TableFiles, write_id: str, move: Move, verify: VerifyLevel) -> None:
         self._files = files
         self._move = move
         self._rows = rows_to_rewrite(files, verify)
-        self._write_id = f"{move.run_id}-{files.env.new_id()[:8]}"
+        self._write_id = write_id
         self._verify = verify
         self._buckets: dict[int, _OneBucket] = {}
         # What was read, whatever bucket it comes to.
@@ -70,18 +80,14 @@ class BucketSorting:
         split = DataSplit(
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
         )
-        options = self._files.options
-        keys = self._files.schema.fields_of(options.bucket_keys)
         batch_rows = self._rows.batch_rows(split, file)
         for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
-            count = self._move.bucket_count
-            buckets = buckets_of(rows, keys, count, options.bucket_function)
             # Rows are numbered anew, after those that their bucket holds.
             unnumbered = rows.select(list(self._columns))
             if self._verify is not VerifyLevel.COUNTS:
                 self._waiting.add(unnumbered)
-            for bucket in np.unique(buckets).tolist():
-                self.give(bucket, unnumbered.filter(pa.array(buckets == bucket)))
+            for bucket, part in deal_rows(self._files, unnumbered, self._move.bucket_count):
+                self.give(bucket, part)
             free_memory(self._files.env, [each.writer for each in self._buckets.values()])
 
     def give(self, bucket: int, rows: pa.Table) -> None:
@@ -98,32 +104,18 @@ class BucketSorting:
         self._buckets[bucket].write(rows)
 
     def _close(self) -> tuple[CommitMessage, ...]:
-        """The partition's messages: postponed files go, files of buckets come.
-
-        Raises:
-            VerificationFailed: rows got lost or changed on their way into buckets, or into files.
-        """
         self._check_taken()
-        messages = [
-            CommitMessage(
-                partition=self._move.partition,
-                bucket=POSTPONE_BUCKET,
-                total_buckets=POSTPONE_BUCKET,
-                compact_before=self._move.files,
-            )
-        ]
-        for bucket, each in sorted(self._buckets.items()):
-            written = each.close()
-            messages.append(
-                CommitMessage(
-                    partition=self._move.partition,
-                    bucket=bucket,
-                    total_buckets=self._move.bucket_count,
-                    compact_after=written.data,
-                    compact_changelog=written.changelog,
-                )
-            )
-        return tuple(messages)
+        return tuple(self._message(bucket) for bucket in sorted(self._buckets))
+
+    def _message(self, bucket: int) -> CommitMessage:
+        written = self._buckets[bucket].close()
+        return CommitMessage(
+            partition=self._move.partition,
+            bucket=bucket,
+            total_buckets=self._move.bucket_count,
+            compact_after=written.data,
+            compact_changelog=written.changelog,
+        )
 
     def _check_taken(self) -> None:
         """Prove that what waits has all come to the writers of the buckets, which merge it."""

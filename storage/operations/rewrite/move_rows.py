@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.bucket_hash import buckets_of
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import without_deletions
 from lakewright.storage.operations.read.merge_read import merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.rewrite.deal_rows import deal_rows
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
@@ -25,6 +24,7 @@ from lakewright.storage.operations.write.verify import (
     check_files,
     rows_to_rewrite,
 )
+from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 
 
@@ -35,26 +35,27 @@ class Share:
     partition: bytes
     splits: tuple[DataSplit, ...]
     to_buckets: int
-    targets: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """What one share became: the files of each new bucket."""
-
-    buckets: tuple[tuple[int, tuple[DataFileMeta, ...]], ...]
 
 
 # A writer that is done, and the files of it.
 _Run: TypeAlias = tuple[RollingWriter, tuple[DataFileMeta, ...]]
 
 
+def move_rows(
+    files: TableFiles, write_id: str, share: Share, verify: VerifyLevel
+) -> tuple[CommitMessage, ...]:
+    """Write the rows of a share into their new buckets; on failure no new file is left.
+
+    Raises:
+        VerificationFailed: rows written differ from rows read.
+    """
+    return ShareMove(files, write_id, share, verify).carry_out()
+
+
 class ShareMove:
     """A share being rewritten, once."""
 
-    def __init__(
-        self, files: TableFiles, share: Share, *, write_id: str, verify: VerifyLevel
-    ) -> None:
+    def __init__(self, files: TableFiles, write_id: str, share: Share, verify: VerifyLevel) -> None:
         self._files = files
         self._share = share
         self._write_id = write_id
@@ -63,7 +64,7 @@ class ShareMove:
         # Of all buckets together, since it is between them that rows move.
         self._proof = Proof(files, verify, ordered=False)
 
-    def carry_out(self) -> Moved:
+    def carry_out(self) -> tuple[CommitMessage, ...]:
         """The work; on failure no new file is left."""
         try:
             if self._files.schema.is_keyed:
@@ -74,7 +75,7 @@ class ShareMove:
                 writer.abandon()
             raise
 
-    def _move_keyed(self) -> Moved:
+    def _move_keyed(self) -> tuple[CommitMessage, ...]:
         """Rows as they are once merged, with their kinds and sequence numbers."""
         runs: dict[int, list[_Run]] = defaultdict(list)
         due: dict[int, int] = defaultdict(int)
@@ -94,7 +95,7 @@ class ShareMove:
         moved = [(bucket, self._one_run(bucket, parts)) for bucket, parts in sorted(runs.items())]
         return self._proved(moved, due)
 
-    def _move_appended(self) -> Moved:
+    def _move_appended(self) -> tuple[CommitMessage, ...]:
         """Rows as they came, bucket after bucket, numbered anew."""
         writers: dict[int, RollingWriter] = {}
         due: dict[int, int] = defaultdict(int)
@@ -137,13 +138,7 @@ class ShareMove:
 
     def by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Rows by their new bucket, their order kept."""
-        if rows.num_rows == 0:
-            return
-        options = self._files.options
-        keys = self._files.schema.fields_of(options.bucket_keys)
-        buckets = buckets_of(rows, keys, self._share.to_buckets, options.bucket_function)
-        for bucket in np.unique(buckets).tolist():
-            yield bucket, rows.filter(pa.array(buckets == bucket))
+        return deal_rows(self._files, rows, self._share.to_buckets)
 
     def _writer(self, bucket: int, *, level: int) -> RollingWriter:
         target = BucketTarget(
@@ -155,10 +150,20 @@ class ShareMove:
         self._writers.append(writer)
         return writer
 
-    def _proved(self, moved: Sequence[tuple[int, _Run]], due: Mapping[int, int]) -> Moved:
+    def _proved(
+        self, moved: Sequence[tuple[int, _Run]], due: Mapping[int, int]
+    ) -> tuple[CommitMessage, ...]:
         for bucket, (writer, metas) in moved:
             check_files(self._files, writer.target, metas, due[bucket])
         self._proof.check(
             *(Written(writer.target, writer.witness, metas) for _, (writer, metas) in moved)
         )
-        return Moved(buckets=tuple((bucket, metas) for bucket, (_, metas) in moved))
+        return tuple(
+            CommitMessage(
+                partition=self._share.partition,
+                bucket=bucket,
+                total_buckets=self._share.to_buckets,
+                compact_after=metas,
+            )
+            for bucket, (_, metas) in moved
+        )
