@@ -255,7 +255,7 @@ def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     small_appends(table, 3)
     plan = table.plan_compact(full=True)
     compact(table, full=True)
-    with pytest.raises(StalePlan, match="by snapshot 4 others changed all .* 3 files; plan again"):
+    with pytest.raises(StalePlan, match=r"by snapshot 4 others changed all .* 3 files; plan again"):
         table.run_compact(plan)
     assert_only_reachable_files(table)
 

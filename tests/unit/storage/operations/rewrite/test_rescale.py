@@ -303,7 +303,7 @@ def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
     table = filled(table_of(catalog, 2))
     plan = table.plan_rescale(3, [{"day": "b"}])
     table.write(rows(table, events(0, 1, day="b", v="x")))
-    with pytest.raises(StalePlan, match="by snapshot 5 others changed all .*; plan again"):
+    with pytest.raises(StalePlan, match=r"by snapshot 5 others changed all .*; plan again"):
         table.run_rescale(plan)
     whole = table.plan_rescale(3)
     altered(table, bucket="4")
