@@ -224,7 +224,7 @@ def _part_of(
     if work is None:
         return None
     # Lookups read the rest of the bucket too.
-    return Part(places=frozenset([held.place]), reads=held.files, work=(work,))
+    return Part(task=task, places=frozenset([held.place]), reads=held.files, work=(work,))
 
 
 def _work_of(

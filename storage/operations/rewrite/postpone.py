@@ -193,6 +193,7 @@ def _part_of(task: PostponeTask, partition: HeldPartition) -> Part[Move] | None:
         next_sequences=numbers,
     )
     return Part(
+        task=task,
         places=frozenset([postponed.place]),
         reads=move.files,
         work=(move,),

@@ -242,6 +242,7 @@ def _part_of(task: RescaleTask, partition: HeldPartition) -> Part[Share] | None:
     if {file.file_name for file in reads} != set(task.files):
         return None
     return Part(
+        task=task,
         places=frozenset(each.place for each in buckets if each.entries),
         reads=reads,
         work=_shares(task, buckets),

@@ -52,7 +52,6 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 Task = TypeVar("Task", bound=RewriteTask)
 Work = TypeVar("Work")
-Place = tuple[bytes, int]
 
 # Partitions that are committed by themselves are written together until they make up so many jobs.
 _JOBS_AT_ONCE = 64
@@ -66,7 +65,8 @@ class Part(Generic[Work]):
     what is committed beside the messages of its jobs.
     """
 
-    places: frozenset[Place]
+    task: RewriteTask
+    places: frozenset[tuple[bytes, int]]
     reads: tuple[DataFileMeta, ...]
     work: tuple[Work, ...]
     removals: tuple[CommitMessage, ...] = ()
@@ -96,16 +96,16 @@ class LiveWork(Generic[Task, Work]):
 
     rewrite: Rewrite[Task, Work]
     snapshot: Snapshot | None
-    parts: tuple[tuple[Task, Part[Work]], ...]
+    parts: tuple[Part[Work], ...]
     started_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Published(Generic[Task]):
+class Published:
     """Tasks that one commit published, and what it said of their files."""
 
     snapshot: Snapshot
-    tasks: tuple[Task, ...]
+    tasks: tuple[RewriteTask, ...]
     messages: tuple[CommitMessage, ...]
 
 
@@ -123,11 +123,11 @@ class RewriteResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Task]):
+class Outcome:
     """What became of a plan; `dropped` are tasks that others beat, or that were given up."""
 
-    published: tuple[Published[Task], ...]
-    dropped: tuple[Task, ...]
+    published: tuple[Published, ...]
+    dropped: tuple[RewriteTask, ...]
     duration_ms: int
 
     @property
@@ -136,15 +136,13 @@ class Outcome(Generic[Task]):
 
     @property
     def before(self) -> tuple[DataFileMeta, ...]:
-        return tuple(file for each in self._messages for file in each.compact_before)
+        messages = chain.from_iterable(each.messages for each in self.published)
+        return tuple(file for message in messages for file in message.compact_before)
 
     @property
     def after(self) -> tuple[DataFileMeta, ...]:
-        return tuple(file for each in self._messages for file in each.compact_after)
-
-    @property
-    def _messages(self) -> Iterator[CommitMessage]:
-        return (message for each in self.published for message in each.messages)
+        messages = chain.from_iterable(each.messages for each in self.published)
+        return tuple(file for message in messages for file in message.compact_after)
 
     def totals(self) -> dict[str, int]:
         """What each verb's result says, as `RewriteResult` names it."""
@@ -188,17 +186,17 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
 
 def _live_parts(
     files: TableFiles, rewrite: Rewrite[Task, Work], latest: Snapshot | None
-) -> tuple[tuple[Task, Part[Work]], ...]:
+) -> tuple[Part[Work], ...]:
     if not rewrite.tasks:
         return ()
     held = held_partitions(files, latest)
-    parts = []
-    for task in rewrite.tasks:
-        part = rewrite.part_of(task, held.get(planned_partition(files, task.partition), {}))
-        if part is not None:
-            check_rewritable(files, part.reads)
-            parts.append((task, part))
-    return tuple(parts)
+    found = (
+        rewrite.part_of(task, held.get(planned_partition(files, task.partition), {}))
+        for task in rewrite.tasks
+    )
+    parts = tuple(part for part in found if part is not None)
+    check_rewritable(files, (file for part in parts for file in part.reads))
+    return parts
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -209,25 +207,13 @@ class Job(Generic[Work]):
     """Work for an engine, and the id that new files of its commit begin with."""
 
     run_id: str
-    places: frozenset[Place]
+    places: frozenset[tuple[bytes, int]]
     work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit(Generic[Task, Work]):
-    """Tasks that are committed together."""
-
-    run_id: str
-    parts: tuple[tuple[Task, Part[Work]], ...]
-
-    @property
-    def jobs(self) -> list[Job[Work]]:
-        return [Job(self.run_id, part.places, work) for _, part in self.parts for work in part.work]
 
 
 def carry_out(
     files: TableFiles, live: LiveWork[Task, Work], engine: Engine, lease: Lease | None = None
-) -> Outcome[Task]:
+) -> Outcome:
     """Write what is left of a plan anew; with a lease as much of it as that stays for.
 
     Raises:
@@ -236,11 +222,12 @@ def carry_out(
         VerificationFailed: rows written differ from rows due; nothing of them is committed.
         RetriesExhausted: others committed too often; partitions committed before stay so.
     """
-    published: list[Published[Task]] = []
-    for commits in _rounds(files, live):
-        published += _round(files, live, commits, published, engine, lease)
+    published: list[Published] = []
+    for together in _rounds(live):
+        latest = published[-1].snapshot if published else live.snapshot
+        published += _round(files, live, together, latest, engine, lease)
     if live.parts and not published:
-        places = {place for _, part in live.parts for place in part.places}
+        places = {place for part in live.parts for place in part.places}
         check_not_all_given_up(files, lease, places)
     if published:
         # The commits stand. A tag that was not made is made after the next one.
@@ -254,56 +241,58 @@ def carry_out(
     )
 
 
-def _rounds(files: TableFiles, live: LiveWork[Task, Work]) -> Iterator[list[_Commit[Task, Work]]]:
-    """What is written before it is committed: enough that all workers of an engine are busy."""
+def _rounds(live: LiveWork[Task, Work]) -> Iterator[list[tuple[Part[Work], ...]]]:
+    """Parts by commit, as many as are written before the first of them is committed."""
     if not live.rewrite.by_partition:
-        if live.parts:
-            yield [_Commit(files.env.new_id(), live.parts)]
+        yield from [[live.parts]] if live.parts else []
         return
-    together: list[_Commit[Task, Work]] = []
+    together: list[tuple[Part[Work], ...]] = []
     jobs = 0
-    for task, part in live.parts:
+    for part in live.parts:
         if together and jobs + len(part.work) > _JOBS_AT_ONCE:
             yield together
             together, jobs = [], 0
-        together.append(_Commit(files.env.new_id(), ((task, part),)))
+        together.append((part,))
         jobs += len(part.work)
-    if together:
-        yield together
+    yield from [together] if together else []
 
 
 def _round(
     files: TableFiles,
     live: LiveWork[Task, Work],
-    commits: Sequence[_Commit[Task, Work]],
-    before: Sequence[Published[Task]],
+    together: Sequence[tuple[Part[Work], ...]],
+    latest: Snapshot | None,
     engine: Engine,
     lease: Lease | None,
-) -> list[Published[Task]]:
+) -> list[Published]:
     """Write and commit; what was not committed when something fails is swept."""
-    assert live.snapshot is not None
-    latest = before[-1].snapshot if before else live.snapshot
-    published: list[Published[Task]] = []
-    unfinished = [each.run_id for each in commits]
+    base_id = live.snapshot.id if live.snapshot else None
+    published: list[Published] = []
+    commits = {files.env.new_id(): parts for parts in together}
+    unfinished = list(commits)
     try:
-        jobs = [job for each in commits for job in each.jobs]
+        jobs = [
+            Job(run_id, part.places, work)
+            for run_id, parts in commits.items()
+            for part in parts
+            for work in part.work
+        ]
         made = iter(engine.map(partial(_write, files, live.rewrite.write, lease), jobs))
-        for each in commits:
-            parts = [(task, part, [next(made) for _ in part.work]) for task, part in each.parts]
+        for run_id, parts in commits.items():
+            written = [(part, [next(made) for _ in part.work]) for part in parts]
             try:
-                done = _commit(files, live, each.run_id, parts, engine, lease)
+                published += _commit(files, live, run_id, written, engine, lease)
             except CommitOutcomeUnknownError:
                 # Its files may be published; those of the commits that follow never are.
-                unfinished.remove(each.run_id)
+                unfinished.remove(run_id)
                 raise
-            unfinished.remove(each.run_id)
-            published += done
+            unfinished.remove(run_id)
     except BaseException as error:
-        sweep_after_failure(files, unfinished, since_snapshot_id=live.snapshot.id)
+        sweep_after_failure(files, unfinished, since_snapshot_id=base_id)
         if isinstance(error, FileMissing) and not is_latest(files, latest):
             raise StalePlan(
-                f"files of snapshot {live.snapshot.id} of {files.name} went while they were read, "
-                "since others have committed on top of it; plan again",
+                f"files of snapshot {base_id} of {files.name} went while they were read, since "
+                "others have committed on top of it; plan again",
                 table=files.name,
             ) from error
         raise
@@ -326,48 +315,47 @@ def _commit(
     files: TableFiles,
     live: LiveWork[Task, Work],
     run_id: str,
-    parts: Sequence[tuple[Task, Part[Work], Sequence[tuple[CommitMessage, ...] | None]]],
+    written: Sequence[tuple[Part[Work], Sequence[tuple[CommitMessage, ...] | None]]],
     engine: Engine,
     lease: Lease | None,
-) -> list[Published[Task]]:
+) -> list[Published]:
     """Publish what still fits the table, and delete what was written in vain."""
     assert live.snapshot is not None
-    written: list[tuple[Task, list[CommitMessage]]] = []
+    base_id = live.snapshot.id
+    offered: list[tuple[RewriteTask, list[CommitMessage]]] = []
     in_vain: list[CommitMessage] = []
-    for task, part, made in parts:
-        messages = list(chain.from_iterable(each for each in made if each is not None))
+    for part, made in written:
+        messages = [message for each in made if each is not None for message in each]
         if None in made:
             in_vain += messages
         else:
-            written.append((task, [*part.removals, *messages]))
-    offered = [message for _, messages in written for message in messages]
-    snapshot, lost = None, tuple(offered)
+            offered.append((part.task, [*part.removals, *messages]))
+    every = [message for _, messages in offered for message in messages]
+    snapshot, lost = None, tuple(every)
     try:
-        if offered:
+        if every:
             result, lost = commit_compaction(
                 files,
-                offered,
+                every,
                 user=run_id,
-                base_snapshot_id=live.snapshot.id,
+                base_snapshot_id=base_id,
                 whole_partitions=live.rewrite.by_partition,
                 kind=live.rewrite.kind,
                 given_up=partial(given_up, files, lease),
             )
             snapshot = result.snapshot
     except CommitConflictError as error:
-        # Of one partition a conflict is a lost race; too many commits at once are none.
+        # A partition that conflicts has lost a race; one that came too late too often has not.
         if isinstance(error, RetriesExhausted) or not live.rewrite.by_partition:
             raise
-    in_vain += lost
-    # Whatever stands stands, and what was written in vain stays behind as orphans at worst.
+    # The commit stands. What cannot be deleted now is left for the removal of orphans.
     with suppress(StorageError):
-        delete_unpublished(files, in_vain, since_snapshot_id=live.snapshot.id)
+        delete_unpublished(files, [*in_vain, *lost], since_snapshot_id=base_id)
     if engine.may_repeat:
-        every = [*offered, *in_vain]
-        sweep_repeated(files, run_id, every, since_snapshot_id=live.snapshot.id)
+        sweep_repeated(files, run_id, [*every, *in_vain], since_snapshot_id=base_id)
     if snapshot is None:
         return []
     beaten = {message.place for message in lost}
-    kept = [each for each in written if not any(message.place in beaten for message in each[1])]
-    tasks = tuple(task for task, _ in kept)
-    return [Published(snapshot, tasks, tuple(chain.from_iterable(each for _, each in kept)))]
+    kept = [each for each in offered if not any(message.place in beaten for message in each[1])]
+    tasks, of_tasks = [task for task, _ in kept], [messages for _, messages in kept]
+    return [Published(snapshot, tuple(tasks), tuple(chain.from_iterable(of_tasks)))]
