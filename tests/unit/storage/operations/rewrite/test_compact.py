@@ -255,7 +255,7 @@ def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     small_appends(table, 3)
     plan = table.plan_compact(full=True)
     compact(table, full=True)
-    with pytest.raises(StalePlan, match="none of its 3 files is live at snapshot 4; plan again"):
+    with pytest.raises(StalePlan, match=r"by snapshot 4 others changed all .* 3 files; plan again"):
         table.run_compact(plan)
     assert_only_reachable_files(table)
 
@@ -500,8 +500,8 @@ def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
         lost = table.run_sort_compact(table.plan_sort_compact(["id"]), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
     else:
-        with pytest.raises(StalePlan):
-            table.run_rescale(table.plan_rescale(2, [{}]), engine)
+        moved = table.run_rescale(table.plan_rescale(2, [{}]), engine)
+        assert (moved.snapshots, moved.dropped) == ((), ({},))
     assert len(values_of(table, "id")) == 9
     assert_only_reachable_files(table)
 

@@ -12,7 +12,7 @@ import pytest
 from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
 from lakewright.storage.lsm.universal_compaction import OffPeakHours, UniversalPolicy
-from lakewright.storage.operations.rewrite.compact import universal_policy
+from lakewright.storage.operations.rewrite.pick_units import universal_policy
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
