@@ -134,7 +134,7 @@ class Catalog:
         """
         name, mark, branch = name.partition(BRANCH_MARK)
         if mark:
-            return self.table(name).at_branch(branch)
+            return self.table(name).history.at_branch(branch)
         path = self._table_path(name)
         if not self._has_schema(path):
             raise TableNotFound(
@@ -154,7 +154,7 @@ class Catalog:
         table, separator, system_table = name.rpartition("$")
         if not separator:
             raise InvalidRequestError(f"{name!r} names no system table; write {name}$snapshots")
-        return self.table(table).system_table(system_table, where)
+        return self.table(table).inspect.table(system_table, where)
 
     def drop_table(self, name: str) -> None:
         """Delete a table and everything in it; stopped halfway, dropping it again goes on.

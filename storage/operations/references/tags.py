@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.codec.snapshot_json import encode_tag
@@ -231,6 +232,12 @@ def create_due_tags(files: TableFiles) -> tuple[str, ...]:
         plan = plan_delete_tags(files, surplus_tags(files))
         run_delete_tags(files, plan)
     return made
+
+
+def tag_what_is_due(files: TableFiles) -> None:
+    """Make the tags that are due after a commit, which stands even if one cannot be made."""
+    with suppress(StorageError):
+        create_due_tags(files)
 
 
 def surplus_tags(files: TableFiles) -> tuple[str, ...]:
