@@ -122,3 +122,9 @@ class Inspection:
     def read_optimized(self, where: Where | None = None) -> pa.Table:
         """Rows that need no merging, named `ro` in the format."""
         return self.table("ro", where)
+
+    def file_count_on_disk(self) -> int:
+        """Files of any kind below the table's folder, without those of upkeep; lists it whole."""
+        paths = self.table_files.paths
+        listed = self.table_files.fs.list_tree(paths.root)
+        return sum(not each.path.startswith(paths.upkeep_dir + "/") for each in listed)
