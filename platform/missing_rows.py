@@ -84,7 +84,7 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
 
 
 def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
-    return {partition_identity(each.spec) for each in table.partitions() if each.row_count}
+    return {partition_identity(each.spec) for each in table.at().partitions() if each.row_count}
 
 
 def _named(specs: Sequence[Spec]) -> str:

@@ -136,8 +136,8 @@ def _write_without_identifier(at: Place) -> object:
 
 def _move_a_tag(at: Place) -> object:
     table = at.table
-    table.run_delete_tags(table.plan_delete_tags("first"))
-    return table.create_tag("first")
+    table.history.run_delete_tags(table.history.plan_delete_tags("first"))
+    return table.history.create_tag("first")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def _move_a_tag(at: Place) -> object:
         Case(
             "move a tag in two steps",
             _move_a_tag,
-            ready=lambda table: table.create_tag("first", snapshot_id=1),
+            ready=lambda table: table.history.create_tag("first", snapshot=1),
         ),
     ],
     ids=lambda case: case.name,

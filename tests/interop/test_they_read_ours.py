@@ -165,7 +165,7 @@ def test_they_read_every_snapshot_of_ours_by_its_id(
 ) -> None:
     table = make(catalog, kind)
     compact_fully(without_null_days(table))
-    for snapshot in table.snapshots():
+    for snapshot in table.history.snapshots():
         assert_read_alike(readers, catalog, table, snapshot.id)
 
 

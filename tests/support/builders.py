@@ -103,20 +103,22 @@ def compact(
     table: Table, partitions: Sequence[Mapping[str, object]] | None = None, **plan: Any
 ) -> CompactionResult:
     """Plan and run a compaction."""
-    return table.run_compact(table.plan_compact(partitions, **plan))
+    return table.upkeep.run_compact(table.upkeep.plan_compact(partitions, **plan))
 
 
 def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     """Plan and run an expiry that leaves the last `keep` snapshots, whatever their age."""
-    planned = table.plan_expire_snapshots(
+    planned = table.upkeep.plan_expire_snapshots(
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
-    return table.run_expire_snapshots(planned)
+    return table.upkeep.run_expire_snapshots(planned)
 
 
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
     """Take away what nothing refers to, be it made just now."""
-    return table.run_remove_orphans(table.plan_remove_orphans(age_ms=age_ms, even_recent=True))
+    return table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True)
+    )
 
 
 class _FileByFile(StagingWriter):

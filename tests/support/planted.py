@@ -139,7 +139,7 @@ def compact_levels(
         )
         return rewriting.carry_out()
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
     return carry_out(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
@@ -159,7 +159,7 @@ def compact_append(
             rows = rows.sort_by([("id", "descending")])
         return write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)])
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
     return carry_out(table.files, plan, LocalEngine(env=table.files.env), rewrite)
 
@@ -199,7 +199,7 @@ class FaultyMove(ShareMove):
 def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
     """A rescale to three buckets that deals rows out wrongly."""
     # With partitions named the table's option stays, so that another try finds it as it was.
-    plan = table.plan_rescale(3, [{}])
+    plan = table.upkeep.plan_rescale(3, [{}])
     assert plan.tasks
 
     def move(job: tuple[str, Any]) -> object:
@@ -208,7 +208,7 @@ def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
             table.files, job[1], write_id=write_id, verify=level, deal=deal
         ).carry_out()
 
-    return table.run_rescale(plan, FaultyEngine(move))
+    return table.upkeep.run_rescale(plan, FaultyEngine(move))
 
 
 class FaultySorting(BucketSorting):
@@ -224,13 +224,13 @@ class FaultySorting(BucketSorting):
 
 def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
     """Give postponed rows their buckets, wrongly."""
-    plan = table.plan_postpone_compact()
+    plan = table.upkeep.plan_postpone_compact()
     assert plan.tasks
 
     def sort(job: Any) -> object:
         return FaultySorting(table.files, job, level, deal=deal).carry_out()
 
-    return table.run_postpone_compact(plan, FaultyEngine(sort))
+    return table.upkeep.run_postpone_compact(plan, FaultyEngine(sort))
 
 
 # --- files that change on the store -------------------------------------------------------------
@@ -327,9 +327,9 @@ def other_key(rows: pa.Table) -> pa.Table:
 
 def untouched(table: Table) -> tuple[int, str, list[DataFileMeta]]:
     """What a rewrite that was refused must leave as it was."""
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     rows = table.read().select(["id", "v"])
     text = str(rows.sort_by([("id", "ascending"), ("v", "ascending")]).to_pydict())
     return snapshot.id, text, files

@@ -37,7 +37,7 @@ def run_inspect(parsed: argparse.Namespace) -> int:
     if snapshot is not None and (parsed.snapshot is not None or parsed.tag is not None):
         # An earlier state has its own columns.
         table = Table(table.files.at_schema(snapshot.schema_id))
-    schema = table.system_table_schema(parsed.system_table)
+    schema = table.inspect.table_schema(parsed.system_table)
     where = filter_of(parsed, schema)
     if parsed.system_table != AUDIT_LOG:
         pieces = iter([read_system_table(table.files, parsed.system_table, snapshot, where)])
@@ -48,13 +48,13 @@ def run_inspect(parsed: argparse.Namespace) -> int:
             plan = plan_audit_log(table.files, snapshot, on_table)
         else:
             mode = parsed.mode or "auto"
-            plan = table.plan_incremental(*between, mode=mode, where=on_table)
+            plan = table.scan_changes(*between, mode=mode, where=on_table).plan
         pieces = _changes(table, plan, where)
     print_rows(parsed.format, schema.fields, pieces, limit=parsed.limit)
     return 0
 
 
 def _changes(table: Table, plan: ChangePlan, where: Predicate | None) -> Iterator[pa.Table]:
-    schema = table.system_table_schema(AUDIT_LOG)
+    schema = table.inspect.table_schema(AUDIT_LOG)
     for rows in audit_log_rows(table.files, plan):
         yield keep_matching(rows, where, schema)
