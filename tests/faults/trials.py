@@ -312,7 +312,7 @@ def seen(catalog: Catalog) -> dict[str, Any]:
         found[f"{name} buckets"] = table.options.bucket
         for tag in table.history.tags():
             if "-in-progress-" not in tag.name:
-                found[f"{name} tag {tag.name}"] = content(table, tag=tag.name)
+                found[f"{name} tag {tag.name}"] = content(table.at(tag=tag.name))
         for branch in table.history.branches():
             found[f"{name} branch {branch.name}"] = content(table.history.at_branch(branch.name))
         for consumer in table.history.consumers():
@@ -339,7 +339,7 @@ def _history(catalog: Catalog) -> dict[str, Any]:
     for table in _tables(catalog):
         kept = table.files.snapshots.kept_ids()
         for each in kept:
-            found[f"snapshot {each} of {table.name}"] = content(table, snapshot_id=each)
+            found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(
             (
                 str(table.files.partition_spec(entry.partition)),

@@ -74,7 +74,7 @@ def test_they_read_our_tag_after_its_snapshot_expired(
     kind: str,
 ) -> None:
     table = history(catalog, kind)
-    tagged = content(table, snapshot_id=3)
+    tagged = content(table.at(snapshot=3))
     table.history.create_tag("ours", snapshot=3)
     table.history.create_tag("timed", snapshot=3, time_retained_ms=3 * DAY + 1500)
     expire(table)
@@ -87,7 +87,7 @@ def test_they_read_our_tag_after_its_snapshot_expired(
     assert listed["timed"]["create_time"].startswith("2024-01-01")
     # And back again.
     java.delete_tag(catalog.root, "db.t", "ours")
-    assert content(table, tag="timed") == tagged
+    assert content(table.at(tag="timed")) == tagged
     java.delete_tag(catalog.root, "db.t", "timed")
     assert table.history.tags() == ()
     assert_only_reachable_files(table)
@@ -115,8 +115,8 @@ def test_their_tags_are_ours(
     assert timed.create_time is not None
     # Java stamps the wall clock of its machine, which runs beside the test's.
     assert timed.create_time.year > 2024
-    assert content(table, tag="java timed") == tagged
-    assert content(table, tag="python") == as_read_by(java, catalog, table, tag="python")
+    assert content(table.at(tag="java timed")) == tagged
+    assert content(table.at(tag="python")) == as_read_by(java, catalog, table, tag="python")
     assert table.upkeep.plan_expire_tags().tags == ()
     env.clock.advance(
         (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 3 * HOUR
@@ -135,12 +135,12 @@ def test_java_expires_snapshots_with_our_tags_there(
     table = history(catalog, kind, "abcd")
     expected = {}
     for snapshot_id in (2, 3, 6):
-        expected[f"t{snapshot_id}"] = content(table, snapshot_id=snapshot_id)
+        expected[f"t{snapshot_id}"] = content(table.at(snapshot=snapshot_id))
         table.history.create_tag(f"t{snapshot_id}", snapshot=snapshot_id)
     java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
     assert len(table.history.snapshots()) == 1
     for name, rows_then in expected.items():
-        assert content(table, tag=name) == rows_then, name
+        assert content(table.at(tag=name)) == rows_then, name
         assert as_read_by(java, catalog, table, tag=name) == rows_then, name
     assert_nothing_missing(table)
     table.history.run_delete_tags(table.history.plan_delete_tags("t2", "t6"))
@@ -227,7 +227,7 @@ def test_a_branch_of_ours_is_deleted_by_java(unchecked_catalog: Catalog, java: J
     java.delete_branch(unchecked_catalog.root, "db.t", "b")
     assert table.history.branches() == ()
     assert_nothing_missing(table)
-    assert content(table.history.create_branch("b", snapshot=3)) == content(table, snapshot_id=3)
+    assert content(table.history.create_branch("b", snapshot=3)) == content(table.at(snapshot=3))
 
 
 @kinds
@@ -238,7 +238,7 @@ def test_we_read_and_write_on_a_branch_of_theirs(
 ) -> None:
     client: WritingOracle = java if maker == "java" else pypaimon
     table = history(catalog, kind)
-    then = content(table, snapshot_id=3)
+    then = content(table.at(snapshot=3))
     client.create_tag(catalog.root, "db.t", "start", snapshot=3)
     client.create_branch(catalog.root, "db.t", "b", tag="start")
     client.create_branch(catalog.root, "db.t", "empty")
@@ -253,7 +253,7 @@ def test_we_read_and_write_on_a_branch_of_theirs(
     step(table, "later")
     expire(table)
     assert on_branch(client, catalog, "b") == content(branch)
-    assert content(branch, tag="start") == then
+    assert content(branch.at(tag="start")) == then
     assert_only_reachable_files(table)
     table.history.run_delete_branch(table.history.plan_delete_branch("b"))
     assert_only_reachable_files(table)
@@ -305,7 +305,7 @@ def test_a_rollback_of_one_is_seen_by_all(
     who: str,
 ) -> None:
     table = history(catalog, kind)
-    then = content(table, snapshot_id=3)
+    then = content(table.at(snapshot=3))
     table.history.create_tag("t", snapshot=3)
     if isinstance(target, str):
         expire(table)
@@ -326,7 +326,7 @@ def test_a_rollback_of_one_is_seen_by_all(
         assert as_read_by(client, catalog, table) == content(table), client.name
     java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
     assert as_read_by(java, catalog, table) == content(table)
-    assert as_read_by(java, catalog, table, tag="t") == content(table, tag="t") == then
+    assert as_read_by(java, catalog, table, tag="t") == content(table.at(tag="t")) == then
     if who == "we":
         table.history.run_delete_tags(table.history.plan_delete_tags("t"))
         assert_sound(table)
@@ -411,10 +411,10 @@ def test_java_finds_no_orphans_among_what_our_references_keep(
     branch = table.history.create_branch("b", tag="start")
     step(branch, "x")
     expire(table)
-    then = content(table, tag="t"), content(branch)
+    then = content(table.at(tag="t")), content(branch)
     removed = java.remove_orphan_files(catalog.root, "db.t", older_than="2100-01-01 00:00:00")
     assert removed == []
-    assert (content(table, tag="t"), content(branch)) == then
+    assert (content(table.at(tag="t")), content(branch)) == then
     assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
     assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
 

@@ -27,7 +27,7 @@ def assert_read_alike(
     readers: list[Oracle], catalog: Catalog, table: Table, snapshot: int | None = None
 ) -> None:
     """Each of them returns the rows that we return."""
-    ours = content(table, snapshot_id=snapshot)
+    ours = content(table.at(snapshot=snapshot))
     for reader in readers:
         theirs = as_read_by(reader, catalog, table, snapshot=snapshot)
         assert theirs == ours, f"{reader.name} reads other rows"

@@ -113,10 +113,10 @@ def test_earlier_snapshots_are_read_by_id_and_by_time(
     table = filled(catalog, kind)
     for snapshot in table.history.snapshots():
         frame = table.at(snapshot=snapshot.id).to_spark(spark)
-        assert frame_content(frame, table) == content(table, snapshot_id=snapshot.id)
+        assert frame_content(frame, table) == content(table.at(snapshot=snapshot.id))
     then = table.history.snapshots()[2].time_millis
     frame = table.at(time=then).to_spark(spark)
-    assert frame_content(frame, table) == content(table, as_of_ms=then)
+    assert frame_content(frame, table) == content(table.at(time=then))
     with pytest.raises(SnapshotNotFound):
         table.at(snapshot=99).to_spark(spark)
 

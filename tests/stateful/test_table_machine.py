@@ -153,7 +153,7 @@ class TableMachine(RuleBasedStateMachine):
         new = sorted(each.id for each in self.seen(branch).history.snapshots() if each.id > last)
         for snapshot_id in new[:-1]:
             # Verbs that commit a part at a time, such as a partition, change no row of others.
-            found = content(self.seen(branch), snapshot_id=snapshot_id)
+            found = content(self.seen(branch).at(snapshot=snapshot_id))
             assert set(found) <= {*before.comparable(), *after.comparable()}
             rows_then = [row for row in (*after.rows, *before.rows) if _text(row) in found]
             model.states[snapshot_id] = State(rows=tuple(_once(rows_then, found)))
@@ -461,10 +461,10 @@ class TableMachine(RuleBasedStateMachine):
         for branch, model in self.models.items():
             table = self.seen(branch)
             for snapshot_id, state in model.states.items():
-                found = content(table, snapshot_id=snapshot_id)
+                found = content(table.at(snapshot=snapshot_id))
                 assert found == state.comparable(), (branch, snapshot_id)
             for name, (_, state) in model.tags.items():
-                assert content(table, tag=name) == state.comparable(), (branch, name)
+                assert content(table.at(tag=name)) == state.comparable(), (branch, name)
 
     def teardown(self) -> None:
         try:

@@ -101,7 +101,7 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         assert_only_reachable_files(table)
 
         table.upkeep.run_analyze(table.upkeep.plan_analyze())
-        assert content(table, tag="kept") != before
+        assert content(table.at(tag="kept")) != before
         table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
         table.history.run_delete_branch(table.history.plan_delete_branch("side"))
         expire(table)

@@ -169,7 +169,7 @@ def test_a_wrong_branch_is_said_in_one_line(catalog: Catalog, lakewright: Lakewr
 @pytest.mark.mission("FS19")
 def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
-    then = content(table, snapshot_id=2)
+    then = content(table.at(snapshot=2))
     table.history.create_tag("late")
     table.history.set_consumer("me", 6)
     before = on_disk(catalog)

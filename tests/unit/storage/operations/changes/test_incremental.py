@@ -182,7 +182,7 @@ def test_a_difference_leads_from_one_state_to_the_other(catalog: Catalog, engine
     ids = [snapshot.id for snapshot in table.history.snapshots()]
     for first in ids:
         for last in ids[first:]:
-            before, after = state(table, snapshot_id=first), state(table, snapshot_id=last)
+            before, after = state(table.at(snapshot=first)), state(table.at(snapshot=last))
             found = changes(table.read_changes(first, last, mode="diff"))
             assert apply(before, found) == after, f"{engine}: {first} to {last}"
 
@@ -300,7 +300,7 @@ def test_rows_that_a_deletion_vector_takes_away_are_gone_in_a_difference(
     compact(table, full=True)
     first, last = 2, table.history.snapshots()[-1].id
     found = changes(table.read_changes(first, last, mode="diff"))
-    assert apply(state(table, snapshot_id=first), found) == state(table)
+    assert apply(state(table.at(snapshot=first)), found) == state(table)
     assert {change[:3] for change in found} in (
         {("-D", "a", 1), ("+I", "a", 2)},
         {("-D", "a", 1), ("+U", "a", 2)},

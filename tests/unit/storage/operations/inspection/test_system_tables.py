@@ -117,7 +117,7 @@ def test_a_file_older_than_a_column_holds_nulls_there(catalog: Catalog) -> None:
     assert row["null_value_counts"] == "{id=0, n=2, v=1}"
     assert row["max_value_stats"] == "{id=2, n=null, v=x}"
     # As of the snapshot, the table has the schema it had then.
-    (then,) = system(catalog.table(table.name), "files", snapshot_id=1)
+    (then,) = system(catalog.table(table.name).at(snapshot=1), "files")
     assert then["null_value_counts"] == "{id=0, v=1}"
 
 
@@ -258,7 +258,7 @@ def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
         "avgLen": 8,
         "maxLen": 8,
     }
-    assert system(table, "statistics", snapshot_id=4) == []
+    assert system(table.at(snapshot=4), "statistics") == []
 
 
 def test_index_files_are_listed_with_the_rows_they_take_away(catalog: Catalog) -> None:

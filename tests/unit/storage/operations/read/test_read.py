@@ -193,11 +193,11 @@ def test_snapshots_are_read_by_id_and_by_time(any_catalog: Catalog, env: FixedEn
         env.clock.advance(1000)
     compact(table, full=True)
     for index, moment in enumerate(moments):
-        expected = content(table, snapshot_id=index + 1)
+        expected = content(table.at(snapshot=index + 1))
         assert len(expected) == index + 2
-        assert content(table, as_of_ms=moment) == expected
-        assert content(table, as_of_ms=moment + 999) == expected
-    assert content(table, as_of_ms=moments[-1] + 10**6) == content(table)
+        assert content(table.at(time=moment)) == expected
+        assert content(table.at(time=moment + 999)) == expected
+    assert content(table.at(time=moments[-1] + 10**6)) == content(table)
     with pytest.raises(SnapshotNotFound, match="has no snapshot at or before"):
         table.at(time=moments[0] - 1).read()
     assert [each.row_count for each in table.at(snapshot=1).partitions()] == [2]
@@ -212,7 +212,7 @@ def test_the_past_is_read_with_the_schema_it_had(catalog: Catalog) -> None:
     assert table.at(snapshot=1).read().to_pylist() == [{"k": 1, "a": "x"}]
     assert table.at(snapshot=2).read().column_names == ["k", "b", "c"]
     where = Leaf("a", Operator.EQ, ("x",))
-    assert values_of(table, "k", snapshot_id=1, where=where) == [1]
+    assert values_of(table.at(snapshot=1), "k", where=where) == [1]
     with pytest.raises(InvalidSchema, match="no column 'c'"):
         table.at(snapshot=1).read(columns=["c"])
 

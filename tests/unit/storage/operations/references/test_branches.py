@@ -158,7 +158,7 @@ def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalo
     expire(table)
     assert ids(table) == [6]
     # On the branch the tag is still there, and what it stands for can be read.
-    assert values(branch, tag="start") == values(branch) == "a"
+    assert values(branch.at(tag="start")) == values(branch) == "a"
     assert_only_reachable_files(table)
 
 
@@ -170,7 +170,7 @@ def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
     upsert(branch, "y")
     expire(branch)
     assert ids(branch) == [8]
-    assert (values(table), values(table, snapshot_id=2)) == ("b", "a")
+    assert (values(table), values(table.at(snapshot=2))) == ("b", "a")
     upsert(table, "c")
     expire(table)
     expire(branch)
@@ -189,7 +189,7 @@ def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -
     expire(branch)
     upsert(table, "c")
     expire(table)
-    assert (values(branch, tag="beginning"), values(branch, tag="here")) == ("a", "x")
+    assert (values(branch.at(tag="beginning")), values(branch.at(tag="here"))) == ("a", "x")
     branch.history.run_delete_tags(branch.history.plan_delete_tags("beginning", "here"))
     assert_only_reachable_files(table)
     assert (values(branch), values(table)) == ("y", "c")
@@ -279,7 +279,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert FastForwardPlan.from_json(plan.to_json()) == plan
     table.history.run_fast_forward(FastForwardPlan.from_json(plan.to_json()))
     assert ids(table) == [1, 2, 3, 4, 5, 6]
-    assert (values(table), values(table, snapshot_id=4)) == ("y", "x")
+    assert (values(table), values(table.at(snapshot=4))) == ("y", "x")
     assert [tag.name for tag in table.history.tags()] == ["start", "branch's"]
     assert_sound(table)
     upsert(table, "z")
@@ -317,7 +317,7 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
     assert (plan.kept_ids, plan.lost_snapshot_ids, plan.lost_tags) == ((), (1, 2, 3, 4), ())
     table.history.run_fast_forward(plan)
     assert ids(table) == [7, 8]
-    assert (values(table), values(table, tag="old")) == ("z", "a")
+    assert (values(table), values(table.at(tag="old"))) == ("z", "a")
     assert_sound(table)
 
 
@@ -373,7 +373,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     table.history.run_fast_forward(plan)
     table = catalog.table("db.t")
     assert [tag.name for tag in table.history.tags()] == ["before"]
-    assert values_of(table, "v", tag="before") == ["a0", "a1", "a2"]
+    assert values_of(table.at(tag="before"), "v") == ["a0", "a1", "a2"]
     assert values(table) == "z"
     assert_sound(table)
     assert_readable_history(table)

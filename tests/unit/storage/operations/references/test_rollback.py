@@ -58,7 +58,7 @@ def ids(table: Table) -> list[int]:
 @pytest.mark.mission("FS19")
 def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    before = content(table, snapshot_id=4)
+    before = content(table.at(snapshot=4))
     plan = table.history.plan_rollback(snapshot=4)
     assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
@@ -105,7 +105,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
 ) -> None:
     """Also where the snapshot after it is still there."""
     table = history(any_catalog)
-    before = content(table, snapshot_id=target)
+    before = content(table.at(snapshot=target))
     table.history.create_tag("t", snapshot=target, time_retained_ms=HOUR)
     expire(table, keep=2)
     assert ids(table) == [7, 8]
@@ -118,7 +118,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     table.history.run_rollback(plan)
     assert ids(table) == [target]
     assert [tag.name for tag in table.history.tags()] == ["t"]
-    assert content(table) == content(table, tag="t") == before
+    assert content(table) == content(table.at(tag="t")) == before
     assert_sound(table)
     restored = table.files.snapshots.read_file(target)
     assert b"tagTimeRetained" not in restored
@@ -126,7 +126,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     table.write(rows(table, events(0, 3, v="new")))
     compact(table, full=True)
     expire(table)
-    assert content(table, tag="t") == before
+    assert content(table.at(tag="t")) == before
     assert_only_reachable_files(table)
 
 
@@ -164,7 +164,7 @@ def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> No
 
 def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
     table = history(catalog)
-    later = content(table, snapshot_id=6)
+    later = content(table.at(snapshot=6))
     table.history.create_branch("b", snapshot=6)
     table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     assert content(table.history.at_branch("b")) == later
@@ -219,7 +219,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
             expire(table, keep=2)
         return table
 
-    expected = content(make(), tag="t")
+    expected = content(make().at(tag="t"))
     for number in range(1, 100):
         table = make()
         plan = table.history.plan_rollback(tag="t")

@@ -68,14 +68,14 @@ def delete(table: Table, *tags: str) -> int:
 @pytest.mark.mission("FS19")
 def test_a_tag_is_read_after_its_snapshot_expired(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    tagged = content(table, snapshot_id=2)
+    tagged = content(table.at(snapshot=2))
     table.history.create_tag("kept", snapshot=2)
     expire(table)
     assert [each.id for each in table.history.snapshots()] == [6]
-    assert content(table, tag="kept") == tagged != content(table)
-    assert content(table, version="kept") == tagged
+    assert content(table.at(tag="kept")) == tagged != content(table)
+    assert content(table.at(version="kept")) == tagged
     # The id names it, too, as long as the tag holds it.
-    assert content(table, snapshot_id=2) == content(table, version="2") == tagged
+    assert content(table.at(snapshot=2)) == content(table.at(version="2")) == tagged
     assert_only_reachable_files(table)
 
 
@@ -133,7 +133,7 @@ def test_a_name_is_taken_once(catalog: Catalog) -> None:
     with pytest.raises(AlreadyExistsError, match="exists already, for snapshot 1"):
         table.history.create_tag("2024")
     # A number is a name like others, and found before the snapshot of that id.
-    assert content(table, version="2024") == content(table, snapshot_id=1)
+    assert content(table.at(version="2024")) == content(table.at(snapshot=1))
 
 
 def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
@@ -160,7 +160,7 @@ def test_a_tag_of_a_tag_holds_what_expired(catalog: Catalog) -> None:
     table.history.create_tag("second", snapshot=2)
     assert "tagTimeRetained" not in tag_json(table, "second")
     delete(table, "first")
-    assert values_of(table, "v", tag="second") == ["a0", "a1", "a2"]
+    assert values_of(table.at(tag="second"), "v") == ["a0", "a1", "a2"]
 
 
 # --- deletion ----------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
     result = table.history.run_delete_tags(DeleteTagsPlan.from_json(plan.to_json()))
     assert (result.files_deleted, result.bytes_deleted) == (len(plan.files), plan.bytes)
     assert_only_reachable_files(table)
-    assert values_of(table, "v", tag="b") == ["b0", "b1", "b2"]
+    assert values_of(table.at(tag="b"), "v") == ["b0", "b1", "b2"]
     delete(table, "b")
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["c0", "c1", "c2"]
@@ -193,7 +193,7 @@ def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> 
     assert plan.files == ()
     result = table.history.run_delete_tags(plan)
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
-    assert values_of(table, "v", snapshot_id=2) == ["a0", "a1", "a2"]
+    assert values_of(table.at(snapshot=2), "v") == ["a0", "a1", "a2"]
 
 
 def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> None:
@@ -230,7 +230,7 @@ def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
     table.history.create_tag("late", snapshot=2)
     assert plan.files
     assert table.history.run_delete_tags(plan).files_deleted == 0
-    assert values_of(table, "v", tag="late") == ["a0", "a1", "a2"]
+    assert values_of(table.at(tag="late"), "v") == ["a0", "a1", "a2"]
 
 
 def test_folders_that_a_tag_leaves_empty_go_if_the_table_says_so(catalog: Catalog) -> None:
@@ -251,7 +251,7 @@ def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
     table.history.create_tag("now", snapshot=2)
     expire(table)
     table.history.replace_tag("now", time_retained_ms=HOUR)
-    assert values_of(table, "v", tag="now") == ["c0", "c1", "c2"]
+    assert values_of(table.at(tag="now"), "v") == ["c0", "c1", "c2"]
     assert tag_json(table, "now")["tagTimeRetained"] == 3600.0
     # What only the old one needed is gone.
     assert_only_reachable_files(table)

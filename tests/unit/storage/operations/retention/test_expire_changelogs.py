@@ -85,13 +85,13 @@ def test_a_tag_keeps_rows_and_no_changelog(catalog: Catalog) -> None:
     table.history.create_tag("t", snapshot=1)
     expire(table)
     assert names_on_disk(table, "changelog-") == []
-    assert values_of(table, "v", tag="t") == ["v0-0", "v0-1", "v0-2"]
+    assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
     table.history.run_rollback(table.history.plan_rollback(tag="t"))
     # The snapshot that is back names no changelog that is gone.
     assert [each.changelog_manifest_list for each in table.history.snapshots()] == [None]
     write(table, 9)
     expire(table)
-    assert values_of(table, "v", tag="t") == ["v0-0", "v0-1", "v0-2"]
+    assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
 
 
 def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: Catalog) -> None:
@@ -259,7 +259,7 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
     table.history.create_tag("t")
     compact(table, full=True)
     expire(table)
-    assert values_of(table, "id", tag="t") == [0, 1, 2, 5, 6, 7]
+    assert values_of(table.at(tag="t"), "id") == [0, 1, 2, 5, 6, 7]
 
 
 @pytest.mark.mission("FS19")

@@ -354,7 +354,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
     table.upkeep.run_analyze(table.upkeep.plan_analyze())
     expire(table)
     assert_only_reachable_files(table)
-    assert content(table, tag="t") == tagged
+    assert content(table.at(tag="t")) == tagged
     assert on_disk()[1] == 2
     table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)

@@ -89,7 +89,7 @@ def remove(table: Table, **plan: int) -> int:
 @pytest.mark.mission("FS19")
 def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> None:
     table = history(catalog)
-    before = content(table), content(table, tag="t"), content(table.history.at_branch("b"))
+    before = content(table), content(table.at(tag="t")), content(table.history.at_branch("b"))
     broken, _ = watched(
         table,
         fail_at=1,
@@ -117,7 +117,7 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert (result.files_deleted, result.brought_back) == (0, ())
     assert (
         content(table),
-        content(table, tag="t"),
+        content(table.at(tag="t")),
         content(table.history.at_branch("b")),
     ) == before
     assert_only_reachable_files(table)

@@ -109,7 +109,7 @@ def test_partitions_may_differ_and_each_goes_on_with_its_own_count(catalog: Cata
     compact(table, full=True)
     assert table.read().num_rows == 49
     # Every snapshot is read as it was.
-    assert content(table, snapshot_id=4) == before
+    assert content(table.at(snapshot=4)) == before
     # Bringing the whole table to one count leaves out what has it already.
     plan = table.upkeep.plan_rescale(5)
     assert [task.partition for task in plan.tasks] == [{"day": "b"}]
