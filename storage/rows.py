@@ -42,10 +42,7 @@ def arrow_tables(rows: ArrowRows) -> Iterator[pa.Table]:
 
 def is_dataframe(rows: object) -> TypeGuard[DataFrame]:
     """Whether rows are a DataFrame of Spark, classic or Connect; Spark is not imported for it."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql")
-        for kind in type(rows).__mro__
-    )
+    return hasattr(rows, "mapInArrow")
 
 
 def predicate_of(where: Where | None, schema: TableSchema) -> Predicate | None:

@@ -23,6 +23,10 @@ from lakewright.storage.errors import (
     TableNotFound,
     TagNotFound,
 )
+from lakewright.storage.operations.inspection.system_tables import (
+    READ_OPTIMIZED,
+    system_table_names,
+)
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
@@ -292,12 +296,15 @@ def _create_table(at: Place) -> object:
     return at.catalog.create_table("db.made", spec(EVENTS))
 
 
+HISTORIC = ("delete_tags", "delete_branch", "fast_forward", "rollback")
+
+
 def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
     """Plan a verb and run it."""
 
     def verb(at: Place) -> object:
-        table = at.table
-        return getattr(table, f"run_{name}")(getattr(table, f"plan_{name}")(*args, **plan))
+        face = at.table.history if name in HISTORIC else at.table.upkeep
+        return getattr(face, f"run_{name}")(getattr(face, f"plan_{name}")(*args, **plan))
 
     return verb
 
@@ -484,7 +491,7 @@ CASES = (
     ),
     Case(
         "roll back",
-        _run("rollback", snapshot_id=1),
+        _run("rollback", snapshot=1),
         ("keyed", "append", "telling"),
         done=NOTHING_LATER,
         steps=True,
@@ -519,6 +526,10 @@ CASES = (
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
 )
 
+SYSTEM_TABLES = tuple(
+    "read_optimized" if name == READ_OPTIMIZED else name for name in system_table_names()
+)
+
 # What changes nothing, however it is called.
 READERS: dict[str, Callable[[Place], object]] = {
     "names": lambda at: (at.table.name, at.table.location, at.table.uuid, at.catalog.uri),
@@ -526,14 +537,23 @@ READERS: dict[str, Callable[[Place], object]] = {
     "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
-    "data_files": lambda at: (at.table.at().files(), at.table.at().partitions()),
-    "file_count_on_disk": lambda at: at.table.inspect.file_count_on_disk(),
+    "at": lambda at: (
+        at.table.at().files(),
+        at.table.at().partitions(),
+        at.table.at(snapshot=1).read(),
+        at.table.at().lookup(pa.table({"id": [1]})),
+        at.table.at().statistics(),
+    ),
+    "file_count_on_disk": lambda at: (
+        at.table.inspect.file_count_on_disk(),
+        *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),
+    ),
     "prepare_write": lambda at: at.table.prepare_write(mode="append"),
-    "read_staged": lambda at: at.table.read_staged(at.ready),
-    "read": lambda at: (at.table.read(limit=1), at.table.scan().plan, at.table.reader()),
-    "read_batches": lambda at: list(at.table.scan().batches()),
+    "read_staged": lambda at: (at.table.read_staged(at.ready), at.table.scan_staged(at.ready)),
+    "read": lambda at: (at.table.read(limit=1), at.table.scan().read()),
+    "batches": lambda at: list(at.table.at().scan().batches()),
     "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
-    "changes": lambda at: (at.table.scan_changes(1, 3).plan, at.table.read_changes(1, 3)),
+    "changes": lambda at: (at.table.scan_changes(1, 3).read(), at.table.read_changes(1, 3)),
     "system_table": lambda at: (
         at.table.inspect.table("files"),
         at.table.inspect.table_schema("files"),

@@ -77,16 +77,16 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     catalog = Catalog(table.files.fs, str(root_of(table).parent.parent), table.files.env)
     yield lambda: catalog.table("db.t").read()
     yield table.read
-    yield table.snapshots
-    yield table.tags
-    yield table.branches
-    yield table.consumers
-    yield table.leases
-    yield table.changelogs
-    yield table.quarantines
+    yield table.history.snapshots
+    yield table.history.tags
+    yield table.history.branches
+    yield table.history.consumers
+    yield table.upkeep.leases
+    yield table.history.changelogs
+    yield table.upkeep.quarantines
     yield table.pending_batches
-    yield table.partitions
-    yield table.statistics
+    yield lambda: table.at().partitions()
+    yield lambda: table.at().statistics()
     yield lambda: table.at(tag="kept").read()
     yield lambda: table.history.at_branch("side").read()
     yield lambda: table.lookup([{"day": "a", "id": 1}])

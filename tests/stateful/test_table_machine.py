@@ -317,7 +317,7 @@ class TableMachine(RuleBasedStateMachine):
             make = table.history.replace_tag if name in model.tags else table.history.create_tag
             make(
                 name,
-                snapshot_id=snapshot_id,
+                snapshot=snapshot_id,
                 time_retained_ms=data.draw(st.sampled_from([None, 5])),
             )
             model.tags[name] = snapshot_id, model.states[snapshot_id]

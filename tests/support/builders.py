@@ -21,6 +21,7 @@ from lakewright.storage import (
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
+from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]
@@ -88,12 +89,12 @@ def comparable(table: pa.Table) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in canonical_rows(table))
 
 
-def content(table: Table, **read: Any) -> list[str]:
+def content(table: Table | TableAt, **read: Any) -> list[str]:
     """What a read of the table returns, in a form that compares."""
     return comparable(table.read(**read))
 
 
-def values_of(table: Table, column: str, **read: Any) -> list[Any]:
+def values_of(table: Table | TableAt, column: str, **read: Any) -> list[Any]:
     """One column of a table, sorted, nulls last."""
     found = table.read(columns=[column], **read).column(column).to_pylist()
     return sorted(found, key=lambda value: (value is None, value))

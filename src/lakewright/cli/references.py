@@ -161,7 +161,7 @@ def _create_tag(parsed: argparse.Namespace, table: Table) -> None:
     if not parsed.replace:
         _check_tag_name(parsed.name)
     make = table.history.replace_tag if parsed.replace else table.history.create_tag
-    tag = make(parsed.name, snapshot_id=parsed.snapshot, time_retained_ms=parsed.retain)
+    tag = make(parsed.name, snapshot=parsed.snapshot, time_retained_ms=parsed.retain)
     until = "" if tag.expires_at is None else f", until {tag.expires_at:%Y-%m-%d %H:%M:%S}"
     print_lines([f"tag {tag.name} of {table.name} stands for snapshot {tag.snapshot.id}{until}"])
 

@@ -14,6 +14,7 @@ from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, Tag
 from lakewright.storage.operations.changes.change_plan import IncrementalMode
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
 from lakewright.storage.sql import parse_where
+from lakewright.storage.table_at import TableAt
 from tests.support.builders import compact, events, expire, new_table, rows
 from tests.support.environment import FixedEnv
 
@@ -37,7 +38,7 @@ def tag(table: Table, name: str, snapshot_id: int | None = None) -> None:
     table.history.create_tag(name, snapshot=snapshot_id)
 
 
-def state(table: Table, **when: Any) -> dict[tuple[str, int], str]:
+def state(table: Table | TableAt, **when: Any) -> dict[tuple[str, int], str]:
     found = table.read(**when).to_pylist()
     return {(row["day"], row["id"]): row["v"] or "" for row in found}
 

@@ -15,6 +15,7 @@ from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, Tab
 from lakewright.storage.operations.inspection.system_tables import system_table_names
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.sql import parse_where
+from lakewright.storage.table_at import TableAt
 from tests.support.builders import compact, events, new_table, rows
 
 Row = dict[str, Any]
@@ -27,7 +28,7 @@ KEYED: dict[str, Any] = {
 }
 
 
-def system(table: Table, name: str, **read: Any) -> list[Row]:
+def system(table: Table | TableAt, name: str, **read: Any) -> list[Row]:
     found: list[Row] = table.inspect.table(name, **read).to_pylist()
     return found
 
@@ -314,11 +315,11 @@ def test_aggregation_fields_say_what_the_options_say(catalog: Catalog) -> None:
 def test_an_earlier_state_is_described_as_it_was(catalog: Catalog) -> None:
     table = filled(catalog)
     table.history.create_tag("first", snapshot=1)
-    for when in ({"snapshot_id": 1}, {"tag": "first"}):
-        levels = {row["level"] for row in system(table, "files", **when)}
+    for earlier in (table.at(snapshot=1), table.at(tag="first")):
+        levels = {row["level"] for row in system(earlier, "files")}
         assert levels == {0}
-        assert sum(row["record_count"] for row in system(table, "partitions", **when)) == 13
-        assert len(system(table, "audit_log", **when)) == 13
+        assert sum(row["record_count"] for row in system(earlier, "partitions")) == 13
+        assert len(system(earlier, "audit_log")) == 13
     with pytest.raises(SnapshotNotFound, match="there are 1 to 4"):
         table.at(snapshot=9).inspect.table("files")
 

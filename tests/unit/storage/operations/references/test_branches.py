@@ -21,6 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.references.branches import DeleteBranchPlan
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
+from lakewright.storage.table_at import TableAt
 from tests.support.builders import compact, events, expire, new_table, rows, values_of, with_options
 from tests.support.environment import FixedEnv
 from tests.support.faults import Crashed, Fault, interrupted, watched
@@ -52,7 +53,7 @@ def ids(table: Table) -> list[int]:
     return [snapshot.id for snapshot in table.history.snapshots()]
 
 
-def values(table: Table, **read: Any) -> str:
+def values(table: Table | TableAt, **read: Any) -> str:
     """The version that every row is of."""
     (found,) = {value[0] for value in values_of(table, "v", **read)}
     return str(found)
