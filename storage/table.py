@@ -43,6 +43,7 @@ from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import TableAt
 from lakewright.storage.upkeep import Upkeep
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A table with the schema it had when it was opened."""
 
@@ -86,6 +87,31 @@ class Table:
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """What an earlier try of the same commit made, if it did."""
         return find_committed(self.files, commit_user, commit_identifier)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{each.name} {each.type}" for each in self.schema.fields)
+        keys = {"partitioned by": self.schema.partition_keys, "key": self.schema.primary_keys}
+        layout = "".join(f"; {what} {', '.join(names)}" for what, names in keys.items() if names)
+        return f"<Table {self.name}: {columns}{layout}; {self.location}>"
+
+    def _repr_html_(self) -> str:
+        fields, schema = self.schema.fields, self.schema
+        rows = [
+            (
+                each.name,
+                each.type,
+                "yes" if each.name in schema.primary_keys else "",
+                "yes" if each.name in schema.partition_keys else "",
+                each.description or "",
+            )
+            for each in fields
+        ]
+        shown = html_table(
+            ("column", "type", "key", "partition", "comment"),
+            rows,
+            caption=f"{self.name}, {self.location}",
+        )
+        return shown + html_table(("option", "value"), sorted(schema.options.items()))
 
     # --- writing --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from enum import Enum
 
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -109,7 +110,7 @@ class PartitionWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedWrite:
+class StagedWrite(Shown):
     """Rows that lie on disk and that no reader sees yet.
 
     `base_snapshot_id` is the latest snapshot when the writing began, None for
@@ -145,7 +146,7 @@ class StagedWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
+class CommitResult(Shown):
     """How a commit ended.
 
     `snapshot` is None when there was nothing to commit; `already_committed`

@@ -37,6 +37,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.spec.reference_names import check_reference_name
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag, TagCreation
@@ -351,7 +352,7 @@ class DeleteTagsPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsResult:
+class DeleteTagsResult(Shown):
     """What the deletion of tags took away."""
 
     tags: tuple[str, ...]

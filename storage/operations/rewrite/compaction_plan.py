@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -56,7 +57,7 @@ class CompactionPlan(RewritePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
+class CompactionResult(Shown):
     """What a compaction did; `dropped_tasks` are buckets that others changed meanwhile.
 
     `files_upgraded` of the files, before and after alike, only changed their level.

@@ -67,6 +67,7 @@ from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
 from lakewright.storage.spec.schema import VALUE_KIND
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -90,7 +91,7 @@ class PostponePlan(RewritePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostponeResult:
+class PostponeResult(Shown):
     """What was done; `rows_after` are those left after each flush merged its own.
 
     `dropped` are partitions whose postponed files or buckets somebody else changed meanwhile.

@@ -74,6 +74,7 @@ from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -103,7 +104,7 @@ class RescalePlan(RewritePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescaleResult:
+class RescaleResult(Shown):
     """What a rescale did; `dropped` are partitions that others wrote to meanwhile."""
 
     snapshots: tuple[Snapshot, ...]

@@ -17,9 +17,10 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.file_names import UnsafeName, place_below
+from lakewright.storage.spec.shown import Shown
 
 
-class Plan:
+class Plan(Shown):
     """A dataclass that says what a verb would do to a table."""
 
     __slots__ = ()
