@@ -98,6 +98,15 @@ class History:
         """Make the automatic tags that are due, as every commit does too; their names."""
         return create_due_tags(self.table.files)
 
+    def delete_tags(
+        self,
+        *names: str,
+        dry_run: bool = False,
+    ) -> DeleteTagsPlan | DeleteTagsResult:
+        """Delete tags and the files that only they keep."""
+        plan = self.plan_delete_tags(*names)
+        return plan if dry_run else self.run_delete_tags(plan)
+
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
         """What goes with tags; see `references.tags`."""
         return plan_delete_tags(self.table.files, names)
@@ -122,6 +131,16 @@ class History:
         files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
         return replace(self.table, files=files)
 
+    def delete_branch(
+        self,
+        name: str,
+        *,
+        dry_run: bool = False,
+    ) -> DeleteBranchPlan | BranchResult:
+        """Delete a branch and the files that only it keeps."""
+        plan = self.plan_delete_branch(name)
+        return plan if dry_run else self.run_delete_branch(plan)
+
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
         """What goes with a branch."""
         return plan_delete_branch(self.table.files, name)
@@ -131,6 +150,16 @@ class History:
         check_plan(self.table.files, plan.table)
         return run_delete_branch(self.table.files, plan)
 
+    def fast_forward(
+        self,
+        name: str,
+        *,
+        dry_run: bool = False,
+    ) -> FastForwardPlan | BranchResult:
+        """Make main what a branch is."""
+        plan = self.plan_fast_forward(name)
+        return plan if dry_run else self.run_fast_forward(plan)
+
     def plan_fast_forward(self, name: str) -> FastForwardPlan:
         """What main gets from a branch, and what of its own goes."""
         return plan_fast_forward(self.table.files, name)
@@ -139,6 +168,18 @@ class History:
         """Carry such a plan out."""
         check_plan(self.table.files, plan.table)
         return run_fast_forward(self.table.files, plan)
+
+    def rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        time: Time | None = None,
+        dry_run: bool = False,
+    ) -> RollbackPlan | RollbackResult:
+        """Make the table what it was at a snapshot, a tag or a time; what is later goes."""
+        plan = self.plan_rollback(snapshot=snapshot, tag=tag, time=time)
+        return plan if dry_run else self.run_rollback(plan)
 
     def plan_rollback(
         self,

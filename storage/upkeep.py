@@ -84,12 +84,29 @@ from lakewright.storage.spec.lease import Lease
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What keeps a table healthy. `plan_` changes nothing; `run_` carries a plan out.
+    """What keeps a table healthy: `compact()` does it, `compact(dry_run=True)` returns its plan.
 
-    A plan is carried out as it stands, or refused where the table has changed.
+    Beneath each verb are its `plan_`, which changes nothing, and its `run_`, which carries a plan
+    out as it stands or refuses it where the table has changed. Run in this process unless an
+    engine is given.
     """
 
     table_files: TableFiles
+
+    def compact(
+        self,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        buckets: Sequence[int] | None = None,
+        *,
+        full: bool = False,
+        min_file_num: int | None = None,
+        engine: Engine | None = None,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        dry_run: bool = False,
+    ) -> CompactionPlan | CompactionResult:
+        """Rewrite files into fewer and larger ones, where that is due or all with `full`."""
+        plan = self.plan_compact(partitions, buckets, full=full, min_file_num=min_file_num)
+        return plan if dry_run else self.run_compact(plan, engine, verify=verify)
 
     def plan_compact(
         self,
@@ -125,16 +142,24 @@ class Upkeep:
         Raises:
             VerificationFailed: it is not; nothing was committed.
         """
-        check_plan(self.table_files, plan.table)
-        result = run_compact(
-            self.table_files,
-            plan,
-            engine or self._local(),
-            verify=verify_level(verify),
-            lease=lease,
-        )
+        files, runs = self._files_of(plan.table), engine or self._local()
+        result = run_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
         tag_what_is_due(self.table_files)
         return result
+
+    def sort_compact(
+        self,
+        by: Sequence[str],
+        *,
+        order: str = "order",
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        engine: Engine | None = None,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        dry_run: bool = False,
+    ) -> SortCompactionPlan | CompactionResult:
+        """Sort the rows of an append table by columns or along a curve."""
+        plan = self.plan_sort_compact(by, order=order, partitions=partitions)
+        return plan if dry_run else self.run_sort_compact(plan, engine, verify=verify)
 
     def plan_sort_compact(
         self,
@@ -163,14 +188,20 @@ class Upkeep:
         lease: Lease | None = None,
     ) -> CompactionResult:
         """Carry a sort compaction plan out, in this process unless an engine is given."""
-        check_plan(self.table_files, plan.table)
-        return run_sort_compact(
-            self.table_files,
-            plan,
-            engine or self._local(),
-            verify=verify_level(verify),
-            lease=lease,
-        )
+        files, runs = self._files_of(plan.table), engine or self._local()
+        return run_sort_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
+
+    def postpone_compact(
+        self,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        *,
+        engine: Engine | None = None,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        dry_run: bool = False,
+    ) -> PostponePlan | PostponeResult:
+        """Give rows of postponed buckets their buckets, so that readers see them."""
+        plan = self.plan_postpone_compact(partitions)
+        return plan if dry_run else self.run_postpone_compact(plan, engine, verify=verify)
 
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None
@@ -187,14 +218,21 @@ class Upkeep:
         lease: Lease | None = None,
     ) -> PostponeResult:
         """Give rows their buckets, so that readers see them."""
-        check_plan(self.table_files, plan.table)
-        return run_postpone_compact(
-            self.table_files,
-            plan,
-            engine or self._local(),
-            verify=verify_level(verify),
-            lease=lease,
-        )
+        files, runs = self._files_of(plan.table), engine or self._local()
+        return run_postpone_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
+
+    def rescale(
+        self,
+        bucket_count: int,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        *,
+        engine: Engine | None = None,
+        verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
+        dry_run: bool = False,
+    ) -> RescalePlan | RescaleResult:
+        """Give the table, or some partitions, another number of buckets."""
+        plan = self.plan_rescale(bucket_count, partitions)
+        return plan if dry_run else self.run_rescale(plan, engine, verify=verify)
 
     def plan_rescale(
         self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
@@ -211,14 +249,26 @@ class Upkeep:
         lease: Lease | None = None,
     ) -> RescaleResult:
         """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
-        check_plan(self.table_files, plan.table)
-        return run_rescale(
-            self.table_files,
-            plan,
-            engine or self._local(),
-            verify=verify_level(verify),
-            lease=lease,
+        files, runs = self._files_of(plan.table), engine or self._local()
+        return run_rescale(files, plan, runs, verify=verify_level(verify), lease=lease)
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        time_retained_ms: int | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpirePlan | ExpireResult:
+        """Expire snapshots that may go, in one step; `expire_in_steps` takes all of a backlog."""
+        plan = self.plan_expire_snapshots(
+            retain_min=retain_min,
+            retain_max=retain_max,
+            time_retained_ms=time_retained_ms,
+            max_deletes=max_deletes,
         )
+        return plan if dry_run else self.run_expire_snapshots(plan)
 
     def plan_expire_snapshots(
         self,
@@ -239,8 +289,7 @@ class Upkeep:
 
     def run_expire_snapshots(self, plan: ExpirePlan) -> ExpireResult:
         """Carry an expiry plan out."""
-        check_plan(self.table_files, plan.table)
-        return run_expire_snapshots(self.table_files, plan)
+        return run_expire_snapshots(self._files_of(plan.table), plan)
 
     def expire_in_steps(
         self,
@@ -261,14 +310,33 @@ class Upkeep:
             max_duration_ms=max_duration_ms,
         )
 
+    def expire_tags(
+        self,
+        *,
+        older_than_ms: int | None = None,
+        dry_run: bool = False,
+    ) -> DeleteTagsPlan | DeleteTagsResult:
+        """Delete tags whose time is over."""
+        plan = self.plan_expire_tags(older_than_ms=older_than_ms)
+        return plan if dry_run else self.run_expire_tags(plan)
+
     def plan_expire_tags(self, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
         """Which tags may go; see `retention.expire_tags`."""
         return plan_expire_tags(self.table_files, older_than_ms=older_than_ms)
 
     def run_expire_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
         """Carry such a plan out."""
-        check_plan(self.table_files, plan.table)
-        return run_expire_tags(self.table_files, plan)
+        return run_expire_tags(self._files_of(plan.table), plan)
+
+    def expire_changelogs(
+        self,
+        *,
+        every: bool = False,
+        dry_run: bool = False,
+    ) -> ExpireChangelogsPlan | ExpireChangelogsResult:
+        """Delete long-lived changelogs whose time is over, or each of them with `every`."""
+        plan = self.plan_expire_changelogs(every=every)
+        return plan if dry_run else self.run_expire_changelogs(plan)
 
     def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
         """Which long-lived changelogs may go; see `retention.expire_changelogs`."""
@@ -276,8 +344,22 @@ class Upkeep:
 
     def run_expire_changelogs(self, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
         """Carry such a plan out."""
-        check_plan(self.table_files, plan.table)
-        return run_expire_changelogs(self.table_files, plan)
+        return run_expire_changelogs(self._files_of(plan.table), plan)
+
+    def remove_orphans(
+        self,
+        *,
+        older_than_ms: int | None = None,
+        age_ms: int | None = None,
+        even_recent: bool = False,
+        quarantine: bool = True,
+        dry_run: bool = False,
+    ) -> OrphansPlan | OrphansResult:
+        """Set files aside that nothing refers to, or delete them without `quarantine`."""
+        plan = self.plan_remove_orphans(
+            older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
+        )
+        return plan if dry_run else self.run_remove_orphans(plan, quarantine=quarantine)
 
     def plan_remove_orphans(
         self,
@@ -293,12 +375,22 @@ class Upkeep:
 
     def run_remove_orphans(self, plan: OrphansPlan, *, quarantine: bool = True) -> OrphansResult:
         """Set the files of such a plan aside, from where they can be restored, or delete them."""
-        check_plan(self.table_files, plan.table)
-        return run_remove_orphans(self.table_files, plan, quarantine=quarantine)
+        return run_remove_orphans(self._files_of(plan.table), plan, quarantine=quarantine)
 
     def quarantines(self) -> tuple[Quarantine, ...]:
         """Files that were set aside together, oldest first."""
         return list_quarantines(self.table_files)
+
+    def restore(
+        self,
+        quarantine_id: str,
+        *,
+        paths: Collection[str] | None = None,
+        dry_run: bool = False,
+    ) -> RestorePlan | RestoreResult:
+        """Put files back that were set aside together."""
+        plan = self.plan_restore(quarantine_id, paths=paths)
+        return plan if dry_run else self.run_restore(plan)
 
     def plan_restore(
         self, quarantine_id: str, *, paths: Collection[str] | None = None
@@ -308,8 +400,18 @@ class Upkeep:
 
     def run_restore(self, plan: RestorePlan) -> RestoreResult:
         """Carry such a plan out."""
-        check_plan(self.table_files, plan.table)
-        return run_restore(self.table_files, plan)
+        return run_restore(self._files_of(plan.table), plan)
+
+    def purge(
+        self,
+        *,
+        ttl_ms: int | None = None,
+        quarantine_ids: Collection[str] = (),
+        dry_run: bool = False,
+    ) -> PurgePlan | PurgeResult:
+        """Delete what has been in quarantine for long enough."""
+        plan = self.plan_purge(ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
+        return plan if dry_run else self.run_purge(plan)
 
     def plan_purge(
         self, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
@@ -319,8 +421,18 @@ class Upkeep:
 
     def run_purge(self, plan: PurgePlan) -> PurgeResult:
         """Carry such a plan out."""
-        check_plan(self.table_files, plan.table)
-        return run_purge(self.table_files, plan)
+        return run_purge(self._files_of(plan.table), plan)
+
+    def analyze(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        engine: Engine | None = None,
+        dry_run: bool = False,
+    ) -> AnalyzePlan | AnalyzeResult:
+        """Compute statistics of the rows and publish them."""
+        plan = self.plan_analyze(columns=columns)
+        return plan if dry_run else self.run_analyze(plan, engine)
 
     def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
         """What computing statistics would read; see `inspection.analyze`."""
@@ -328,8 +440,7 @@ class Upkeep:
 
     def run_analyze(self, plan: AnalyzePlan, engine: Engine | None = None) -> AnalyzeResult:
         """Compute statistics and publish them."""
-        check_plan(self.table_files, plan.table)
-        return run_analyze(self.table_files, plan, engine or self._local())
+        return run_analyze(self._files_of(plan.table), plan, engine or self._local())
 
     def compact_written(
         self,
@@ -346,7 +457,6 @@ class Upkeep:
             InvalidRequestError: option `write-only` leaves that to others.
         """
         check_writer_may_compact(self.table_files)
-
         return compact_written(
             self.table_files,
             partitions,
@@ -363,6 +473,10 @@ class Upkeep:
     def break_lease(self, lease_id: str) -> Lease:
         """Take a lease, whose id begins so, from whoever holds it."""
         return break_lease(self.table_files, lease_id)
+
+    def _files_of(self, planned: str) -> TableFiles:
+        check_plan(self.table_files, planned)
+        return self.table_files
 
     def _local(self) -> LocalEngine:
         return LocalEngine(env=self.table_files.env)
