@@ -278,7 +278,7 @@ def _check(
     due = dataset.tables[operation.result or operation.table]
     rows = answer["rows"]
     if operation.changes_table and contestant.name != "spark-window":
-        entries = Catalog.open(str(dataset.warehouse)).table(table).data_files()
+        entries = Catalog.open(str(dataset.warehouse)).table(table).at().files()
         rows = sum(entry.file.row_count for entry in entries)
     if rows is not None and rows != due.rows:
         raise Failed(f"came to {rows} rows where {due.rows} were due")

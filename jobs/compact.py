@@ -124,7 +124,7 @@ def _compact(
         return
     if table.options.bucket_mode is BucketMode.POSTPONE:
         _give_buckets(table, partitions, policy, names, context, config, spark)
-    plan = table.plan_compact(
+    plan = table.upkeep.plan_compact(
         partitions,
         full=policy.full if config.full is None else config.full,
         min_file_num=policy.small_files,
@@ -146,7 +146,7 @@ def _compact(
     before = read_health(table)
     verify = _verify_level(config, policy)
     with _leased(table, plan, names, context) as lease:
-        result = table.run_compact(plan, engine, verify=verify, lease=lease)
+        result = table.upkeep.run_compact(plan, engine, verify=verify, lease=lease)
     if result.dropped_tasks:
         context.log.info(
             "%s of %s buckets are left to those who work on them",
@@ -182,7 +182,7 @@ def _give_buckets(
     spark: SparkResource,
 ) -> None:
     """Let readers see the rows that wait for a bucket."""
-    plan = table.plan_postpone_compact(partitions)
+    plan = table.upkeep.plan_postpone_compact(partitions)
     if not plan.tasks or config.dry_run:
         context.log.info("%s rows of %s wait for a bucket", plan.rows, table.name)
         return
@@ -191,7 +191,7 @@ def _give_buckets(
     )
     verify = _verify_level(config, policy)
     with _leased(table, plan, names, context) as lease:
-        result = table.run_postpone_compact(plan, engine, verify=verify, lease=lease)
+        result = table.upkeep.run_postpone_compact(plan, engine, verify=verify, lease=lease)
     description = (
         f"gave {result.rows_before} rows of {result.partitions} partitions their buckets, and "
         f"left {len(result.dropped)} partitions that others changed"

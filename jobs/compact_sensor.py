@@ -112,7 +112,7 @@ def _evaluate(
     if memory.table_uuid != table.uuid:
         # A table that was dropped and created again has another history.
         memory = SensorMemory(table_uuid=table.uuid)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     seen = f"{None if snapshot is None else snapshot.id} {policy.model_dump_json()}"
     now_ms = SystemEnv().now_ms()
     is_early = memory.look_again_ms is None or now_ms < memory.look_again_ms
@@ -164,7 +164,9 @@ def _evaluate(
 
 def _planned(table: Table, policy: CompactionPolicy, wanted: Sequence[Intent]) -> CompactionPlan:
     partitions = [each.partition.spec for each in wanted if each.partition.spec]
-    return table.plan_compact(partitions or None, full=policy.full, min_file_num=policy.small_files)
+    return table.upkeep.plan_compact(
+        partitions or None, full=policy.full, min_file_num=policy.small_files
+    )
 
 
 def _waiting_rows(table: Table, wanted: Sequence[Intent]) -> int:
@@ -172,7 +174,7 @@ def _waiting_rows(table: Table, wanted: Sequence[Intent]) -> int:
     if table.options.bucket_mode is not BucketMode.POSTPONE:
         return 0
     partitions = [each.partition.spec for each in wanted if each.partition.spec]
-    return table.plan_postpone_compact(partitions or None).rows
+    return table.upkeep.plan_postpone_compact(partitions or None).rows
 
 
 def _request(

@@ -112,9 +112,9 @@ def _tell_plans(
     table: Table, context: dg.OpExecutionContext, retention: Mapping[str, int | None]
 ) -> None:
     would = ExpiryPlans(
-        snapshots=table.plan_expire_snapshots(**retention),
-        tags=table.plan_expire_tags(),
-        changelogs=table.plan_expire_changelogs(),
+        snapshots=table.upkeep.plan_expire_snapshots(**retention),
+        tags=table.upkeep.plan_expire_tags(),
+        changelogs=table.upkeep.plan_expire_changelogs(),
     )
     context.add_output_metadata(dict(expire_plan_metadata(would)))
     _log(context, table, would.reasons)
@@ -132,23 +132,23 @@ def _expire(
     expired = Expired()
     plans: list[ExpirePlan] = []
     try:
-        for step in table.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
+        for step in table.upkeep.expire_in_steps(**retention, max_duration_ms=max_duration_ms):
             _log(context, table, step.plan.reasons)
             expired = expired.and_snapshots(step.result)
             plans.append(replace(step.plan, files=()) if plans else step.plan)
             check_held(table.files, lease)
-        tags = table.plan_expire_tags()
+        tags = table.upkeep.plan_expire_tags()
         _log(context, table, tags.reasons)
-        expired = replace(expired, tags=table.run_expire_tags(tags))
+        expired = replace(expired, tags=table.upkeep.run_expire_tags(tags))
         check_held(table.files, lease)
-        changelogs = table.plan_expire_changelogs()
+        changelogs = table.upkeep.plan_expire_changelogs()
         _log(context, table, changelogs.reasons)
-        expired = expired.and_changelogs(table.run_expire_changelogs(changelogs))
+        expired = expired.and_changelogs(table.upkeep.run_expire_changelogs(changelogs))
         for _ in plans[1:]:
             check_held(table.files, lease)
             # Each step of snapshots may have left changelogs for one.
-            following = table.plan_expire_changelogs()
-            expired = expired.and_changelogs(table.run_expire_changelogs(following))
+            following = table.upkeep.plan_expire_changelogs()
+            expired = expired.and_changelogs(table.upkeep.run_expire_changelogs(following))
     except BaseException:
         # What is gone is told even if the rest failed; a run that is tried again tells the rest.
         # Of a step that fails Dagster drops the events, so this one is not the run's.

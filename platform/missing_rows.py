@@ -75,7 +75,7 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         if not keys or not missing or not set(keys) <= set(missing[0]):
             continue
         types = {each.name: each.type for each in table.schema.partition_fields}
-        held = {_as_typed(each.spec, types) for each in table.partitions() if each.row_count}
+        held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
         absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
             return f", and its upstream {name} has none of {_named(absent)}"
@@ -88,7 +88,7 @@ def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, obj
 
 
 def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
-    return {partition_identity(each.spec) for each in table.partitions() if each.row_count}
+    return {partition_identity(each.spec) for each in table.at().partitions() if each.row_count}
 
 
 def _named(specs: Sequence[Spec]) -> str:

@@ -89,7 +89,7 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         "lakewright/engine": published.engine,
         "lakewright/seconds": round(published.duration_ms / 1000, 3),
     }
-    snapshot = published.snapshot or table.latest_snapshot()
+    snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
         metadata["dagster/row_count"] = snapshot.total_record_count
@@ -339,7 +339,7 @@ def expire_metadata(table: Table, expired: Expired) -> Metadata:
         "lakewright/snapshots_expired": expired.snapshot_count,
         "lakewright/snapshots_left": len(table.files.snapshots.ids()),
         "lakewright/tags_expired": expired.tag_count,
-        "lakewright/tags_left": len(table.tags()),
+        "lakewright/tags_left": len(table.history.tags()),
         "lakewright/changelogs_expired": expired.changelog_count,
         "lakewright/files_deleted": expired.files_deleted,
         "lakewright/bytes_deleted": expired.bytes_deleted,

@@ -66,10 +66,8 @@ class SourceRequest:
 
     def upstream_dataframe(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """The same as a Spark DataFrame."""
-        from lakewright.storage.spark import read_dataframe
-
         table = self._upstream(name)
-        return read_dataframe(self.spark, table, self.upstream_filter(name), columns)
+        return table.to_spark(self.spark, self.upstream_filter(name), columns)
 
     def upstream_filter(self, name: str) -> Predicate | None:
         """A filter for the wanted partitions, by the partition columns that both tables have."""

@@ -8,6 +8,7 @@ from enum import Enum
 
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -108,7 +109,7 @@ class PartitionWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedWrite:
+class StagedWrite(Shown):
     """Rows on disk that no reader sees before their commit.
 
     `base_snapshot_id` is the latest snapshot at the start of the write, None for an empty table:
@@ -144,7 +145,7 @@ class StagedWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
+class CommitResult(Shown):
     """The result of a commit.
 
     `snapshot` is None if there was nothing to commit; `already_committed` tells that an earlier

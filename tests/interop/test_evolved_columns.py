@@ -187,7 +187,7 @@ def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted
         expected = as_read_by(java, catalog, table)
         assert_alike(content(table), expected)
         compact(table, full=True)
-        assert {entry.file.schema_id for entry in table.data_files()} == {table.schema.id}
+        assert {entry.file.schema_id for entry in table.at().files()} == {table.schema.id}
         assert_alike(content(table), expected)
         assert_alike(as_read_by(java, catalog, table), expected)
 
@@ -361,12 +361,12 @@ def test_char_keys_that_orc_files_do_not_tell_apart_are_shown_and_never_merged(
     assert content(table) == as_read_by(java_latest, catalog, table)
     assert len(content(table)) == 3
     java_latest.write(catalog.root, table.name, given)
-    before = table.data_files()
+    before = table.at().files()
     with pytest.raises(UnsupportedError, match=r"twice or out of order.*make the key VARCHAR"):
         compact(table, full=True)
     with pytest.raises(UnsupportedError, match="twice or out of order"):
         table.read()
-    assert table.data_files() == before
+    assert table.at().files() == before
     assert_only_reachable_files(table)
     # Of every table that a test leaves all snapshots are read.
     catalog.drop_table(table.name)
@@ -382,7 +382,7 @@ def test_bytes_that_are_no_text_are_shown_and_never_written_anew(
     java_latest.alter(catalog.root, table.name, {"update_type": "c", "type": "STRING"})
     table = catalog.table(table.name)
     assert table.read(columns=["c"]).column("c").to_pylist() == ["a\ufffdb"] * 2
-    before = table.data_files()
+    before = table.at().files()
     with pytest.raises(UnsupportedError, match=r"column c .*alter the column back to BYTES"):
         compact(table, full=True)
-    assert table.data_files() == before
+    assert table.at().files() == before

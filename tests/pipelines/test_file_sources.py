@@ -112,7 +112,7 @@ def test_a_csv_that_does_not_hold_what_is_declared_is_named(
     assert not outcome.success
     assert said in outcome.failure
     assert f"{lake.folder}/no good.csv" in outcome.failure
-    assert not lake.table("shop.sales").snapshots()
+    assert not lake.table("shop.sales").history.snapshots()
 
 
 def test_files_of_one_glob_may_hold_numbers_of_different_widths(lake: Lake) -> None:
@@ -199,7 +199,7 @@ def test_rows_of_other_partitions_only_leave_the_table_as_it_is(with_rows: Lake)
     assert "such as dt=2024/01/01; dt=2024/01/02" in outcome.failure
     assert "allow_empty: true" in outcome.failure
     assert len(sales(with_rows)) == 2
-    assert len(with_rows.table("shop.sales").snapshots()) == 1
+    assert len(with_rows.table("shop.sales").history.snapshots()) == 1
 
 
 def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) -> None:
@@ -297,7 +297,7 @@ def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
     assert not outcome.success
     assert "its upstream shop.events has none of dt=2024-01-02" in outcome.failure
     assert not outcome.materializations
-    assert not lake.table("shop.totals").snapshots()
+    assert not lake.table("shop.totals").history.snapshots()
 
 
 @pytest.mark.spark

@@ -21,6 +21,7 @@ from lakewright.storage import (
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
+from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]
@@ -88,12 +89,12 @@ def comparable(table: pa.Table) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in canonical_rows(table))
 
 
-def content(table: Table, **read: Any) -> list[str]:
+def content(table: Table | TableAt, **read: Any) -> list[str]:
     """The rows of a read, in comparable form."""
     return comparable(table.read(**read))
 
 
-def values_of(table: Table, column: str, **read: Any) -> list[Any]:
+def values_of(table: Table | TableAt, column: str, **read: Any) -> list[Any]:
     """One column of a table, sorted, nulls last."""
     found = table.read(columns=[column], **read).column(column).to_pylist()
     return sorted(found, key=lambda value: (value is None, value))
@@ -103,20 +104,22 @@ def compact(
     table: Table, partitions: Sequence[Mapping[str, object]] | None = None, **plan: Any
 ) -> CompactionResult:
     """Plan and run a compaction."""
-    return table.run_compact(table.plan_compact(partitions, **plan))
+    return table.upkeep.run_compact(table.upkeep.plan_compact(partitions, **plan))
 
 
 def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     """Plan and run an expiry that leaves the last `keep` snapshots of any age."""
-    planned = table.plan_expire_snapshots(
+    planned = table.upkeep.plan_expire_snapshots(
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
-    return table.run_expire_snapshots(planned)
+    return table.upkeep.run_expire_snapshots(planned)
 
 
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
     """Remove unreferenced files of any age."""
-    return table.run_remove_orphans(table.plan_remove_orphans(age_ms=age_ms, even_recent=True))
+    return table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True)
+    )
 
 
 class _FileByFile(StagingWriter):

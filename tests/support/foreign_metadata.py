@@ -41,13 +41,13 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     for version in "abc":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.run_analyze(table.plan_analyze())
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
     # The compaction marks replaced rows of deeper levels as deleted.
     table.write(rows(table, events(1, 2, v="d")))
     compact(table)
-    table.create_tag("kept", snapshot_id=3)
-    table.create_branch("side", tag="kept")
-    table.set_consumer("reader", 4)
+    table.history.create_tag("kept", snapshot=3)
+    table.history.create_branch("side", tag="kept")
+    table.history.set_consumer("reader", 4)
     (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
     remove_orphans(table)
     acquire_lease(

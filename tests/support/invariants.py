@@ -318,7 +318,7 @@ def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
         if total is not None and not mixed:
             assert snapshot["deltaRecordCount"] == in_files - total
         total = in_files
-        read = table.read(snapshot_id=snapshot["id"])
+        read = table.at(snapshot=snapshot["id"]).read()
         if not table.schema.is_keyed:
             assert read.num_rows == in_files - raw.deleted_rows(snapshot)
         elif table.schema.counts_rows:

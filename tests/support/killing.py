@@ -152,7 +152,7 @@ def _write(place: Place, role: str) -> None:
             assert is_first, "only a writer that was started again repeats a commit"
             place.tell(role, f"recognised {number}")
         assert result.snapshot is not None
-        table.set_consumer(role, result.snapshot.id)
+        table.history.set_consumer(role, result.snapshot.id)
         number += 1
         is_first = False
     place.note(role, number)

@@ -74,7 +74,7 @@ def besiege(
     place = Place(warehouse, table.name, str(notes))
     for writer in WRITERS:
         # From the first snapshot on, so that the first commit is recognised too.
-        table.set_consumer(writer, 1)
+        table.history.set_consumer(writer, 1)
     siege = Siege(place, seed=list(KINDS).index(kind))
 
     siege.run(kills, least_seconds=least_seconds, most_seconds=most_seconds)
@@ -86,7 +86,7 @@ def besiege(
     tally("commits recognised by who was killed over them", recognised)
     assert counted(table) == expected_of(table, made)
     for writer in WRITERS:
-        table.delete_consumer(writer)
+        table.history.delete_consumer(writer)
     sweep(table)
     assert counted(table) == expected_of(table, made)
     assert_sound(table)

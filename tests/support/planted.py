@@ -140,7 +140,7 @@ def compact_levels(
         )
         return rewriting.carry_out()
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
     return run_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
@@ -160,7 +160,7 @@ def compact_append(
             rows = rows.sort_by([("id", "descending")])
         return write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)])
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
     return run_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
 
@@ -200,14 +200,14 @@ class FaultyMove(ShareMove):
 def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
     """A rescale to three buckets that assigns rows to wrong buckets."""
     # A rescale of named partitions keeps the table's option, so a retry finds the same state.
-    plan = table.plan_rescale(3, [{}])
+    plan = table.upkeep.plan_rescale(3, [{}])
     assert plan.tasks
 
     def move(job: Job[Share]) -> object:
         write_id = f"{job.run_id}-faulty"
         return FaultyMove(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.run_rescale(plan, FaultyEngine(move))
+    return table.upkeep.run_rescale(plan, FaultyEngine(move))
 
 
 class FaultySorting(BucketSorting):
@@ -223,14 +223,14 @@ class FaultySorting(BucketSorting):
 
 def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
     """Assign postponed rows to buckets with a fault."""
-    plan = table.plan_postpone_compact()
+    plan = table.upkeep.plan_postpone_compact()
     assert plan.tasks
 
     def sort(job: Job[Move]) -> object:
         write_id = f"{job.run_id}-faulty"
         return FaultySorting(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.run_postpone_compact(plan, FaultyEngine(sort))
+    return table.upkeep.run_postpone_compact(plan, FaultyEngine(sort))
 
 
 # --- files that change on the store -------------------------------------------------------------
@@ -327,9 +327,9 @@ def other_key(rows: pa.Table) -> pa.Table:
 
 def untouched(table: Table) -> tuple[int, str, list[DataFileMeta]]:
     """The state that a refused rewrite must leave unchanged."""
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     rows = table.read().select(["id", "v"])
     text = str(rows.sort_by([("id", "ascending"), ("v", "ascending")]).to_pydict())
     return snapshot.id, text, files

@@ -8,6 +8,7 @@ from enum import Enum
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.shown import Shown
 
 
 class ChangeSource(Enum):
@@ -47,7 +48,7 @@ class IncrementalMode(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangePlan:
+class ChangePlan(Shown):
     """The files that hold the changes; `snapshot_ids` are those whose changes are read.
 
     For a difference they are the two that are compared, for a state the one.

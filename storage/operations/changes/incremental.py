@@ -32,14 +32,13 @@ from lakewright.storage.operations.changes.change_plan import (
 from lakewright.storage.operations.changes.state_difference import plan_difference
 from lakewright.storage.operations.changes.written_files import plan_written, writes_changelogs
 from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.operations.state.time_travel import time_ms
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # A snapshot by its id, a tag by its name (or an id as text), a time (UTC where it has no zone).
 Bound = int | str | dt.datetime
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 # --- planning ---------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def plan_incremental(
     """
     check_supported(files.schema, Use.READ, table=files.name)
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
-        return _between_times(files, _millis(start), _millis(end), mode, predicate)
+        return _between_times(files, time_ms(start), time_ms(end), mode, predicate)
     if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
         raise InvalidRequestError(
             f"changes of {files.name} are read between two snapshots, two tags or two times, "
@@ -97,11 +96,6 @@ def plan_audit_log(
         snapshot_ids=() if snapshot is None else (snapshot.id,),
         splits=tuple(splits),
     )
-
-
-def _millis(time: dt.datetime) -> int:
-    moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
-    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:

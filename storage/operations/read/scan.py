@@ -44,6 +44,7 @@ from lakewright.storage.spec.predicate import (
     may_match,
     only_on,
 )
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.values import Value
 
@@ -64,7 +65,7 @@ class DataSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPlan:
+class ScanPlan(Shown):
     """What a read touches, and what it was spared."""
 
     snapshot: Snapshot | None

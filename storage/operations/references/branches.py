@@ -43,6 +43,7 @@ from lakewright.storage.operations.state.branch_files import (
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -221,7 +222,7 @@ class DeleteBranchPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchResult:
+class BranchResult(Shown):
     """What the end of a branch, or of a part of main, took away."""
 
     branch: str

@@ -52,6 +52,7 @@ from lakewright.storage.operations.retention.expiry_range import expiry_step, re
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -73,7 +74,7 @@ class ExpirePlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireResult:
+class ExpireResult(Shown):
     """What an expiry deleted."""
 
     expired: tuple[int, ...]

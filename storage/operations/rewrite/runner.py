@@ -47,6 +47,7 @@ from lakewright.storage.operations.write.write import planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -110,7 +111,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteResult:
+class RewriteResult(Shown):
     """What a rewrite did to the files that it replaced, and how long it took."""
 
     files_before: int

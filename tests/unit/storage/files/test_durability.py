@@ -98,8 +98,8 @@ def test_a_writer_that_is_told_so_flushes_nothing(
     with heard(lambda name, path: calls.append(name)):
         table = new_table(pickle.loads(pickle.dumps(catalog)))
         table.write(rows(table, events(0, 4)))
-        table.create_tag("first")
-        table.run_delete_tags(table.plan_delete_tags("first"))
+        table.history.create_tag("first")
+        table.history.run_delete_tags(table.history.plan_delete_tags("first"))
     assert "link" in calls
     assert not {*calls} & {*FLUSHES}
 

@@ -297,12 +297,12 @@ def test_every_accepted_file_compression_can_be_written(catalog: Catalog, compre
 REFUSED_VERBS: dict[str, Any] = {
     "read": lambda table: table.read(),
     "write": lambda table: table.write(rows(table, events(0, 1))),
-    "compact": lambda table: table.plan_compact(full=True),
-    "tag": lambda table: table.create_tag("now"),
-    "branch": lambda table: table.create_branch("b"),
-    "analyze": lambda table: table.plan_analyze(),
-    "expire": lambda table: table.plan_expire_snapshots(),
-    "orphans": lambda table: table.plan_remove_orphans(),
+    "compact": lambda table: table.upkeep.plan_compact(full=True),
+    "tag": lambda table: table.history.create_tag("now"),
+    "branch": lambda table: table.history.create_branch("b"),
+    "analyze": lambda table: table.upkeep.plan_analyze(),
+    "expire": lambda table: table.upkeep.plan_expire_snapshots(),
+    "orphans": lambda table: table.upkeep.plan_remove_orphans(),
 }
 
 

@@ -16,19 +16,19 @@ WRITES: dict[str, Callable[[Table], object]] = {
     "write": lambda table: table.write(rows(table, events(3, 4))),
     "overwrite": lambda table: table.write(rows(table, events(3, 4)), mode="overwrite"),
     "compact": lambda table: compact(table, full=True),
-    "analyze": lambda table: table.run_analyze(table.plan_analyze()),
+    "analyze": lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()),
 }
 DELETIONS: dict[str, Callable[[Table], object]] = {
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.run_rollback(table.plan_rollback(snapshot_id=1)),
+    "roll back": lambda table: table.history.run_rollback(table.history.plan_rollback(snapshot=1)),
 }
 
 
 @pytest.fixture
 def table(unchecked_catalog: Catalog) -> Table:
     made = table_of_everything(unchecked_catalog)
-    made.delete_consumer("reader")
+    made.history.delete_consumer("reader")
     return made
 
 
@@ -37,7 +37,7 @@ def data_files(table: Table) -> list[Path]:
 
 
 def latest_snapshot_file(table: Table) -> Path:
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     return root_of(table) / f"snapshot/snapshot-{latest.id}"
 

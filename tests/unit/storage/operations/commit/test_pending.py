@@ -126,10 +126,10 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
     """Kept between the plan and the run: its files do not move, or are not deleted."""
     for quarantine in (True, False):
         made = staged(table, 1 + quarantine)
-        plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         assert plan.files
         table.keep_pending(made)
-        done = table.run_remove_orphans(plan, quarantine=quarantine)
+        done = table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
         assert done.files_deleted == 0
     table.commit_pending("job")
     assert values_of(table, "id") == [1, 2]
@@ -148,7 +148,7 @@ def test_files_of_a_kept_batch_come_back_from_quarantine(table: Table) -> None:
 
 def test_a_branch_keeps_batches_of_its_own(table: Table) -> None:
     table.write(rows(table, events(0, 1)))
-    seen = table.create_branch("b")
+    seen = table.history.create_branch("b")
     seen.keep_pending(staged(seen, 5))
     table.keep_pending(staged(table, 6))
     remove_orphans(table)
@@ -170,7 +170,7 @@ def test_a_batch_that_fits_no_more_stops_those_after_it_and_is_kept(table: Table
     for number in (1, 2):
         table.keep_pending(staged(table, number))
     table.commit_pending("job", up_to=1)
-    table.run_rescale(table.plan_rescale(3))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
     with pytest.raises(BucketCountChanged):
         table.commit_pending("job")
     (kept,) = table.pending_batches("job")

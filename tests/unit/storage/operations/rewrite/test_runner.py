@@ -14,6 +14,7 @@ from lakewright.storage.errors import FileMissing, StalePlan, UnavailableError, 
 from lakewright.storage.operations.leases.leases import LeaseRequest, leased, scope_of, whole_table
 from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.upkeep import Upkeep
 from tests.support.builders import events, expire, new_table, rows
 from tests.support.faults import Call, WatchedFiles, interrupted, watched
 from tests.support.invariants import assert_only_reachable_files
@@ -41,17 +42,17 @@ class Verb:
 
 
 VERBS = {
-    "compact": Verb({}, lambda table: table.plan_compact(full=True), Table.run_compact),
-    "sort": Verb({}, lambda table: table.plan_sort_compact(["id"]), Table.run_sort_compact),
+    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run_compact),
+    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run_sort_compact),
     "rescale": Verb(
         {**KEYED, "options": {"bucket": "2"}},
-        lambda table: table.plan_rescale(3, [{}]),
-        Table.run_rescale,
+        lambda table: table.upkeep.plan_rescale(3, [{}]),
+        Upkeep.run_rescale,
     ),
     "give buckets": Verb(
         {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
-        Table.plan_postpone_compact,
-        Table.run_postpone_compact,
+        lambda table: table.upkeep.plan_postpone_compact(),
+        Upkeep.run_postpone_compact,
     ),
 }
 
@@ -110,7 +111,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_read_anew(
     if moment == "planned":
         plan = verb.plan(slower)
         slower = table
-    assert dropped(verb.run(slower, plan)) == 0
+    assert dropped(verb.run(slower.upkeep, plan)) == 0
     assert fs.has_happened
     assert_only_reachable_files(table)
 
@@ -125,7 +126,7 @@ def test_files_that_go_while_they_are_read_make_the_plan_stale(
         expire(table, keep=1)
 
     with pytest.raises(StalePlan, match="went while they were read"):
-        verb.run(table, verb.plan(table), Meddling(before=replace_and_expire))
+        verb.run(table.upkeep, verb.plan(table), Meddling(before=replace_and_expire))
     assert_only_reachable_files(table)
 
 
@@ -134,10 +135,10 @@ def test_a_file_that_is_missing_for_no_reason_is_no_stale_plan(
 ) -> None:
     table = verb.table(unchecked_catalog)
     plan = verb.plan(table)
-    entry = table.data_files()[-1]
+    entry = table.at().files()[-1]
     table.files.fs.delete(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
     with pytest.raises(FileMissing):
-        verb.run(table, plan)
+        verb.run(table.upkeep, plan)
 
 
 def test_own_commits_are_no_reason_why_a_file_is_missing(unchecked_catalog: Catalog) -> None:
@@ -147,11 +148,11 @@ def test_own_commits_are_no_reason_why_a_file_is_missing(unchecked_catalog: Cata
     )
     for day in ("a", "b"):
         table.write(rows(table, events(0, 1, day=day)))
-    plan = table.plan_rescale(128, [{}])
-    (entry,) = [each for each in table.data_files() if b"b" in each.partition]
+    plan = table.upkeep.plan_rescale(128, [{}])
+    (entry,) = [each for each in table.at().files() if b"b" in each.partition]
     path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
     with pytest.raises(FileMissing):
-        table.run_rescale(plan, Meddling(before=lambda: table.files.fs.delete(path)))
+        table.upkeep.run_rescale(plan, Meddling(before=lambda: table.files.fs.delete(path)))
 
 
 @pytest.mark.parametrize("name", ["rescale", "give buckets"])
@@ -170,7 +171,7 @@ def test_files_whose_key_had_another_type_are_not_written_anew(
     with pytest.raises(UnsupportedError, match="primary key 'id' has the type INT"):
         verb.plan(later)
     with pytest.raises(UnsupportedError, match="primary key 'id' has the type INT"):
-        verb.run(later, replace(plan, schema_id=1) if hasattr(plan, "schema_id") else plan)
+        verb.run(later.upkeep, replace(plan, schema_id=1) if hasattr(plan, "schema_id") else plan)
 
 
 # --- what others beat ---------------------------------------------------------------------------
@@ -181,7 +182,9 @@ def test_what_others_beat_is_left_out_and_told(
     catalog: Catalog, verb: Verb, days: tuple[str, ...]
 ) -> None:
     table = verb.table(catalog)
-    result = verb.run(table, verb.plan(table), Meddling(after=lambda: overwrite(table, *days)))
+    result = verb.run(
+        table.upkeep, verb.plan(table), Meddling(after=lambda: overwrite(table, *days))
+    )
     assert dropped(result) == len(days)
     assert_only_reachable_files(table)
 
@@ -200,7 +203,7 @@ def test_a_store_that_fails_while_losses_are_deleted_takes_nothing_back(
         overwrite(table, "b")
         beaten.append("b")
 
-    result = verb.run(failing, plan, Meddling(after=beat))
+    result = verb.run(failing.upkeep, plan, Meddling(after=beat))
     assert fs.failed is not None
     assert dropped(result) == 1
 
@@ -222,7 +225,7 @@ def test_a_day_that_was_given_up_before_its_turn_is_not_even_read(
         meanwhile=want_the_last_day,
     )
     with holding(table) as lease:
-        result = verb.run(slower, plan, LocalEngine(env=table.files.env), lease=lease)
+        result = verb.run(slower.upkeep, plan, LocalEngine(env=table.files.env), lease=lease)
     assert dropped(result) == 1
     assert [call for call in fs.calls if "day=a" in call.path]
     assert not [call for call in fs.calls if "day=c" in call.path]
@@ -264,7 +267,7 @@ def test_partitions_are_committed_round_by_round_and_stay_when_a_later_round_fai
     monkeypatch.setattr(runner, "_JOBS_AT_ONCE", 2)
     engine = Failing()
     with pytest.raises(UnavailableError, match="the cluster is gone"):
-        verb.run(table, verb.plan(table), engine)
+        verb.run(table.upkeep, verb.plan(table), engine)
     assert engine.most == 2
     assert len(verb.plan(table).tasks) == 1
     assert_only_reachable_files(table)
@@ -275,10 +278,10 @@ def test_partitions_are_committed_round_by_round_and_stay_when_a_later_round_fai
 
 def test_a_rewrite_moves_the_automatic_tag_of_a_batch(catalog: Catalog, verb: Verb) -> None:
     table = verb.table(catalog, **{"tag.automatic-creation": "batch"})
-    verb.run(table, verb.plan(table))
-    latest = table.latest_snapshot()
+    verb.run(table.upkeep, verb.plan(table))
+    latest = table.history.latest_snapshot()
     assert latest is not None
-    assert [tag.snapshot.id for tag in table.tags()] == [latest.id]
+    assert [tag.snapshot.id for tag in table.history.tags()] == [latest.id]
 
 
 def test_without_an_engine_a_rewrite_takes_as_many_cores_as_its_environment_has(
