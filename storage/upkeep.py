@@ -16,7 +16,6 @@ from lakewright.storage.operations.leases.leases import break_lease, list_leases
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
     DeleteTagsResult,
-    tag_what_is_due,
 )
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep, expire_in_steps
 from lakewright.storage.operations.retention.expire_changelogs import (
@@ -143,9 +142,7 @@ class Upkeep:
             VerificationFailed: it is not; nothing was committed.
         """
         files, runs = self._files_of(plan.table), engine or self._local()
-        result = run_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
-        tag_what_is_due(self.table_files)
-        return result
+        return run_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
 
     def sort_compact(
         self,
