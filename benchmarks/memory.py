@@ -81,7 +81,7 @@ def memory_section(file: ResultFile) -> str:
         return ""
     lines = [
         "\n## Memory\n",
-        "A base and five commits over all of it in one bucket; peaks exclude what was held before.\n",
+        "A base and five commits over all of it in one bucket; peaks exclude memory held before.\n",
         "| work | rows | bucket in Arrow | in files | budget | peak | had before | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
