@@ -1,1 +1,1 @@
-"""Measurements, side by side with peers and with the floor. Numbers, not verdicts."""
+"""Measurements of this library, of peers and of the floor. They print numbers and judge nothing."""

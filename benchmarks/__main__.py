@@ -1,7 +1,7 @@
 """`make bench`: primary-key tables, side by side with their peers and with the floor.
 
-Each result is appended to a file as it is made; the same command again goes on where it
-was ended. `--report` renders what is there and measures nothing.
+Each result is appended to a file when it is complete; the same command again resumes an interrupted
+run. `--report` only renders the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VERSIONS = ("pyarrow", "pyspark", "numpy")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure what is due, then render."""
+    """Measure what is missing, then render."""
     parsed = _parser().parse_args(arguments)
     if parsed.quick:
         parsed.rows, parsed.repeats, parsed.peer_rows = [100_000], 1, 50_000
@@ -77,7 +77,7 @@ def _measure(parsed: argparse.Namespace, file: ResultFile) -> None:
 
 
 def _scopes(parsed: argparse.Namespace) -> list[Scope]:
-    """What is measured at each size: less where everything takes long, unless asked for."""
+    """The measurements at each size; large sizes have fewer, unless all are requested."""
     scopes = []
     for rows in parsed.rows:
         is_large = rows > LARGE_ROWS
@@ -105,8 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--peers", nargs="*", choices=peers, help="all of them, if not given")
     add("--repeats", type=int, help=f"3 if not given, 2 beyond {LARGE_ROWS:,} rows")
     add("--slow-repeats", type=int, default=2, help="repeats of who is slow")
-    add("--peer-rows", type=int, default=200_000, help="rows of pypaimon, and of warming Java up")
-    add("--peer-cap", type=float, default=180.0, help="seconds after which a peer is ended")
+    add("--peer-rows", type=int, default=200_000, help="rows for pypaimon, and for warming Java up")
+    add("--peer-cap", type=float, default=180.0, help="seconds after which a peer is stopped")
     add("--memory-budget", type=int, default=DEFAULT_BUDGET_MIB, help="MiB, of the case memory")
     add("--quick", action="store_true", help="100,000 rows, once, printed and not kept")
     add("--fresh", action="store_true", help="forget earlier results")
@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _publish(path: Path, text: str) -> None:
-    """Put the figures between their marks; the words around them are somebody's."""
+    """Replace the figures between their marks; the text around them is handwritten."""
     before, begin, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:

@@ -1,6 +1,6 @@
-"""What flushing costs a writer: `python -m benchmarks.durability`, on the disk of the work folder.
+"""The cost of flushing for a writer, on the work folder's disk: `python -m benchmarks.durability`.
 
-Both ways take turns, so that whatever else the machine does hits both.
+Both ways alternate, so that other load on the machine affects both.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _RESET_HIGH_WATER_MARK = "5"
 
 
 def measured(work: Callable[[], Result]) -> tuple[Result, dict[str, Any]]:
-    """What the work returns, and what it took."""
+    """Run the work; returns its result, and its time, CPU and memory."""
     gc.collect()
     before = _family()
     for process in before:

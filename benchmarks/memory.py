@@ -1,11 +1,10 @@
-"""The case `memory`: a bucket ten times larger than what a task may use is compacted and read.
+"""The case `memory`: compacts and reads a bucket ten times larger than a task's memory budget.
 
-The budget is what storage promises of a task, `TASK_MEMORY_BYTES`: resident memory besides what
-the process took with all imports done, before the work began. One bucket holds ten times the
-budget in rows, counted as Arrow holds them. Child processes compact it and read it batch by
-batch; what their high-water marks rose by is compared with the budget, and a limit of the
-address space ends whoever tries to hold the bucket several times over. Another budget makes
-another bucket and another mark to be below; it changes nothing in what storage does.
+The budget of a task is `TASK_MEMORY_BYTES`: resident memory beyond that of the process after its
+imports. One bucket holds ten times the budget in rows, by their size in Arrow. Child processes
+compact it and read it batch by batch. The growth of their high-water marks is compared with the
+budget, and a limit of the address space stops a process that holds the bucket several times.
+Another budget changes the bucket and the limit, but not storage's own budget.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _BUCKET = "bucket"
 def run_memory(
     work_dir: Path, file: ResultFile, run: str, say: Callable[[str], None], *, budget_mib: int
 ) -> None:
-    """Measure what is not in the file yet."""
+    """Make the measurements that the file lacks."""
     done = {
         (each.work, each.budget_bytes)
         for each in file.memory_results()
@@ -82,7 +81,7 @@ def memory_section(file: ResultFile) -> str:
         return ""
     lines = [
         "\n## Memory\n",
-        "A base and five commits over all of it in one bucket; peaks are above what was before.\n",
+        "A base and five commits over all of it in one bucket; peaks exclude memory held before.\n",
         "| work | rows | bucket in Arrow | in files | budget | peak | had before | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -152,7 +151,7 @@ def _child(work: str, folder: Path, budget_mib: int, *, limit_bytes: int | None)
 
 
 def write(folder: Path, budget_mib: int) -> dict[str, Any]:
-    """Make the bucket: a base in the order of its keys, then commits all over it."""
+    """Make the bucket: a base in the order of its keys, then commits over all of it."""
     bucket_rows = math.ceil(budget_mib * _MIB * TIMES_LARGER / _ROW_BYTES)
     base_rows = math.ceil(bucket_rows / (1 + COMMITS / COMMIT_SHARE))
     generator = np.random.default_rng(11)
@@ -203,7 +202,7 @@ def _batches(keys: np.ndarray, generator: np.random.Generator) -> Iterator[pa.Ta
 
 
 def _rows(keys: np.ndarray, generator: np.random.Generator) -> pa.Table:
-    """Rows whose payloads are all different, cut from one text."""
+    """Rows with distinct payloads, cut from one text."""
     text = np.frombuffer(np.random.default_rng(5).bytes(1 << 20), dtype=np.uint8) % 26 + 97
     starts = generator.integers(0, len(text) - _PAYLOAD_BYTES, len(keys))
     letters = text[(starts[:, None] + np.arange(_PAYLOAD_BYTES)).ravel()].astype(np.uint8)
@@ -213,7 +212,7 @@ def _rows(keys: np.ndarray, generator: np.random.Generator) -> pa.Table:
 
 
 def main() -> None:
-    """Do one piece of work and print what it took."""
+    """Do one piece of work and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("work", choices=["write", *WORKS])
     parser.add_argument("folder", type=Path)

@@ -1,10 +1,11 @@
-"""Data on disk before anything is measured: rows to write, tables to read, what they hold.
+"""Prepares data on disk for measurements: rows to write, tables to read, and their models.
 
-`python -m benchmarks.prepare CASE ROWS FOLDER` fills a folder, in a process of its own so
-that its memory is gone afterwards. Tables are written by us and lie in `FOLDER/warehouse`:
+`python -m benchmarks.prepare CASE ROWS FOLDER` fills a folder, in a process of its own, which frees
+its memory. Lakewright writes the tables, in `FOLDER/warehouse`:
 `base` (the full load, compacted), `runs_1`, `runs_5`, `runs_20` (commits over it),
 `compacted` (`runs_5` after a full compaction), `small` (five files of about 100 KB), `empty`,
-and `source` (an append table with the rows of the full load, for who reads nothing else).
+and `source` (an append table with the rows of the full load, for contestants that only read
+tables).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DONE = "dataset.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """A table: its files by bucket, the rows that were written, and what a reader must find."""
+    """A table: its files by bucket, the written rows, and the expected result of a read."""
 
     name: str
     files: tuple[tuple[str, ...], ...]
@@ -59,12 +60,12 @@ class Dataset:
 
     @property
     def input(self) -> Path:
-        """The rows of the full load, as they come."""
+        """The rows of the full load, in their input order."""
         return self.folder / "input.parquet"
 
 
 def load_dataset(case: Case, row_count: int, folder: Path) -> Dataset | None:
-    """What an earlier preparation left, if it was finished."""
+    """The dataset of an earlier preparation, if that was finished."""
     done = folder / _DONE
     if not done.is_file():
         return None
@@ -76,7 +77,7 @@ def load_dataset(case: Case, row_count: int, folder: Path) -> Dataset | None:
 
 
 def prepare(case: Case, row_count: int, folder: Path, oracles: Path, runs: Sequence[int]) -> None:
-    """Write everything; the file that `load_dataset` looks for comes last."""
+    """Write everything; the file that `load_dataset` checks comes last."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     source = None
@@ -130,7 +131,7 @@ def _write_source(catalog: Catalog, base: Load) -> None:
 def _create(
     catalog: Catalog, case: Case, load: Load, name: str, *, buckets: int = BUCKETS
 ) -> Table:
-    # Nobody compacts while writing: what is measured is the write.
+    # No compaction runs beside the write, which is measured alone.
     options = {"bucket": str(buckets), "write-only": "true", **case.options}
     return catalog.create_table(
         f"{DATABASE}.{name}",
@@ -187,7 +188,7 @@ def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
 
 
 def clone_table(catalog: Catalog, source: str, target: str) -> None:
-    """A table of its own with the same data files: they never change, so links will do."""
+    """A copy of a table with links to the same data files, which never change."""
     root = Path(catalog.table(f"{DATABASE}.{source}").files.paths.root)
     clone_folder(root, root.parent / target)
 

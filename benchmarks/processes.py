@@ -19,7 +19,7 @@ _STDERR_TAIL_CHARACTERS = 400
 
 
 class Capped(Exception):
-    """No answer within the time allowed; the process was ended."""
+    """No answer came within the time limit, and the process was stopped."""
 
 
 class Failed(Exception):
@@ -27,7 +27,7 @@ class Failed(Exception):
 
 
 def command(process_name: str, oracles: Path) -> list[str]:
-    """How a contestant's process is started.
+    """The command that starts a contestant's process.
 
     Raises:
         Failed: its environment is not installed.
@@ -44,7 +44,7 @@ def command(process_name: str, oracles: Path) -> list[str]:
             return [_python(oracles, "pypaimon"), "-m", f"{module}.pypaimon_client"]
         case "pypaimon-native":
             python = _python(oracles, "pypaimon")
-            # The two lie in environments of their own; the second adds nothing but itself.
+            # Both have environments of their own; the second adds only one package.
             (native,) = (oracles / "rust" / "lib").glob("python*/site-packages")
             return [python, "-m", f"{module}.pypaimon_client", "--native", str(native.absolute())]
         case "rust":
@@ -55,7 +55,7 @@ def command(process_name: str, oracles: Path) -> list[str]:
 
 
 class ContestantProcess:
-    """A started contestant; it answers one request after the other."""
+    """A started contestant, which answers requests one by one."""
 
     def __init__(self, arguments: list[str]) -> None:
         self.warmed: set[str] = set()
@@ -70,13 +70,13 @@ class ContestantProcess:
             encoding="utf-8",
             cwd=ROOT,
             env=_environment(arguments[0]),
-            # A JVM below it goes with it.
+            # A JVM below it ends too.
             start_new_session=True,
         )
         threading.Thread(target=self._pump, daemon=True).start()
 
     def ask(self, request: dict[str, Any], *, timeout_seconds: float) -> dict[str, Any]:
-        """The answer to a request.
+        """Send a request and return its answer.
 
         Raises:
             Capped: it took longer than allowed.
@@ -106,7 +106,7 @@ class ContestantProcess:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it in peace."""
+        """End the process normally."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -117,7 +117,7 @@ class ContestantProcess:
         self._stderr.close()
 
     def kill(self) -> None:
-        """End it and what it started."""
+        """Kill the process and its children."""
         with suppress(OSError):
             os.killpg(self._process.pid, 9)
         self._process.wait()
@@ -136,13 +136,13 @@ class ContestantProcess:
 
 
 def _environment(python: str) -> dict[str, str]:
-    """What is said to our interpreter is not for those of other environments."""
+    """Variables of our interpreter must not reach interpreters of other environments."""
     own = python == sys.executable
     return {key: value for key, value in os.environ.items() if own or not key.startswith("PYTHON")}
 
 
 def _python(oracles: Path, name: str) -> str:
-    # Not resolved: a virtual environment is found by the path of its own interpreter link.
+    # Not resolved: Python finds a virtual environment by the path of its interpreter link.
     python = oracles.absolute() / name / "bin" / "python"
     if not python.exists():
         raise Failed(f"{name} is not installed; `python tests/oracles/install.py .oracles` does it")

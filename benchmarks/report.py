@@ -27,7 +27,7 @@ class Cell:
 
     @property
     def trouble(self) -> Result | None:
-        """Why there is no number, if there is none."""
+        """The reason for a missing number, if it is missing."""
         return None if self.good else self.results[-1]
 
     @property
@@ -36,18 +36,18 @@ class Cell:
 
     @property
     def micros_per_row(self) -> float:
-        """The median for one input row: what cells of different sizes are compared by."""
+        """The median per input row, which compares cells of different sizes."""
         return statistics.median(self.seconds) / self.good[0].input_rows * 1e6
 
     @property
     def first_seconds(self) -> float | None:
-        """The median of first times, where processes were fresh."""
+        """The median of first times in fresh processes."""
         found = [each.first_seconds for each in self.good if each.first_seconds is not None]
         return statistics.median(found) if found else None
 
     @property
     def cpu_micros_per_row(self) -> float:
-        """The same in CPU time, of which no work that is worth measuring takes none."""
+        """The same in CPU time, which is never zero."""
         return max(self.cpu_seconds, 0.01) / self.good[0].input_rows * 1e6
 
     @property
@@ -77,7 +77,7 @@ class Figures:
         }
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Cases and row counts that were measured, in the order of the suite."""
+        """Measured cases and row counts, in the order of the suite."""
         found = {(case, rows) for case, rows, _, _ in self._cells}
         order = list(CASES)
         return sorted(found, key=lambda each: (each[1], order.index(each[0])))
@@ -93,7 +93,7 @@ class Figures:
         return [cell for cell in found if cell is not None]
 
     def ratio(self, case: str, rows: int, operation: str, over: str, under: str) -> float | None:
-        """How many times as long `over` takes for a row as `under`; None without both figures."""
+        """The time of `over` for a row divided by that of `under`; None without both figures."""
         top, bottom = (self.cell(case, rows, operation, name) for name in (over, under))
         if top is None or bottom is None or top.trouble or bottom.trouble:
             return None
@@ -111,7 +111,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """A ratio in one run and what it should be: at most, or at least."""
+    """A ratio in one run, with its upper or lower limit."""
 
     title: str
     operation: str
@@ -336,7 +336,7 @@ def _growth_in_rows(figures: Figures) -> str:
 
 
 def _growth_in_runs(figures: Figures) -> str:
-    """Cost of an input row where more and more runs overlap."""
+    """Cost of an input row by the number of overlapping runs."""
     rows = []
     for case, count in figures.sizes():
         for contestant in _BY_RUNS:
@@ -398,7 +398,7 @@ def _cell_columns(cell: Cell, ours: Cell | None, rows: int, notes: list[str]) ->
 
 
 def shown_seconds(seconds: Sequence[float]) -> str:
-    """The median with the spread behind it."""
+    """The median, followed by the spread."""
     median = f"{statistics.median(seconds):.2f}"
     return median if len(seconds) == 1 else f"{median} ({min(seconds):.2f}–{max(seconds):.2f})"
 

@@ -1,4 +1,4 @@
-"""Raw results: a JSON line for each measurement, appended as it is made, so that a run resumes."""
+"""Raw results: a JSON line for each measurement, appended at once, so that a run can resume."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A measurement with what came of it.
+    """A measurement and its result.
 
-    `data_rows` is the size of the table that was used, smaller than asked for where a slow peer
-    gets less; `input_rows` are the rows read, or written, for it. `run` says which invocation.
-    `first_seconds` is the first time in a fresh process, whose memory the peak is as well;
-    `seconds` the second time.
+    `data_rows` is the size of the table, which is smaller than requested for slow peers;
+    `input_rows` are the rows read or written. `run` identifies the invocation. `first_seconds` and
+    the peak are of the first run in a fresh process, `seconds` of the second run.
     """
 
     measurement: Measurement
@@ -46,7 +45,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """An invocation, and where it ran."""
+    """An invocation and its machine."""
 
     run: str
     started: str
@@ -59,7 +58,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryResult:
-    """What a piece of work on one large bucket took; see `memory`."""
+    """The figures of one piece of work on one large bucket; see `memory`."""
 
     run: str
     work: str
@@ -82,7 +81,7 @@ class ResultFile:
         self.path = path
 
     def results(self) -> list[Result]:
-        """Results so far; a measurement made twice counts as it was made last."""
+        """Results so far; of repeated measurements the last one."""
         found: dict[Measurement, Result] = {}
         for record in self._records():
             if "measurement" in record:
@@ -92,7 +91,7 @@ class ResultFile:
         return list(found.values())
 
     def runs(self) -> list[Run]:
-        """Invocations that wrote into the file."""
+        """Invocations that wrote to the file."""
         return [Run(**record) for record in self._records() if "versions" in record]
 
     def memory_results(self) -> list[MemoryResult]:
@@ -108,7 +107,7 @@ class ResultFile:
         """Add a line."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(asdict(record), default=lambda value: value.value)
-        # A run that was ended while it wrote leaves half a line, which must not take this one.
+        # An interrupted run may leave half a line, to which this line must not be appended.
         written = self.path.read_text(encoding="utf-8") if self.path.is_file() else ""
         start = "" if not written or written.endswith("\n") else "\n"
         with self.path.open("a", encoding="utf-8") as out:
@@ -124,5 +123,5 @@ class ResultFile:
 
 
 def finished(results: Iterable[Result]) -> set[Measurement]:
-    """Measurements that need not be made again; failures are tried again."""
+    """Measurements that need no repetition; failures are repeated."""
     return {each.measurement for each in results if each.status is not Status.FAILED}

@@ -1,7 +1,7 @@
-"""Running measurements: data is prepared, contestants take turns, each result is written down.
+"""Runs measurements: prepares data, alternates contestants, records each result.
 
-Work that changes a table gets a copy of its own, whose data files are links. What a contestant
-answers is compared with a model of the table, so that nobody is fast at being wrong.
+Work that changes a table gets a copy of its own, with links to the data files. Each answer of a
+contestant is compared with a model of the table, so that wrong answers do not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.workload import CASES
 from lakewright.storage import Catalog
 
 _OWN_CAP_SECONDS = 1800.0
-# Beyond this, what idle processes keep of their memory would be missed by those that work.
+# Beyond this size, idle processes would hold memory that working ones need.
 _MOST_ROWS_TO_KEEP_PROCESSES = 6_000_000
 _CHUNK_BYTES = 1 << 23
 _TOLERANCE = 1e-9
@@ -39,7 +39,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a run is made."""
+    """The settings of a run."""
 
     work_dir: Path
     oracles: Path
@@ -51,18 +51,18 @@ class Settings:
 
 @dataclass
 class Runner:
-    """Makes measurements that are not in the file yet, and writes them there."""
+    """Makes the measurements that the file lacks, and writes them to it."""
 
     settings: Settings
     file: ResultFile
     say: Callable[[str], None]
     _processes: dict[str, ContestantProcess] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
-    # Cells in which nothing more is tried, and why.
+    # Cells that are given up, and the reasons.
     _given_up: dict[tuple[str, int, str, str], tuple[Status, str]] = field(default_factory=dict)
 
     def run(self, measurements: Sequence[Measurement]) -> None:
-        """All that are due, case by case."""
+        """Run all missing measurements, case by case."""
         done = finished(self.file.results())
         due = [each for each in measurements if each not in done]
         self.say(f"{len(due)} measurements to make, {len(measurements) - len(due)} there already")
@@ -120,7 +120,7 @@ class Runner:
             if word not in process.warmed:
                 warm = self._warming(dataset, contestant)
                 request["warm"] = self._request(warm, operation, contestant, clones)
-            # What comes first, to warm up, has the same time.
+            # The warm-up has the same time limit.
             answer = process.ask(request, timeout_seconds=cap * (1 + ("warm" in request)))
             process.warmed.add(word)
             _check(answer, operation, contestant, dataset, request["table"])
@@ -150,7 +150,7 @@ class Runner:
         contestant: Contestant,
         clones: list[Path],
     ) -> dict[str, Any]:
-        """What a contestant is asked; `clones` takes the folders to remove afterwards."""
+        """The request to a contestant; `clones` collects the folders to remove afterwards."""
         case = dataset.case
         table = operation.table
         scratch = dataset.folder / f"scratch-{next(self._numbers)}"
@@ -186,7 +186,7 @@ class Runner:
         }
 
     def _warming(self, dataset: Dataset, contestant: Contestant) -> Dataset:
-        """What is done before the clock runs: the very same, unless fewer rows do."""
+        """The warm-up before the measurement: the same work, or the same on fewer rows."""
         if not contestant.warmed_by_few_rows:
             return dataset
         rows = min(self.settings.peer_rows, dataset.row_count)
@@ -198,10 +198,10 @@ class Runner:
         return self.settings.work_dir / "data" / f"{case}-{rows}"
 
     def _dataset(self, case: str, rows: int) -> Dataset:
-        """Prepared data, made in a process of its own if it is not there.
+        """Prepared data; missing data is made in a process of its own.
 
         Raises:
-            Failed: it cannot be made.
+            Failed: the data cannot be made.
         """
         folder = self._folder(case, rows)
         found = load_dataset(CASES[case], rows, folder)
@@ -244,11 +244,11 @@ class Runner:
 
 
 def _figures(answer: dict[str, Any], contestant: Contestant) -> dict[str, Any]:
-    """What was taken, as a result holds it."""
+    """The figures of a measurement, for a result."""
     if not answer:
         return {}
     figures = {name: answer[name] for name in ("seconds", "cpu_seconds")}
-    # A fresh process starts with no memory of earlier work; later its allocators keep some.
+    # A fresh process holds no memory of earlier work; later its allocators keep some.
     memory = answer if contestant.stays else answer["first"]
     figures |= {name: memory[name] for name in ("before_bytes", "peak_bytes") if name in memory}
     if not contestant.stays and answer["first"]:
@@ -271,7 +271,7 @@ def _check(
     """Compare with the model of the table.
 
     Raises:
-        Failed: something else came out than is in the table.
+        Failed: the answer differs from the content of the table.
     """
     if contestant.name in ("pyarrow", "pyarrow-keys", "spark-scan"):
         return
@@ -288,7 +288,7 @@ def _check(
 
 
 def _without_paths(message: str) -> str:
-    """One line that says nothing of this machine's folders."""
+    """One line without paths of this machine."""
     return re.sub(r"/(?:[^\s/:'\"]+/)+", "", " ".join(message.split()))[:300]
 
 

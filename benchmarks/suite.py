@@ -1,4 +1,4 @@
-"""What is measured, by whom, and on which table: the plan of a run, before anything runs."""
+"""The plan of a run: operations, contestants and tables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """Somebody who is measured.
+    """A contestant.
 
-    `stays` keeps its process, a JVM, for all measurements of a case, and contestants of one
-    `process` share it; the others have a process for each operation. `is_peer` bounds its time
-    by `--peer-cap`, `is_slow` its repeats by `--slow-repeats`. `--peer-rows` bounds the rows of who
-    `gets_few_rows`, and those that who is `warmed_by_few_rows` does before it is measured.
+    With `stays`, it keeps its process, a JVM, for all measurements of a case, and contestants of
+    one `process` share it; other contestants have a process for each operation. With `is_peer`,
+    `--peer-cap` bounds its time; with `is_slow`, `--slow-repeats` bounds its repeats. `--peer-rows`
+    bounds the rows with `gets_few_rows`, and the rows of the warm-up with `warmed_by_few_rows`.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Contestant:
 
     @property
     def process_key(self) -> str:
-        """What tells its process from others: only a JVM is shared, for memory would be too."""
+        """The key of its process; only a JVM is shared, since memory figures would be too."""
         return self.process if self.stays else self.name
 
 
@@ -80,7 +80,7 @@ CLIENTS = ("pypaimon", "pypaimon-native", "rust", "java")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Something that contestants do to a table; `asks` is the word they know it by."""
+    """An operation on a table; `asks` is its name in requests."""
 
     name: str
     title: str
@@ -88,14 +88,14 @@ class Operation:
     table: str
     contestants: tuple[str, ...]
     changes_table: bool = False
-    # The table that holds what the work has to come to.
+    # The table with the expected result.
     result: str = ""
-    # Cases in which it is measured, all if none is named.
+    # The cases in which it is measured; empty for all.
     cases: tuple[str, ...] = ()
 
 
 _READERS = ("lakewright", "lakewright-batches", "pyarrow", "pyarrow-keys", *CLIENTS)
-# Where `composite` would tell nothing that `string` does not.
+# Operations for which `composite` adds nothing to `string`.
 _PLAIN_CASES = ("bigint", "string", "lineitem")
 _ON_SPARK = ("lakewright-spark", "spark-scan", "spark-window")
 
@@ -112,7 +112,7 @@ def _read(runs: str, title: str, cases: tuple[str, ...] = ()) -> Operation:
 
 
 def _on_spark(asks: str, runs: str, title: str, cases: tuple[str, ...] = ()) -> Operation:
-    # Where nothing is left to merge, the window has nothing to do.
+    # Without overlapping runs, the window function has no work.
     contestants = _ON_SPARK[:2] if runs == "compacted" else _ON_SPARK
     return Operation(
         name=f"spark-{asks}-{runs}",
@@ -197,7 +197,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """How much is measured at one size."""
+    """The extent of the measurements at one size."""
 
     rows: int
     cases: tuple[str, ...]
@@ -210,8 +210,8 @@ def planned(
 ) -> Iterator[Measurement]:
     """Measurements in the order they run.
 
-    Contestants take turns within every repeat of an operation, and who goes first changes from
-    repeat to repeat. Operations on Spark come last, when the other processes are gone.
+    Contestants alternate within every repeat of an operation, and the first one changes from repeat
+    to repeat. Operations on Spark come last, after the other processes have ended.
     """
     for scope in scopes:
         for case in scope.cases:

@@ -8,13 +8,13 @@ import venv
 from pathlib import Path
 
 _LOCK = Path(__file__).with_name("tpch.lock")
-# Rows of lineitem at scale factor 1 are 6,001,215; a little more is asked for than needed.
+# Scale factor 1 has 6,001,215 rows of lineitem; a little more than needed is generated.
 _ROWS_OF_SCALE_1 = 5_900_000
 _STAMP = "installed.lock"
 
 
 def lineitem(folder: Path, environments: Path, row_count: int) -> Path:
-    """A Parquet file below `folder` with at least so many rows, in the order of the key."""
+    """A Parquet file below `folder` with at least that many rows, in the order of the key."""
     hundredths = max(1, math.ceil(row_count * 100 / _ROWS_OF_SCALE_1))
     target = folder / f"lineitem-{hundredths}"
     made = target / "lineitem.parquet"

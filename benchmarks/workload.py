@@ -1,10 +1,10 @@
-"""What is measured: the rows of each case, the same for every contestant.
+"""The rows of each case, the same for every contestant.
 
 A case is one full load of N rows and commits of a tenth of that. In `bigint`, `string`
-and `composite` rows come in random order, nine of ten commit rows change a key that is there,
-the tenth brings a new one. `composite` also deletes, has nulls, and a commit may bring
-an older version of a key than the one that is there (`sequence.field`). `lineitem` is
-TPC-H's, loaded in the order it is generated; commits change rows of it.
+and `composite` rows are in random order, nine of ten commit rows change an existing key, the tenth
+adds a new one. `composite` also has deletions and nulls, and a commit may hold an older version of
+a key than the present one (`sequence.field`). `lineitem` is TPC-H's, loaded in the order of its
+generator; commits change rows of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A table's shape; `checksum` is the column whose sum gives wrong winners away."""
+    """The shape of a table; the sum of the column `checksum` reveals wrong merges."""
 
     name: str
     title: str
@@ -97,7 +97,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Rows of one commit, and what a model of the table needs of them."""
+    """Rows of one commit, with the arrays that a model of the table needs."""
 
     rows: pa.Table
     key_ids: np.ndarray
@@ -117,7 +117,7 @@ class Load:
 
 
 class Model:
-    """The table as arrays: what is in it after each commit."""
+    """The content of the table after each commit, as arrays."""
 
     def __init__(self) -> None:
         self._versions = np.empty(0, dtype=np.int64)
@@ -206,7 +206,7 @@ def _lineitem(path: Path, case: Case, row_count: int) -> pa.Table:
     rows = pq.read_table(path, columns=list(case.columns)).slice(0, row_count)
     if rows.num_rows != row_count:
         raise ValueError(f"{path} holds {rows.num_rows} rows; {row_count} are needed")
-    # Strings as everybody writes them, not the dictionaries or views of the generator.
+    # Plain strings, instead of the generator's dictionaries or views.
     fields = [
         pa.field(each.name, _plain(each.type), each.name not in case.keys) for each in rows.schema
     ]
@@ -220,7 +220,8 @@ def _plain(arrow_type: pa.DataType) -> pa.DataType:
 
 def _composite(keys: np.ndarray, generator: np.random.Generator, number: int) -> Load:
     count = len(keys)
-    # Versions of neighbouring commits overlap, so about one change in three comes too late.
+    # Versions of neighbouring commits overlap, so about one change in three is older than the
+    # present row.
     versions = generator.integers(
         number * _VERSIONS // 3, number * _VERSIONS // 3 + _VERSIONS, count
     )

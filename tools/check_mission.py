@@ -1,6 +1,6 @@
-"""Hold the table of docs/mission.md against the tests' `@pytest.mark.mission("<id>")` marks.
+"""Compare the table of docs/mission.md with the tests' `@pytest.mark.mission("<id>")` marks.
 
-    python tools/check_mission.py             says what does not agree, and fails
+    python tools/check_mission.py             prints the differences, and fails
     python tools/check_mission.py --update    rewrites the proof column, then checks
 
 States are set by people; `--update` changes one kind only: a row that was `not yet` and has
@@ -97,7 +97,7 @@ def read_marks(root: Path) -> list[Mark]:
 
 
 def idle_marks(root: Path, marks: Iterable[Mark]) -> list[str]:
-    """Marks that are on no test, and so prove nothing."""
+    """Marks on no test, which prove nothing."""
     counted = {(mark.test.partition("::")[0], mark.line) for mark in marks}
     found = []
     for path in sorted((root / "tests").rglob("*.py")):
@@ -132,7 +132,7 @@ def _marks_in(
                 place = f"{prefix}::{node.name}"
                 yield from _marks_in(node.body, name, prefix=place, inherited=own)
                 if not any(isinstance(each, _NESTING) for each in node.body):
-                    # Its tests are those of the classes it is made from.
+                    # Its tests are those of its base classes.
                     for expression in own:
                         for id_, line in _ids(expression, name):
                             yield Mark(id_, place, line)
@@ -164,7 +164,7 @@ def _ids(expression: ast.AST, name: str) -> Iterator[tuple[str, int]]:
 
 
 def tests_by_id(marks: Iterable[Mark]) -> dict[str, list[str]]:
-    """Which tests claim each id, sorted, each once."""
+    """The tests that claim each id, sorted and distinct."""
     tests: defaultdict[str, set[str]] = defaultdict(set)
     for mark in marks:
         tests[mark.id].add(mark.test)
@@ -179,14 +179,14 @@ def proof_of(tests: list[str]) -> str:
 
 
 def update_row(row: Row, tests: Mapping[str, list[str]]) -> Row:
-    """The row with its proof written anew; `not yet` with a test becomes `partly`."""
+    """The row with a new proof; `not yet` with a test becomes `partly`."""
     claimed = tests.get(row.id, [])
     state = "partly" if claimed and row.state == "not yet" else row.state
     return replace(row, state=state, proof=proof_of(claimed))
 
 
 def check(rows: list[Row], marks: list[Mark], *, table: str) -> list[str]:
-    """What is wrong, one sentence each."""
+    """All faults, one sentence each."""
     tests = tests_by_id(marks)
     faults = [
         f"{mark.test} (line {mark.line}) claims {mark.id}, which is no row of the mission"

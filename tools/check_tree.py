@@ -1,4 +1,4 @@
-"""Find what must not stand in the tree: one machine's paths, package registries, leftovers."""
+"""Find forbidden text in the tree: one machine's paths, package registries, leftovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern no line may hold, and what to do about one that does."""
+    """A pattern that no line may match, and the remedy."""
 
     pattern: re.Pattern[str]
     advice: str
@@ -35,7 +35,7 @@ RULES = (
 
 
 def tree_files(root: Path) -> list[str]:
-    """Files of the repository, new ones included and ignored ones not, relative to `root`."""
+    """Files of the repository relative to `root`, with new files and without ignored ones."""
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=root,
@@ -48,12 +48,12 @@ def tree_files(root: Path) -> list[str]:
 
 
 def faults_of_line(line: str) -> Iterator[str]:
-    """What is wrong with one line."""
+    """The faults of one line."""
     return (rule.advice for rule in RULES if rule.pattern.search(line))
 
 
 def faults_of_shape(files: list[str]) -> Iterator[str]:
-    """What is wrong with where files lie."""
+    """The faults in the places of files."""
     for name in files:
         if name == "platform/__init__.py":
             yield f"{name}: shadows the standard library's platform module: remove it"
@@ -62,7 +62,7 @@ def faults_of_shape(files: list[str]) -> Iterator[str]:
 
 
 def faults(root: Path) -> Iterator[str]:
-    """Everything wrong with the tree, one sentence each."""
+    """All faults of the tree, one sentence each."""
     files = tree_files(root)
     yield from faults_of_shape(files)
     for name in files:

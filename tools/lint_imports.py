@@ -1,8 +1,8 @@
-"""Hold the import contracts of pyproject.toml against every room.
+"""Check the import contracts of pyproject.toml in every room.
 
-import-linter leaves out a folder without an `__init__.py` below a package that has one, and
-`platform/` never has one: it would shadow the standard library's module. So the linter is shown a
-temporary tree of links to the same files, in which that folder is a package like the others.
+import-linter skips a folder without an `__init__.py` below a package, and `platform/` never has
+one: it would shadow the standard library's module. So the linter runs on a temporary tree of links
+to the same files, in which that folder is a package like the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def link_tree(folder: Path, into: Path) -> None:
 
 
 def main() -> int:
-    """Print the contracts, kept and broken; 0 when all are kept."""
+    """Print the kept and broken contracts; 0 if all are kept."""
     with tempfile.TemporaryDirectory() as staging:
         link_tree(ROOT / "src" / "lakewright", Path(staging) / "lakewright")
         sys.path.insert(0, staging)

@@ -1,1 +1,1 @@
-"""Programs that are measured: each answers requests, in an environment of its own."""
+"""The measured programs; each answers requests in an environment of its own."""

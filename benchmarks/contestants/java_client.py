@@ -1,4 +1,4 @@
-"""Java Paimon in one JVM; what is timed runs in Java whole, `JavaClient.java` beside this file."""
+"""Java Paimon in one JVM; the timed work is in `JavaClient.java` beside this file."""
 
 # mypy: disable-error-code="import-untyped"
 
@@ -36,7 +36,7 @@ _THREADS = 2
 
 
 class JavaPaimon:
-    """Its operations."""
+    """The operations of Java Paimon."""
 
     def __init__(self, gateway: JavaGateway, scratch: str) -> None:
         self._paimon = gateway.jvm.org.apache.paimon
@@ -87,7 +87,7 @@ class JavaPaimon:
 
 
 def start_gateway(spark_jars: Path) -> JavaGateway:
-    """A JVM with Paimon and what it needs."""
+    """Start a JVM with Paimon and its dependencies."""
     package = find_spec("pypaimon")
     assert package is not None
     assert package.submodule_search_locations

@@ -14,7 +14,7 @@ from lakewright.storage import Catalog, Table
 
 
 def upsert(request: Request) -> Work:
-    """Rows in memory, as they come, in one commit."""
+    """Write rows from memory, in their input order, in one commit."""
     table = _table(request)
     rows = pq.read_table(request["input"])
 
@@ -26,7 +26,7 @@ def upsert(request: Request) -> Work:
 
 
 def read(request: Request) -> Work:
-    """The whole table in memory."""
+    """Read the whole table into memory."""
 
     def work() -> Callable[[], Outcome]:
         rows = _table(request).read()
@@ -36,7 +36,7 @@ def read(request: Request) -> Work:
 
 
 def read_batches(request: Request) -> Work:
-    """The table piece by piece, each forgotten before the next."""
+    """Read the table piece by piece, and drop each piece before the next."""
 
     def work() -> Callable[[], Outcome]:
         count, total = 0, 0.0
@@ -49,7 +49,7 @@ def read_batches(request: Request) -> Work:
 
 
 def compact(request: Request, verify: str = "checksums") -> Work:
-    """Everything into the top level, proved as usual or to another level."""
+    """Compact everything to the top level, with the usual or another level of verification."""
 
     def work() -> Callable[[], Outcome]:
         table = _table(request)
@@ -60,7 +60,7 @@ def compact(request: Request, verify: str = "checksums") -> Work:
 
 
 def outcome(rows: pa.Table, request: Request) -> Outcome:
-    """Row count and checksum of what was read."""
+    """Row count and checksum of the result."""
     total = pc.sum(rows.column(request["checksum"])).as_py()
     return rows.num_rows, float(total or 0.0)
 

@@ -35,15 +35,15 @@ class OnSpark:
         self._spark = spark
 
     def read(self, request: Request) -> Work:
-        """Rows into a sink that takes and forgets them."""
+        """Read rows into a sink that discards them."""
         return self._working(request, _into_nothing)
 
     def aggregate(self, request: Request) -> Work:
-        """Rows into an aggregate that looks at every column."""
+        """Read rows into an aggregate over every column."""
         return self._working(request, lambda rows: _aggregated(rows, request))
 
     def compact(self, request: Request) -> Work:
-        """All files become few."""
+        """Compact the table."""
         if request["contestant"] == "lakewright-spark":
             return lambda: _compacted(_table(request), self._spark)
         if request["contestant"] == "spark-window":
@@ -88,7 +88,7 @@ def _aggregated(rows: DataFrame, request: Request) -> Callable[[], Outcome]:
     (found,) = rows.agg(f.count(f.lit(1)), f.sum(request["checksum"]), *others).collect()
     count: Any = found[0]
     total: Any = found[1]
-    # A scan merges nothing, so what it finds is not the table's.
+    # A scan merges nothing, so its rows differ from the table's.
     merged = request["contestant"] != "spark-scan"
     return lambda: (count, float(total or 0)) if merged else (count, None)
 

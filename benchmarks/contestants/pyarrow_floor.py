@@ -1,7 +1,7 @@
-"""The floor: pyarrow reading, and writing, the very same files without any table around them.
+"""The floor: pyarrow reads and writes the same files without a table.
 
 Nothing is merged: a read returns every row of every file, so its outcome is not checked.
-Reading uses Arrow's threads; buckets are written side by side.
+Reading uses Arrow's threads; buckets are written concurrently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_with_keys(request: Request) -> Work:
 
 
 def read_and_write(request: Request) -> Work:
-    """What a compaction cannot avoid: reading its files and writing the merged rows."""
+    """The minimal work of a compaction: read its files and write the merged rows."""
     merged = [_rows(paths, None) for paths in request["merged"]]
 
     def of_bucket(number: int) -> None:
@@ -47,7 +47,7 @@ def read_and_write(request: Request) -> Work:
 
 
 def write_sorted(request: Request) -> Work:
-    """The files of an upsert whose rows are sorted, numbered and divided already."""
+    """Write the files of an upsert from rows that are sorted, numbered and divided already."""
     merged = [_rows(paths, None) for paths in request["merged"]]
     return lambda: _side_by_side(
         lambda number: _write(merged[number], request, number), len(merged)

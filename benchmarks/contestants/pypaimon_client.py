@@ -24,7 +24,7 @@ NATIVE_OPTIONS = {
 
 
 class Pypaimon:
-    """Its operations."""
+    """The operations of pypaimon."""
 
     def __init__(self, *, native: bool) -> None:
         self._options = NATIVE_OPTIONS if native else {}

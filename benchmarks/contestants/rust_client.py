@@ -19,7 +19,7 @@ _THREADS = 2
 
 
 def upsert(request: Request) -> Work:
-    """Rows in memory, as they come, in one commit."""
+    """Write rows from memory, in their input order, in one commit."""
     batches = pq.read_table(request["input"]).to_batches()
 
     def work() -> Callable[[], Outcome]:
@@ -36,7 +36,7 @@ def upsert(request: Request) -> Work:
 
 
 def read(request: Request) -> Work:
-    """The whole table in memory, two splits at once."""
+    """Read the whole table into memory, two splits at once."""
 
     def work() -> Callable[[], Outcome]:
         builder = _table(request).new_read_builder()

@@ -1,4 +1,4 @@
-"""How a contestant answers: requests come line by line, an answer goes back for each."""
+"""The request loop of a contestant: one request and one answer per line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 from benchmarks.measure import measured
 
 Request = dict[str, Any]
-# How many rows came out, and the sum of the column that gives wrong winners away.
+# The number of rows, and the sum of the column that reveals wrong merges.
 Outcome = tuple[int | None, float | None]
-# Preparing a request is not timed; the work it returns is; looking at the outcome is not again.
+# Preparing a request is not timed, the work that it returns is, and computing the outcome is not.
 Work = Callable[[], Callable[[], Outcome]]
 Prepare = Callable[[Request], Work]
 
 
 def serve(operations: Mapping[str, Prepare]) -> None:
-    """Answer until standard input ends. A request's `warm` part, if any, is done before it.
+    """Answer requests until standard input ends, after each request's optional `warm` part.
 
-    Standard output is kept for answers: whatever else prints there goes to standard error.
+    Standard output carries only answers: other output goes to standard error.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
@@ -43,7 +43,7 @@ def _answer(operations: Mapping[str, Prepare], request: Request) -> dict[str, An
     name = request["operation"]
     first: dict[str, Any] = {}
     if "warm" in request:
-        # Only what it took is kept: its rows would count as memory of what follows.
+        # Only the figures are kept: the rows would count as memory of the next request.
         first = measured(operations[name](request["warm"]))[1]
     outcome, taken = measured(operations[name](request))
     rows, checksum = outcome()
@@ -51,5 +51,5 @@ def _answer(operations: Mapping[str, Prepare], request: Request) -> dict[str, An
 
 
 def nothing_to_check() -> Outcome:
-    """The outcome of work whose rows are checked by whoever reads the table afterwards."""
+    """The outcome of work whose rows a later read of the table checks."""
     return None, None

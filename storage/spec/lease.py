@@ -1,4 +1,4 @@
-"""Leases: who works on which part of a table, until when, and what goes side by side."""
+"""Leases: holder, scope and deadline of work on a table, and which kinds of work exclude others."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-# A book is read and written whole, so a scope of more partitions counts as all of the table.
+# A book is read and written whole, so a scope with more partitions counts as the whole table.
 _MOST_PARTS = 1000
 
 
 class LeaseKind(Enum):
-    """What is done under a lease.
+    """The kind of work under a lease.
 
-    `APPEND` adds rows that no order among writers concerns, `UPSERT` rows that are numbered or
-    indexed in their bucket. `OVERWRITE` and `RESCALE` need the rows of their part as they were.
+    `APPEND` adds rows that need no order among writers, `UPSERT` rows that are numbered or indexed
+    in their bucket. `OVERWRITE` and `RESCALE` need the rows of their scope unchanged.
     """
 
     APPEND = "append"
@@ -26,7 +26,7 @@ class LeaseKind(Enum):
 
     @property
     def gives_way(self) -> bool:
-        """Whether a writer may take its part away from it."""
+        """Whether a writer may take over parts of the lease."""
         return self in (LeaseKind.COMPACT, LeaseKind.RESCALE)
 
     @property
@@ -34,11 +34,11 @@ class LeaseKind(Enum):
         return self in (LeaseKind.APPEND, LeaseKind.UPSERT, LeaseKind.OVERWRITE)
 
     def goes_with(self, other: LeaseKind) -> bool:
-        """Whether both may work on one bucket at once, neither of them in vain."""
+        """Whether both kinds of work may run on one bucket at once without losing either."""
         return frozenset((self, other)) in _SIDE_BY_SIDE
 
 
-# A compaction keeps what it was given, whatever is added meanwhile; an expiry touches what is past.
+# Rows added meanwhile do not disturb a compaction; an expiry only deletes past snapshots.
 _SIDE_BY_SIDE = frozenset(
     [
         frozenset([LeaseKind.APPEND]),
@@ -56,7 +56,7 @@ _SIDE_BY_SIDE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedPart:
-    """A partition by its path text, empty where there are none; some of its buckets, or all."""
+    """A partition by its path text, empty for unpartitioned tables; some of its buckets, or all."""
 
     partition: str
     buckets: tuple[int, ...] | None = None
@@ -71,9 +71,9 @@ class LeasedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseScope:
-    """The part of a table that a lease is for; without `parts` all of it.
+    """The part of a table that a lease covers; without `parts`, the whole table.
 
-    Branches share no rows that either could change, so a scope is one of a single branch.
+    Work on one branch does not change rows of another, so a scope belongs to a single branch.
     """
 
     branch: str = ""
@@ -89,7 +89,7 @@ class LeaseScope:
         return self.parts is not None and not self.parts
 
     def holds(self, partition: str, bucket: int) -> bool:
-        """Whether a bucket is in it."""
+        """Whether the scope includes a bucket."""
         if self.parts is None:
             return True
         return any(
@@ -98,7 +98,7 @@ class LeaseScope:
         )
 
     def overlaps(self, other: LeaseScope) -> bool:
-        """Whether some bucket could be in both."""
+        """Whether both scopes may include a common bucket."""
         if self.branch != other.branch or self.is_empty or other.is_empty:
             return False
         if self.parts is None or other.parts is None:
@@ -110,7 +110,7 @@ class LeaseScope:
         )
 
     def contains(self, other: LeaseScope) -> bool:
-        """Whether every bucket of the other is in it."""
+        """Whether the scope includes every bucket of the other."""
         if self.branch != other.branch:
             return False
         if self.parts is None:
@@ -124,7 +124,7 @@ class LeaseScope:
         )
 
     def pieces(self) -> Iterator[LeaseScope]:
-        """The smallest scopes it names, which can be leased or left one by one."""
+        """The smallest scopes in it, which can be leased or given up one by one."""
         if self.parts is None:
             yield self
             return
@@ -133,7 +133,7 @@ class LeaseScope:
                 yield replace(self, parts=(replace(part, buckets=buckets),))
 
     def _buckets(self) -> dict[str, tuple[int, ...] | None]:
-        """All buckets named of each partition, None where that is every one."""
+        """The buckets of each partition, None for all."""
         found: dict[str, tuple[int, ...] | None] = {}
         for part in self.parts or ():
             known = found.get(part.partition, ())
@@ -153,7 +153,7 @@ def _includes(outer: tuple[int, ...] | None, inner: tuple[int, ...] | None) -> b
 
 
 def joined_scope(branch: str, pieces: Iterable[tuple[str, int | None]]) -> LeaseScope:
-    """The scope of partitions, by their path texts, with a bucket of theirs each, or all."""
+    """The scope of pairs of a partition's path text and a bucket, or None for all its buckets."""
     found: dict[str, set[int] | None] = {}
     for partition, bucket in pieces:
         known = found.setdefault(partition, set())
@@ -171,7 +171,7 @@ def joined_scope(branch: str, pieces: Iterable[tuple[str, int | None]]) -> Lease
 
 
 def joined_pieces(branch: str, pieces: Iterable[LeaseScope]) -> LeaseScope:
-    """The scope of pieces of others, each with parts of its own."""
+    """The union of pieces of scopes."""
     parts = [part for piece in pieces for part in piece.parts or ()]
     return joined_scope(
         branch, [(part.partition, bucket) for part in parts for bucket in part.buckets or [None]]
@@ -180,7 +180,7 @@ def joined_pieces(branch: str, pieces: Iterable[LeaseScope]) -> LeaseScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Want:
-    """A writer's claim on part of what somebody else has leased, who gives it up."""
+    """A writer's claim on part of another holder's lease, which that holder gives up."""
 
     holder: str
     scope: LeaseScope
@@ -188,10 +188,10 @@ class Want:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who works on a part of a table; times are by the clock of the holder.
+    """A holder's claim on a part of a table; times are by the clock of the holder.
 
-    `owner` is the same at every try of one piece of work, which takes the place of its earlier
-    tries. `wanted` is what writers took away of it.
+    `owner` is the same in every attempt of one piece of work; a later attempt replaces the earlier
+    ones. `wanted` lists the parts that writers took over.
     """
 
     id: str
@@ -209,14 +209,14 @@ class Lease:
         return self.expires_ms - self.renewed_ms
 
     def covers(self, partition: str, bucket: int) -> bool:
-        """Whether the holder may still count on having a bucket for itself."""
+        """Whether the holder still holds a bucket."""
         return self.scope.holds(partition, bucket) and not any(
             want.scope.holds(partition, bucket) for want in self.wanted
         )
 
     @property
     def left(self) -> LeaseScope:
-        """The scope without the pieces that were taken away whole."""
+        """The scope without the pieces that writers took over entirely."""
         pieces = [
             piece
             for piece in self.scope.pieces()
@@ -227,14 +227,14 @@ class Lease:
         return joined_pieces(self.scope.branch, pieces)
 
     def stands_against(self, kind: LeaseKind, scope: LeaseScope) -> bool:
-        """Whether work of another kind on a scope must not begin while this lease runs."""
+        """Whether this lease excludes other work on a scope."""
         if self.kind.goes_with(kind) or not self.scope.overlaps(scope):
             return False
         if not self.wanted:
             return True
         if scope.parts is None:
             return not self.left.is_empty
-        # What was taken away of a lease is free for others.
+        # Pieces that writers took over are free for others.
         return any(
             self.scope.overlaps(piece)
             and not any(want.scope.contains(piece) for want in self.wanted)
@@ -242,17 +242,17 @@ class Lease:
         )
 
     def is_over(self, now_ms: int, margin_ms: int) -> bool:
-        """Whether it ran out, for somebody whose clock may differ by as much as the margin."""
+        """Whether the lease has expired, by a clock that may differ by the margin."""
         return now_ms > self.expires_ms + margin_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether the holder should renew it: half of its time is gone."""
+        """Whether the holder should renew it: half of its duration has passed."""
         return now_ms >= self.renewed_ms + self.duration_ms // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseBook:
-    """All leases of a table at one moment; each change makes the book of the next number."""
+    """All leases of a table at one moment; each change creates the book with the next number."""
 
     number: int = 0
     leases: tuple[Lease, ...] = ()

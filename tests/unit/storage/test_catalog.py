@@ -119,7 +119,7 @@ def test_a_dropped_table_is_gone_and_its_successor_is_another(catalog: Catalog) 
 
 
 def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Catalog) -> None:
-    """So that nobody reads half a table, and what is left of one is known as such."""
+    """So no reader sees half a table, and the leftovers of a table are recognised."""
     table = new_table(catalog)
     table.write(rows(table, events(0, 2)))
     inner, paths = table.files.fs, table.files.paths

@@ -1,4 +1,4 @@
-"""Columns of files as they are read: what other writers' arrays look like, and what is refused."""
+"""The mapping of file columns: arrays of other writers, and arrays that are refused."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def atomic(text: str) -> AtomicType:
 
 
 def cast(old: str, new: str, values: list[Any], *, shown: bool = False) -> list[Any]:
-    """Values that a file holds under one type, read under another."""
+    """Cast the values of a file to another type."""
     array = pa.array([*values, None], to_arrow_type(atomic(old)))
     found = evolved(array, atomic(old), atomic(new), shown=shown)
     assert found.type == to_arrow_type(atomic(new))
@@ -94,8 +94,8 @@ def test_times_that_a_wall_clock_skipped_or_showed_twice_are_java_s_moments() ->
     ]
 
 
-# What both releases of Java that the oracles run say alike is in the interop test; here is what
-# they do not say, or one of them says otherwise than the newest source.
+# The interop test covers casts on which both Java releases of the oracles agree. These are the
+# other casts, by the newest source.
 @pytest.mark.parametrize(
     ("old", "new", "values", "expected"),
     [

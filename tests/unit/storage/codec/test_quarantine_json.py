@@ -1,4 +1,4 @@
-"""Manifests of quarantines: what is written is read again, and what is none is told."""
+"""Manifests of quarantines: round trips, and errors for other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics files: what is written is what is read, as other writers of the format write it."""
+"""Statistics files: round trips, and the form of other writers."""
 
 from __future__ import annotations
 

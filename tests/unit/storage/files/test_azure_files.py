@@ -1,4 +1,4 @@
-"""Azure: a URI that names an account is never answered by another one."""
+"""Azure: a URI with an account never connects to another account."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_account_that_the_uri_names_is_the_one_asked(
         (PROD, "trial", "trial.blob.core.windows.net"),
         (PROD, "trial", "127.0.0.1:10000/trial"),
         (PROD, None, "lake.acme.example"),
-        # The same name in another cloud is somebody else's.
+        # The same name in another cloud is another account.
         ("prod.dfs.core.chinacloudapi.cn", "prod", "prod.blob.core.windows.net"),
         (PROD, "prod", "prod.blob.core.chinacloudapi.cn"),
     ],

@@ -1,4 +1,4 @@
-"""A root logger at DEBUG does not make clients say what they sign and send."""
+"""A root logger at DEBUG does not make clients log signed requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files of every format: what is written is read, in pieces too, and damage is noticed."""
+"""Data files of every format: round trips, also in pieces, and detection of damage."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def days(count: int) -> pa.Table:
 
 
 def as_written(read: pa.Table, schema: pa.Schema) -> pa.Table:
-    """What was read, in the types it was written with."""
+    """The rows of a read, in the types of the write."""
     columns = [cast_column(read.column(each.name), each.type) for each in schema]
     return pa.table(columns, schema=schema)
 

@@ -1,4 +1,4 @@
-"""What is flushed to a local disk, by whom, and who says that it is not."""
+"""Flushes to a local disk: which process flushes which files, and how to turn flushing off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FTP, whose answers say little: what is refused, or fails for now, is not taken for missing."""
+"""FTP: refused paths and temporary failures are not taken for missing files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MISSING = "550 No such file or directory."
 
 @dataclass
 class Server:
-    """Files and folders, and what it is about to say to a command instead of doing it."""
+    """Files and folders, and planned failures of commands."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     folders: set[str] = field(default_factory=lambda: {"/"})
@@ -193,7 +193,7 @@ def test_a_snapshot_is_whole_or_not_there_whichever_command_fails_for_now(
             assert there == b"whole" if won else there in (None, b"whole")
             server.planned.clear()
             passed = server.commands.count(command) - before <= after
-            # Who tries again is told what the first try came to.
+            # A retry gets the result of the first attempt.
             assert fs.put_if_absent(path, b"again") is (there is None)
             assert server.files[path] == (there or b"again")
             if passed:

@@ -1,4 +1,4 @@
-"""Locks, and stores that need one: what neither creates conditionally nor has a lock is refused."""
+"""Locks, and stores that need one: without a conditional create or a lock, writing is refused."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_lock_of_the_environment_serves_where_none_is_named(
 
 @dataclass(frozen=True)
 class MeddledLock:
-    """Implements `Lock`, while somebody writes who does not ask for it."""
+    """Implements `Lock`, while another process writes without the lock."""
 
     path: str
 

@@ -1,4 +1,4 @@
-"""Snapshot and schema files: hints that lie are not believed."""
+"""Snapshot and schema files: wrong hints are not trusted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_files_of_other_names_are_no_snapshots(table: Table) -> None:
 
 
 def test_a_latest_snapshot_that_was_away_for_a_moment_is_found(table: Table) -> None:
-    """A rollback takes it, and puts it back where it gives up."""
+    """A rollback deletes it, and puts it back if it gives up."""
     path = Path(table.files.paths.snapshot(5))
     aside = path.with_name(".aside")
     away, took = interrupted(

@@ -1,4 +1,4 @@
-"""Object stores that know no conditions, or say little of why they refuse."""
+"""Object stores without conditional creates, or with refusals without a reason."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class UnconditionalFiles(ObjectFiles):
 
 
 class RefusingStore(MemoryFileSystem):
-    """A bucket that lets nobody in; its answer to a HEAD has no room for a reason."""
+    """A bucket that refuses access; its answer to a HEAD has no room for a reason."""
 
     def info(self, path: str, **_: object) -> dict[str, object]:
         raise Answer("403")

@@ -1,4 +1,4 @@
-"""Stores of folders and files at an address: their connections, and what a rename has come to."""
+"""Stores of folders and files at an address: connections, and outcomes of renames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.environment import FixedEnv
 
 
 class Shaky(MemoryFileSystem):
-    """A store whose clients are counted, die when told to, and whose files others take away."""
+    """A store that counts clients, with planned failures and concurrent deletions."""
 
     protocol = "shaky"
     cachable = False

@@ -1,4 +1,4 @@
-"""Rows put aside on disk come back whole, and nothing of them stays there."""
+"""Spilled rows come back completely, and no file of them stays."""
 
 from __future__ import annotations
 

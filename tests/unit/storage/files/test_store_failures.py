@@ -1,4 +1,4 @@
-"""What stores' clients raise, known by name, code and status, and told as what it means."""
+"""Translation of clients' errors by name, code and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of a local disk that are removed where they are empty, while somebody writes there."""
+"""Writes to a local disk beside a process that removes empty folders."""
 
 from __future__ import annotations
 

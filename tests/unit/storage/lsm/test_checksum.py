@@ -1,4 +1,4 @@
-"""Checksums of rows: alike for rows that are alike, and for no others."""
+"""Checksums of rows: equal for equal rows, and different for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookups and changelogs as pure functions: which rows count, and what is told of them."""
+"""Lookups and changelogs as pure functions: the rows that count, and their changelog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections and runs: which files must meet, and which need not."""
+"""Sections and runs: which files must be merged together."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_section_is_read_as_it_is_only_if_nothing_in_it_was_deleted() -> None:
 
     assert needs_merge(file("a", 1, 5)) == [False]
     assert needs_merge(file("a", 1, 5, delete_row_count=1)) == [True]
-    # Who did not count deletions may have written some.
+    # A writer that did not count deletions may have written some.
     assert needs_merge(file("a", 1, 5, delete_row_count=None)) == [True]
     assert needs_merge(file("a", 1, 5), file("b", 5, 6)) == [True]
 

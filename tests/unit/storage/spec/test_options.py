@@ -1,4 +1,4 @@
-"""Options: read as values, or refused by name before anything is touched."""
+"""Options: read as values, or refused by name before anything changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def schema_with(keyed: bool = True, **given: str) -> TableSchema:
 
 READ, WRITE, COMPACT, TAG, EXPIRE, ORPHANS = Use
 EVERY = frozenset(Use)
-# What an option stands in the way of, and nothing else.
+# The uses that an option rules out; it allows all others.
 REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("type", "format-table", EVERY),
     ("type", "materialized-table", {WRITE}),
@@ -114,7 +114,7 @@ HARMLESS = {
     "materialized-table.definition-query": "SELECT 1",
     "parquet.page.row.count.limit": "100",
     "commit.callback.a.b.C.param": "x",
-    # Properties of a person's, which none of Paimon's begin like.
+    # A user's properties, whose names begin unlike Paimon's.
     "team": "payments",
     "owner.email": "a@example.com",
     "transient_lastDdlTime": "1",

@@ -1,4 +1,4 @@
-"""Filters: three answers for rows, two for bounds, and never a row pruned that would be kept."""
+"""Filters: three results for rows, two for bounds, and pruning never loses a matching row."""
 
 from __future__ import annotations
 

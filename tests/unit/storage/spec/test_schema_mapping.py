@@ -1,4 +1,4 @@
-"""The mapping from a file's schema to the one that is read: by id, and nothing where nothing is."""
+"""The mapping from a file's schema to the schema that is read, by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as callers give them: what fits a type is taken, the rest is refused at once."""
+"""Values from callers: a value that fits its type is accepted, any other is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters written as text: what they mean, and what is refused with which words."""
+"""Filters as text: their meaning, and the errors for unsupported ones."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def merged(spec: MergeSpec, schema: TableSchema, groups: KeyGroups) -> pa.Table:
 def check(
     columns: dict[str, str], options: dict[str, str], keys: Sequence[Sequence[Event]]
 ) -> None:
-    """What the engine makes of the keys' rows is what its model makes of them."""
+    """Check that the engine and its model give the same rows."""
     schema = schema_of(columns, options)
     spec = read_merge_spec(schema, table="shop.orders")
     decimals = {

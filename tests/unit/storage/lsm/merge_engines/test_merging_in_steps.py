@@ -1,4 +1,4 @@
-"""What a merge of some rows leaves can be merged with the others, as compactions do."""
+"""The result of a merge can be merged with further rows, as compactions do."""
 
 from __future__ import annotations
 
