@@ -42,7 +42,7 @@ from lakewright.storage.operations.references.sweep import (
     sweep_repeated,
 )
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.state.keys import check_key_types
@@ -81,6 +81,9 @@ class PostponeTask:
     files: tuple[str, ...]
     bytes: int
     rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.bucket_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

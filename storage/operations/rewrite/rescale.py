@@ -50,7 +50,7 @@ from lakewright.storage.operations.references.sweep import (
 )
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.running.task_memory import MOVED_BYTES, free_memory
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import is_latest, read_latest
@@ -92,6 +92,9 @@ class RescaleTask:
     files: tuple[str, ...]
     bytes: int
     rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.to_buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
