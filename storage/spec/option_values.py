@@ -90,6 +90,10 @@ class OptionReader:
         except UnsafeName:
             self.refuse(name, text, " is no plain name, which leads to no other folder")
 
+    def name_prefix(self, name: str, default: str) -> str:
+        """What names of files begin with, which may be nothing."""
+        return self.file_name(name, default) if self.options.get(name) != "" else ""
+
     def integer(
         self, name: str, default: int, *, minimum: int | None = None, bits: int = 32
     ) -> int:

@@ -285,7 +285,7 @@ def read_options(
         column_stats_modes=reader.column_stats_modes(schema),
         partition_default_name=reader.file_name("partition.default-name", "__DEFAULT_PARTITION__"),
         partition_legacy_name=reader.boolean("partition.legacy-name", True),
-        data_file_prefix=reader.file_name("data-file.prefix", "data-"),
+        data_file_prefix=reader.name_prefix("data-file.prefix", "data-"),
         data_file_directory=_data_file_directory(reader),
         external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
@@ -312,7 +312,7 @@ def read_options(
                 "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}
             )
         ),
-        changelog_file_prefix=reader.file_name("changelog-file.prefix", "changelog-"),
+        changelog_file_prefix=reader.name_prefix("changelog-file.prefix", "changelog-"),
         changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate", False),
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"
