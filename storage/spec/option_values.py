@@ -94,6 +94,10 @@ class OptionReader:
         except UnsafeName:
             self.refuse(name, text, " is no plain name: it may not lead to another folder")
 
+    def name_prefix(self, name: str) -> str:
+        """The beginning of file names, which may be empty."""
+        return self.file_name(name) if self.options.get(name) != "" else ""
+
     def integer(
         self,
         name: str,

@@ -280,7 +280,7 @@ def read_options(
         column_stats_modes=reader.column_stats_modes(schema),
         partition_default_name=reader.file_name("partition.default-name"),
         partition_legacy_name=reader.boolean("partition.legacy-name"),
-        data_file_prefix=reader.file_name("data-file.prefix"),
+        data_file_prefix=reader.name_prefix("data-file.prefix"),
         data_file_directory=_data_file_directory(reader),
         external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
@@ -307,7 +307,7 @@ def read_options(
                 "changelog-producer", {each.value: each.value for each in ChangelogProducer}
             )
         ),
-        changelog_file_prefix=reader.file_name("changelog-file.prefix"),
+        changelog_file_prefix=reader.name_prefix("changelog-file.prefix"),
         changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate"),
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"

@@ -350,6 +350,13 @@ class DeleteTagsPlan(DeletionPlan):
     snapshot_ids: tuple[int, ...]
     reasons: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.tags) != len(self.snapshot_ids) or len(self.tags) != len(set(self.tags)):
+            raise InvalidRequestError(
+                f"a plan for {self.table} names {len(self.tags)} tags, {len(set(self.tags))} of "
+                f"them different, and {len(self.snapshot_ids)} snapshots; plan again"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTagsResult(Shown):

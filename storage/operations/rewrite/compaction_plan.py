@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.spec.snapshot import Snapshot
@@ -26,6 +27,12 @@ class CompactionTask:
     reason: str
     upgrades: tuple[str, ...] = ()
     file_by_file: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise InvalidRequestError(
+                f"a task for bucket {self.bucket} of {self.partition} names no files; plan again"
+            )
 
     @property
     def bytes(self) -> int:

@@ -31,7 +31,7 @@ from lakewright.storage.operations.rewrite.runner import (
     check_plan,
 )
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.lease import Lease
@@ -50,6 +50,9 @@ class PostponeTask:
     files: tuple[str, ...]
     bytes: int
     rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.bucket_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

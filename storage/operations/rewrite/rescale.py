@@ -42,7 +42,7 @@ from lakewright.storage.operations.rewrite.runner import (
     check_plan,
 )
 from lakewright.storage.operations.running.engine import Engine
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
@@ -61,6 +61,9 @@ class RescaleTask:
     files: tuple[str, ...]
     bytes: int
     rows: int
+
+    def __post_init__(self) -> None:
+        check_bucket_count(self.to_buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

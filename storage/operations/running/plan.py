@@ -47,6 +47,19 @@ class Plan(Shown):
             raise InvalidRequestError(str(error)) from error
 
 
+def check_bucket_count(count: int) -> None:
+    """Refuse a plan that would make of a partition no buckets, or more than there can be.
+
+    Raises:
+        InvalidRequestError: it would.
+    """
+    if not 0 < count < 2**31:
+        raise InvalidRequestError(
+            f"a plan makes {count} buckets of a partition, and 1 to {2**31 - 1} are possible; "
+            "plan again"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class UnreachableFile:
     """A file to delete; a path below the table's root."""

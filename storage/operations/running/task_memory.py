@@ -28,13 +28,14 @@ WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
 # Rows of two states that are compared as wholes; numbering them takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
-# Files that the tasks of a process read at once, or write; it may often have 1,024 in all.
-_OPEN_FILES = 128
+# Files that the tasks of a process read at once, and write; it may often have 1,024 in all.
+_FILES_READ = 512
+_FILES_WRITTEN = 128
 
 
 def files_of_a_task(env: Env) -> int:
-    """How many files one task may have open for reading, or for writing, beside those of others."""
-    return max(4, _OPEN_FILES // env.cores())
+    """How many files one task may have open for reading beside those of others."""
+    return max(4, _FILES_READ // env.cores())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,17 @@ _HELD_BACK = 2
 
 
 def free_memory(
-    env: Env, writers: Collection[Buffering], most_bytes: int = WRITE_BUFFER_BYTES
+    env: Env,
+    writers: Collection[Buffering],
+    most_bytes: int = WRITE_BUFFER_BYTES,
+    *,
+    tasks: int | None = None,
 ) -> None:
     """Where the writers of a task gather too much, flush the fullest until half of it is free.
 
-    At least as many as there are cores are flushed at once. Where they write too many files at
-    once, some of those are finished before they have their size.
+    As many as there are cores are flushed together. `tasks` is how many share the files that a
+    process may have open, None for a task on each core. Where a task's writers have more files
+    open than its share, some of those are finished before they have their size.
     """
     sizes = [(writer.buffered_bytes, writer) for writer in writers]
     total = sum(size for size, _ in sizes)
@@ -109,13 +115,14 @@ def free_memory(
                 break
             full.append(writer)
             total -= size
+    most_files = max(4, _FILES_WRITTEN // (env.cores() if tasks is None else tasks))
     # Each round may open a file for every writer in it, beside those that are open already.
-    at_once = files_of_a_task(env) // 2
+    at_once = min(env.cores(), most_files // 2)
     for start in range(0, len(full), at_once):
-        _end_files(writers, at_once)
+        _end_files(writers, most_files - at_once)
         some = full[start : start + at_once]
         map_concurrently(env, lambda writer: writer.flush(), some)
-    _end_files(writers, 2 * at_once)
+    _end_files(writers, most_files)
 
 
 def _end_files(writers: Collection[Buffering], most: int) -> None:

@@ -18,7 +18,7 @@ from lakewright.storage.spec.data_types import STRING, AtomicType, DataField
 def with_left_out_columns(rows: pa.Table, files: TableFiles) -> pa.Table:
     """The rows with the columns that they leave out, as far as those need not be given.
 
-    Given must be what is NOT NULL and has no default, and partition keys, which say where a row
+    Given must be what has no default and is NOT NULL or a partition key, which says where a row
     belongs. Rows with a column that the table does not have stay as they are: it may be misspelt.
 
     Raises:
@@ -59,7 +59,7 @@ def _default(field: DataField, files: TableFiles) -> pa.Scalar:
         if isinstance(field.type, AtomicType):
             return evolved(pa.array([text], pa.string()), STRING, field.type)[0]
         reason = "defaults of types with parts are not implemented"
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeError) as error:
         reason = str(error)
     raise UnsupportedError(
         f"{files.name}: column {field.name} is {field.type} and has the default "

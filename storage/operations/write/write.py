@@ -184,7 +184,7 @@ class StagingWriter:
             conformed = self._conform(detached(piece))
             for partition, bucket, part in self._split(conformed):
                 self._writer(partition, bucket).write(part)
-            free_memory(self._files.env, self._writers.values())
+            free_memory(self._files.env, self._writers.values(), tasks=1)
 
     def close(self) -> tuple[CommitMessage, ...]:
         """Finish all files; on failure none of them is left.

@@ -364,3 +364,13 @@ def test_numbers_that_other_clients_read_are_read() -> None:
     options = read_options(replace(schema_with(), options=given), table="t")
     assert options.dynamic_bucket_target_row_num == options.target_file_size == 2**63 - 1
     assert options.num_levels == 7
+
+
+def test_files_without_a_prefix_are_written_and_read_as_java_does(catalog: Catalog) -> None:
+    given = {"data-file.prefix": "", "changelog-file.prefix": "", "changelog-producer": "input"}
+    table = new_table(catalog, keys=["id"], options={"bucket": "1", **given})
+    table.write(rows(table, events(0, 3)))
+    (entry,) = table.data_files()
+    assert not entry.file.file_name.startswith(("data-", "changelog-"))
+    assert table.read().num_rows == 3
+    assert table.read_incremental(0, 1).num_rows == 3

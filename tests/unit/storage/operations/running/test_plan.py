@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from lakewright.storage import CompactionPlan, ExpirePlan
+from lakewright.storage.codec.typed_json import value_of
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.references.tags import DeleteTagsPlan
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionTask
+from lakewright.storage.operations.rewrite.postpone import PostponeTask
+from lakewright.storage.operations.rewrite.rescale import RescaleTask
 from lakewright.storage.operations.running.plan import UnreachableFile
 
 TASK = CompactionTask(
@@ -56,3 +62,19 @@ def test_what_is_no_plan_is_refused(change: dict[str, object], message: str) -> 
     data = {**json.loads(PLAN.to_json()), **change}
     with pytest.raises(ValueError, match=message):
         CompactionPlan.from_json(json.dumps(data))
+
+
+def test_tasks_that_no_planner_makes_are_refused() -> None:
+    named: dict[str, Any] = {"partition": {}, "files": ["f"], "bytes": 1, "rows": 1}
+    for count in (-1, 0, 2**31):
+        with pytest.raises(InvalidRequestError, match="buckets of a partition"):
+            value_of(RescaleTask, {**named, "from_buckets": 1, "to_buckets": count})
+        with pytest.raises(InvalidRequestError, match="buckets of a partition"):
+            value_of(PostponeTask, {**named, "bucket_count": count})
+    empty = {**json.loads(PLAN.to_json())["tasks"][0], "files": []}
+    with pytest.raises(InvalidRequestError, match="names no files"):
+        value_of(CompactionTask, empty)
+    for tags, snapshots in ((["a"], [1, 2]), (["a", "a"], [1, 1])):
+        text = {"table": "t", "files": [], "tags": tags, "snapshot_ids": snapshots}
+        with pytest.raises(InvalidRequestError, match="tags"):
+            DeleteTagsPlan.from_json(json.dumps(text))

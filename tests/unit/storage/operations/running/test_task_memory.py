@@ -16,9 +16,11 @@ from lakewright.storage.operations.running.task_memory import (
     BATCH_BYTES,
     TASK_MEMORY_BYTES,
     detached,
+    files_of_a_task,
     free_memory,
     slices,
 )
+from lakewright.storage.operations.write.write import stage_rows
 from tests.support.builders import EVENTS, new_table
 from tests.support.environment import FixedEnv
 
@@ -186,3 +188,32 @@ def test_cores_that_have_nothing_else_to_do_flush_writers_too() -> None:
     heaps = [Heap(size) for size in (1, 40, 5, 60, 3)]
     free_memory(ThreeCores(), heaps, 100)
     assert [heap.buffered_bytes for heap in heaps] == [1, 0, 0, 0, 3]
+
+
+class ManyCores(FixedEnv):
+    def cores(self) -> int:
+        return 64
+
+
+def test_a_writer_that_is_alone_finishes_no_file_early_however_many_cores_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(free_memory, "__defaults__", (20_000,))
+    catalog = Catalog.open(str(tmp_path), env=ManyCores())
+    table = new_table(catalog, {"id": "INT", "p": "INT"}, partitions=["p"])
+    ids = [pa.array(range(start, start + 1000), pa.int32()) for start in range(0, 20_000, 1000)]
+    batches = [pa.table({"id": each, "p": [n % 40 for n in each.to_pylist()]}) for each in ids]
+    table.commit(stage_rows(table.prepare_write(mode="append"), batches))
+    assert len(table.data_files()) == 40
+    assert table.read().num_rows == 20_000
+
+
+@pytest.mark.parametrize(("cores", "most"), [(1, 512), (16, 32), (32, 16), (64, 8), (1000, 4)])
+def test_tasks_of_machines_with_many_cores_may_still_read_several_files(
+    cores: int, most: int
+) -> None:
+    class Cores(FixedEnv):
+        def cores(self) -> int:
+            return cores
+
+    assert files_of_a_task(Cores()) == most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRows, UnsupportedError
+from lakewright.storage.operations.write.default_values import with_left_out_columns
 from tests.support.builders import compact, content, new_table, rows
 from tests.support.evolution import with_default_values
 
@@ -121,3 +123,15 @@ def test_rows_for_the_null_partition_of_a_column_with_a_default_are_refused(
     assert content(table) == before
     table.write(table.arrow_schema.empty_table(), mode="overwrite", partition={"p": None})
     assert table.read().to_pylist() == [{"p": 7, "k": 7}]
+
+
+@pytest.mark.parametrize("data_type", ["STRING", "BYTES"])
+def test_a_default_that_is_no_text_is_refused(catalog: Catalog, data_type: str) -> None:
+    table = new_table(catalog, {"id": "INT", "v": data_type})
+    fields = tuple(
+        replace(each, default_value="\udc00" if each.name == "v" else None)
+        for each in table.schema.fields
+    )
+    files = replace(table.files, schema=replace(table.schema, fields=fields))
+    with pytest.raises(UnsupportedError, match="column v is"):
+        with_left_out_columns(pa.table({"id": [1]}), files)
