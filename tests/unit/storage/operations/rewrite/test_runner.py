@@ -17,6 +17,7 @@ from lakewright.storage.spec.data_types import parse_data_type
 from tests.support.builders import events, expire, new_table, rows
 from tests.support.faults import Call, WatchedFiles, interrupted, watched
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 DAYS = ("a", "b", "c")
 KEYED: dict[str, Any] = {"keys": ("day", "id")}
@@ -64,22 +65,6 @@ def verb(request: pytest.FixtureRequest) -> Verb:
 def dropped(result: Any) -> int:
     """How many planned tasks a result says were left out."""
     return int(result.dropped_tasks) if hasattr(result, "dropped_tasks") else len(result.dropped)
-
-
-@dataclass(frozen=True)
-class Meddling:
-    """An engine on which others do something to the table before the tasks, or after them."""
-
-    before: Callable[[], object] = lambda: None
-    after: Callable[[], object] = lambda: None
-    name: str = "meddling"
-    may_repeat: bool = False
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        self.before()
-        results = [function(task) for task in tasks]
-        self.after()
-        return results
 
 
 def overwrite(table: Table, *days: str) -> None:
