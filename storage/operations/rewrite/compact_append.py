@@ -71,7 +71,7 @@ def stretches_of(
 class Part:
     """Rows that take the place of some files of a task, and what proves that they are theirs.
 
-    Whoever reads the rows expects them in the proof; it is checked when they are written.
+    The reader of the rows expects them in the proof; the writer checks it.
     """
 
     replaced: Sequence[DataFileMeta]
