@@ -133,12 +133,12 @@ def compact_levels(
 ) -> object:
     """A full compaction of primary-key buckets that changes rows on the way."""
 
-    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
         assert not isinstance(work, AppendTask)
         rewriting = FaultyLevels(
             files, write_id, work, level, fault=fault, in_changelog=in_changelog
         )
-        return rewriting.carry_out()
+        return (rewriting.carry_out(),)
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
@@ -150,7 +150,7 @@ def compact_append(
 ) -> object:
     """A compaction of append buckets that changes rows on the way, or also their order."""
 
-    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
         assert isinstance(work, AppendTask)
         source, split = FileRows(files, files.schema.fields), split_of(work)
         proof = Proof(files, level, ordered=ordered)
@@ -158,7 +158,7 @@ def compact_append(
         rows = pa.concat_tables(proof.expected(read))
         if not ordered:
             rows = rows.sort_by([("id", "descending")])
-        return write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)])
+        return (write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)]),)
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks

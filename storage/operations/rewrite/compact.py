@@ -3,11 +3,8 @@
 1. Plan from metadata: per bucket, which files are worth rewriting and why. Append
    buckets are packed; of a primary-key bucket the tree says which runs are merged, at
    which level they go on, and which files only change their level.
-2. Re-check the plan against the latest snapshot; buckets that moved on are left out.
-3. Rewrite each bucket's files, in tasks of an engine.
-4. Prove that nothing was lost: rows written, as the files' own footers say, are
-   those that were read or merged.
-5. Commit as COMPACT; a bucket that lost a race is dropped, its files deleted.
+2. Carry the plan out (`runner.py`): `compact_append.py` or `compact_levels.py` writes the files of
+   a bucket anew, and proves that they hold the rows that were read or merged.
 """
 
 from __future__ import annotations
@@ -143,7 +140,7 @@ def _task(
 
 BucketWork: TypeAlias = AppendTask | LevelsTask
 # From a table, the name that new files begin with and a bucket's work to what is committed of it.
-WriteBucket: TypeAlias = Callable[[TableFiles, str, BucketWork], CommitMessage]
+WriteBucket: TypeAlias = Callable[[TableFiles, str, BucketWork], tuple[CommitMessage, ...]]
 
 
 def run_compact(
@@ -172,11 +169,11 @@ def rewrite_bucket(
     write_id: str,
     work: BucketWork,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
-) -> CommitMessage:
+) -> tuple[CommitMessage, ...]:
     """Write the files of one bucket anew."""
     if isinstance(work, AppendTask):
-        return rewrite_append(files, write_id, work, verify)
-    return rewrite_levels(files, write_id, work, verify)
+        return (rewrite_append(files, write_id, work, verify),)
+    return (rewrite_levels(files, write_id, work, verify),)
 
 
 def run_buckets(
@@ -187,12 +184,8 @@ def run_buckets(
     lease: Lease | None = None,
 ) -> CompactionResult:
     """Do what a plan says, each bucket by `write`, which is sent to wherever the engine works."""
-    rewrite = Rewrite(
-        plan=plan,
-        tasks=plan.tasks,
-        part_of=partial(_part_of, files),
-        write=partial(_one_message, write),
-    )
+    looked_for = partial(_part_of, files)
+    rewrite = Rewrite(plan=plan, tasks=plan.tasks, part_of=looked_for, write=write)
     outcome = carry_out(files, check_plan(files, rewrite), engine, lease)
     before, after = outcome.before, outcome.after
     upgraded = {file.file_name for file in before} & {file.file_name for file in after}
@@ -204,12 +197,6 @@ def run_buckets(
         files_upgraded=len(upgraded),
         dropped_tasks=len(outcome.dropped),
     )
-
-
-def _one_message(
-    write: WriteBucket, files: TableFiles, write_id: str, work: BucketWork
-) -> tuple[CommitMessage, ...]:
-    return (write(files, write_id, work),)
 
 
 def _part_of(

@@ -18,7 +18,6 @@ from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,
     Written,
-    check_files,
     refuse_rows,
     rows_to_rewrite,
 )
@@ -142,7 +141,6 @@ class _OneBucket:
         total_buckets: int,
         verify: VerifyLevel,
     ) -> None:
-        self._files = files
         self._target, self._told = target, replace(target, changelog=True)
         self._proof, self._changes_proof = Proof(files, verify), Proof(files, verify)
         self._shown = ShownRows(
@@ -167,10 +165,9 @@ class _OneBucket:
             VerificationFailed: they do not hold what merging gave.
         """
         written = self.writer.close()
-        check_files(self._files, self._target, written.data, self.writer.rows_due)
-        check_files(self._files, self._told, written.changelog, self.writer.changes_due)
-        self._proof.check(Written(self._target, self._shown.written, written.data))
+        shown, told = self._shown, written.changelog
+        self._proof.check(Written(self._target, shown.written, written.data, self.writer.rows_due))
         self._changes_proof.check(
-            Written(self._told, self._shown.changes_written, written.changelog)
+            Written(self._told, shown.changes_written, told, self.writer.changes_due)
         )
         return written

@@ -21,7 +21,6 @@ from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,
     Written,
-    check_files,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -153,10 +152,11 @@ class ShareMove:
     def _proved(
         self, moved: Sequence[tuple[int, _Run]], due: Mapping[int, int]
     ) -> tuple[CommitMessage, ...]:
-        for bucket, (writer, metas) in moved:
-            check_files(self._files, writer.target, metas, due[bucket])
         self._proof.check(
-            *(Written(writer.target, writer.witness, metas) for _, (writer, metas) in moved)
+            *(
+                Written(writer.target, writer.witness, metas, due[bucket])
+                for bucket, (writer, metas) in moved
+            )
         )
         return tuple(
             CommitMessage(

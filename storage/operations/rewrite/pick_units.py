@@ -88,7 +88,7 @@ def _by_age(file: DataFileMeta) -> tuple[int, str]:
 def _mostly_deleted(
     metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta], above: float
 ) -> tuple[DataFileMeta, ...]:
-    """Files of whose rows more than a share is gone; where nobody counted, it is."""
+    """Files of whose rows more than a share is gone; where they were not counted, all are."""
     vectors = deletions_of(indexes, {file.file_name for file in metas})
     gone = {vector.data_file: vector.cardinality for _, vector in vectors}
     return tuple(

@@ -7,8 +7,8 @@
    writer merges them as any write.
 3. Prove that each waiting row came to the writer of its bucket, and what that writer merged
    into the files.
-4. Commit each partition as a whole: the postponed files go, those of the buckets come,
-   and readers see the rows from then on.
+4. Commit each partition as a whole (`runner.py`): the postponed files go, those of the buckets
+   come, and readers see the rows from then on.
 
 Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
 """

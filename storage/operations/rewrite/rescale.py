@@ -1,15 +1,15 @@
 """Rescaling: the rows of partitions move into another number of buckets.
 
 1. Plan, from metadata alone: which partitions have another count than asked for.
-2. Where the whole table is meant, change its option first: from then on nobody begins
-   a partition with the old count, and writes to those that still have it are refused.
+2. Where the whole table is meant, change its option first: from then on no writer
+   begins a partition with the old count, and writes to those that still have it are refused.
 3. Rows go where their hash says. A bucket and the new ones that its rows may go to share
    a remainder by the greatest common divisor of both counts, so the buckets of one
    remainder are a task of their own. Rows are read merged; what is deleted stays behind.
 4. Where several buckets flow into one, the sorted runs they bring are merged once more.
 5. Prove that the new buckets hold together what the old ones held, each row where its hash
    says, and commit each partition as a whole, in place of exactly the files that were
-   read: if anybody wrote meanwhile, it is left as it was.
+   read (`runner.py`): a partition that others wrote to meanwhile is left as it was.
 
 Readers are right at every moment, since each partition says how many buckets it has.
 Source: Paimon, chapter Rescale Bucket.
@@ -232,7 +232,7 @@ def _with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
     check_supported(schema, Use.COMPACT, table=files.name)
     if not files.schemas.put_schema(schema):
         raise SchemaMoved(
-            f"somebody else changed the schema of {files.name} just now; open the table and plan "
+            f"another client changed the schema of {files.name} just now; open the table and plan "
             "again",
             table=files.name,
         )

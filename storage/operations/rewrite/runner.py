@@ -346,7 +346,7 @@ def _commit(
             )
             snapshot = result.snapshot
     except CommitConflictError as error:
-        # A partition that conflicts has lost a race; one that came too late too often has not.
+        # A partition that conflicts has lost a race. Too many commits at once are no such conflict.
         if isinstance(error, RetriesExhausted) or not live.rewrite.by_partition:
             raise
     # The commit stands. What cannot be deleted now is left for the removal of orphans.

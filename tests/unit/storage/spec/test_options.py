@@ -370,7 +370,7 @@ def test_files_without_a_prefix_are_written_and_read_as_java_does(catalog: Catal
     given = {"data-file.prefix": "", "changelog-file.prefix": "", "changelog-producer": "input"}
     table = new_table(catalog, keys=["id"], options={"bucket": "1", **given})
     table.write(rows(table, events(0, 3)))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     assert not entry.file.file_name.startswith(("data-", "changelog-"))
     assert table.read().num_rows == 3
-    assert table.read_incremental(0, 1).num_rows == 3
+    assert table.read_changes(0, 1).num_rows == 3

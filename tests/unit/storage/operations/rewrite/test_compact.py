@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakewright.storage import Catalog, CompactionPlan, LocalEngine, Table
+from lakewright.storage import Catalog, CompactionPlan, Table
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -28,6 +28,7 @@ from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
 from tests.support.faults import watched
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 
 def small_appends(table: Table, count: int, day: str = "a") -> None:
@@ -467,20 +468,6 @@ def test_an_index_file_that_was_cut_off_is_damaged_and_no_rows_come_back(
     assert len(content(table)) == 16
 
 
-class Overtaken(LocalEngine):
-    """Somebody deletes the first row of a file between the rewriting and the commit."""
-
-    def __init__(self, table: Table) -> None:
-        super().__init__()
-        self.table = table
-
-    def map(self, function: Any, tasks: Any) -> Any:
-        done = super().map(function, tasks)
-        entry = min(self.table.at().files(), key=lambda each: each.file.min_sequence_number)
-        with_deleted_rows(self.table, {entry.file.file_name: [0]})
-        return done
-
-
 @pytest.mark.parametrize("verb", ["compact", "sort", "rescale"])
 @pytest.mark.mission("FS7")
 def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
@@ -492,7 +479,12 @@ def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
     table = new_table(catalog, {"id": "INT"}, options=options)
     for first in (0, 5):
         table.write(rows(table, [{"id": first + n} for n in range(5)]))
-    engine = Overtaken(table)
+
+    def delete_the_first_row() -> None:
+        entry = min(table.at().files(), key=lambda each: each.file.min_sequence_number)
+        with_deleted_rows(table, {entry.file.file_name: [0]})
+
+    engine = Meddling(delete_the_first_row)
     if verb == "compact":
         lost = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)

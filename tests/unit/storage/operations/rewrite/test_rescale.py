@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,12 +18,12 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
-from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.builders import compact, content, events, new_table, rows, values_of
 from tests.support.faults import watched
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 KEYED: dict[str, Any] = {"partitions": ["day"], "keys": ["day", "id"]}
 APPEND: dict[str, Any] = {"partitions": ["day"]}
@@ -250,20 +250,6 @@ def test_what_cannot_be_rescaled_is_refused(catalog: Catalog) -> None:
 
 
 # --- others at the same time ------------------------------------------------------------------
-
-
-@dataclass
-class Meddling:
-    """An engine on which somebody does something to the table once the tasks are done."""
-
-    meddle: Callable[[], object]
-    name: str = "meddling"
-    may_repeat: bool = True
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        results = [function(task) for task in tasks]
-        self.meddle()
-        return results
 
 
 def test_rows_written_meanwhile_are_kept_and_their_partition_is_left_alone(

@@ -18,6 +18,7 @@ from lakewright.storage.upkeep import Upkeep
 from tests.support.builders import events, expire, new_table, rows
 from tests.support.faults import Call, WatchedFiles, interrupted, watched
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 DAYS = ("a", "b", "c")
 KEYED: dict[str, Any] = {"keys": ("day", "id")}
@@ -42,17 +43,21 @@ class Verb:
 
 
 VERBS = {
-    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run_compact),
-    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run_sort_compact),
+    "compact": Verb(
+        {}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.upkeep.run_compact
+    ),
+    "sort": Verb(
+        {}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.upkeep.run_sort_compact
+    ),
     "rescale": Verb(
         {**KEYED, "options": {"bucket": "2"}},
         lambda table: table.upkeep.plan_rescale(3, [{}]),
-        Upkeep.run_rescale,
+        Upkeep.upkeep.run_rescale,
     ),
     "give buckets": Verb(
         {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
         lambda table: table.upkeep.plan_postpone_compact(),
-        Upkeep.run_postpone_compact,
+        Upkeep.upkeep.run_postpone_compact,
     ),
 }
 
@@ -65,22 +70,6 @@ def verb(request: pytest.FixtureRequest) -> Verb:
 def dropped(result: Any) -> int:
     """How many planned tasks a result says were left out."""
     return int(result.dropped_tasks) if hasattr(result, "dropped_tasks") else len(result.dropped)
-
-
-@dataclass(frozen=True)
-class Meddling:
-    """An engine on which others do something to the table before the tasks, or after them."""
-
-    before: Callable[[], object] = lambda: None
-    after: Callable[[], object] = lambda: None
-    name: str = "meddling"
-    may_repeat: bool = False
-
-    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        self.before()
-        results = [function(task) for task in tasks]
-        self.after()
-        return results
 
 
 def overwrite(table: Table, *days: str) -> None:

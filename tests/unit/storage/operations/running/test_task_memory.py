@@ -204,7 +204,7 @@ def test_a_writer_that_is_alone_finishes_no_file_early_however_many_cores_there_
     ids = [pa.array(range(start, start + 1000), pa.int32()) for start in range(0, 20_000, 1000)]
     batches = [pa.table({"id": each, "p": [n % 40 for n in each.to_pylist()]}) for each in ids]
     table.commit(stage_rows(table.prepare_write(mode="append"), batches))
-    assert len(table.data_files()) == 40
+    assert len(table.at().files()) == 40
     assert table.read().num_rows == 20_000
 
 
