@@ -1,9 +1,11 @@
 """Paimon tables: write, read, compact, expire. No Dagster anywhere in it.
 
 catalog = Catalog.open("./warehouse")
-table = catalog.create_table("db.orders", SchemaSpec(columns=(...), primary_keys=("id",)))
-table.write(rows)
-table.read(columns=["id"])
+orders = catalog.create_table("db.orders", {"id": "BIGINT", "v": "INT"}, primary_keys=["id"])
+orders.write(rows)
+orders.read(where="v > 10", columns=["id"])
+orders.upkeep.compact(full=True)
+orders.at(snapshot=1).read()
 """
 
 from lakewright.storage.catalog import Catalog

@@ -145,3 +145,30 @@ def test_a_warehouse_may_have_any_path(tmp_path: Path) -> None:
         table = new_table(catalog, partitions=["day"])
         table.write(rows(table, events(0, 2, day="x/y")))
         assert Catalog.open(catalog.uri).table("db.t").read().num_rows == 2
+
+
+# --- what a table is made of --------------------------------------------------------------------
+
+
+def test_a_table_is_created_from_text_from_arrow_or_from_a_spec(catalog: Catalog) -> None:
+    columns = {"id": "BIGINT NOT NULL", "amount": "DECIMAL(10, 2)"}
+    how = {"primary_keys": ["id"], "options": {"bucket": "2"}, "comment": "orders"}
+    text = catalog.create_table("db.text", columns, **how)  # type: ignore[arg-type]
+    whole = catalog.create_table(
+        "db.spec",
+        replace(spec(columns, keys=["id"], options={"bucket": "2"}), comment="orders"),
+    )
+    arrow = catalog.create_table("db.arrow", text.arrow_schema, **how)  # type: ignore[arg-type]
+    made = [(t.schema.fields, t.schema.options, t.schema.comment) for t in (text, whole, arrow)]
+    assert made[0] == made[1] == made[2]
+    assert [table.schema.primary_keys for table in (text, whole, arrow)] == [("id",)] * 3
+
+
+def test_what_is_no_schema_is_refused_before_anything_is_made(catalog: Catalog) -> None:
+    with pytest.raises(InvalidRequestError, match="put them in it"):
+        catalog.create_table("db.t", spec(EVENTS), primary_keys=["id"])
+    with pytest.raises(InvalidRequestError, match=r"is no schema; give a SchemaSpec"):
+        catalog.create_table("db.t", ["id"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchema, match="MONEY"):
+        catalog.create_table("db.t", {"id": "MONEY"})
+    assert catalog.list_databases() == ()

@@ -651,12 +651,12 @@ def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: 
     put(table, *range(5), v="old")
     compact(table, full=True)
 
-    def meanwhile_somebody() -> None:
+    def meanwhile_another() -> None:
         put(table, 1, v="new")
         compact(table)
 
     result = table.upkeep.run_compact(
-        table.upkeep.plan_compact(full=True), Meddling(meanwhile_somebody)
+        table.upkeep.plan_compact(full=True), Meddling(meanwhile_another)
     )
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
