@@ -13,29 +13,33 @@ from contextlib import AbstractContextManager
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.declarations import CompactionPolicy, EngineChoice, TableDeclaration
-from lakewright.platform.engines import compaction_engine
-from lakewright.platform.failures import failures_for_dagster
-from lakewright.platform.health import TableHealth, partition_columns, read_health
-from lakewright.platform.known_partitions import check_partitions_known, unknown_partitions
-from lakewright.platform.leases import maintaining, plan_scope
-from lakewright.platform.names import TableNames
-from lakewright.platform.partition_keys import (
+from lakewright.platform.declare.declarations import (
+    CompactionPolicy,
+    EngineChoice,
+    TableDeclaration,
+)
+from lakewright.platform.declare.partition_keys import (
     InvalidPartitionKeyError,
     decode_partition,
     describe_partition,
     partition_identity,
 )
-from lakewright.platform.reports import (
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import (
     compaction_metadata,
     partition_health_metadata,
     plan_metadata,
 )
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
-from lakewright.platform.run_choices import EngineName, VerifyName
-from lakewright.platform.run_identity import commit_user
-from lakewright.platform.runs import release_of_ended_runs
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.run_choices import EngineName, VerifyName
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.runs import release_of_ended_runs
+from lakewright.platform.upkeep.engines import compaction_engine
+from lakewright.platform.upkeep.health import TableHealth, partition_columns, read_health
+from lakewright.platform.upkeep.known_partitions import check_partitions_known, unknown_partitions
+from lakewright.platform.upkeep.leases import maintaining, plan_scope
 from lakewright.storage import CompactionPlan, Lease, LeaseKind, PostponePlan, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.options import BucketMode

@@ -11,16 +11,21 @@ from dataclasses import replace
 import dagster as dg
 from pydantic import Field
 
-from lakewright.platform.declarations import SnapshotPolicy, TableDeclaration
-from lakewright.platform.durations import duration_ms
-from lakewright.platform.failures import failures_for_dagster
-from lakewright.platform.leases import expiring
-from lakewright.platform.names import TableNames
-from lakewright.platform.reports import Expired, ExpiryPlans, expire_metadata, expire_plan_metadata
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import WarehouseResource
-from lakewright.platform.run_identity import commit_user
-from lakewright.platform.runs import release_of_ended_runs
+from lakewright.platform.declare.declarations import SnapshotPolicy, TableDeclaration
+from lakewright.platform.declare.durations import duration_ms
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import (
+    Expired,
+    ExpiryPlans,
+    expire_metadata,
+    expire_plan_metadata,
+)
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.runs import release_of_ended_runs
+from lakewright.platform.upkeep.leases import expiring
 from lakewright.storage import ExpirePlan, Lease, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.leases.leases import check_held

@@ -18,10 +18,10 @@ from lakewright.jobs.compact import build_compact_job
 from lakewright.jobs.compact_sensor import build_compact_sensor
 from lakewright.jobs.expire_snapshots import build_expire_job, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
-from lakewright.platform.declaration_files import load_declarations
-from lakewright.platform.declarations import TableDeclaration
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.declare.declaration_files import load_declarations
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
 TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
