@@ -1,11 +1,10 @@
 """A verb of upkeep: plan, run, report; and the one way in which each is carried out.
 
 1. Plan: metadata is read, nothing is written. A dry run ends here.
-2. Lease what the plan works on, where it works on anything that others could want.
+2. Lease what the plan works on, if others could work on the same. A verb that must be the only
+   one of its kind leases the whole table before it plans.
 3. Run: the plan is checked against the table and done, as far as the lease reaches.
 4. Report: what would be done, or was, as numbers and rows that a terminal, Dagster and JSON show.
-
-A verb that goes on in steps until nothing is left leases first and plans each step by itself.
 """
 
 from __future__ import annotations
@@ -143,8 +142,12 @@ class Verb(Protocol[OptionsT, PlanT, ResultT]):
         ...
 
     def lease(self, table: Table, plan: PlanT | None) -> LeaseNeed | None:
-        """What to lease for a plan, or for a run in steps, which has none yet; None for nothing."""
-        ...
+        """What to lease for a plan; None, as long as a verb says nothing else, for nothing.
+
+        It is asked without a plan first: a verb that must be the only one of its kind at work
+        leases the whole table before it plans.
+        """
+        return None
 
     def run(self, table: Table, plan: PlanT, options: OptionsT, work: Work) -> ResultT:
         """Do exactly what the plan says; of the options those `at_run` count."""
@@ -193,37 +196,29 @@ def carry_out(
 ) -> Outcome[OptionsT, PlanT, ResultT]:
     """Plan, lease, run; a `plan` that is given is done as it stands, in one step.
 
-    `planned` is called with the plan before anything is leased. `stepped` is called with all that
-    was done so far, after each step of a verb that goes in steps: a run that fails tells it.
+    `planned` is called with the plan. `stepped` is called after each step of a verb that goes in
+    steps, with all that was done so far: a run that fails halfway can tell it.
 
     Raises:
         StalePlan: the table has changed since a plan that is given.
         LeaseHeld: others work on all that the plan needs.
         LeaseLost: the lease was lost while the verb ran.
     """
-    if plan is None and not dry_run and isinstance(verb, InSteps):
-        return _carry_out_in_steps(verb, table, options, work, stepped)
-    if plan is None:
-        plan = verb.plan(table, options)
-    planned(plan)
     if dry_run:
+        plan = plan or verb.plan(table, options)
+        planned(plan)
         return Outcome(options=options, plan=plan)
-    with _leased(table, verb.lease(table, plan), work) as leased:
-        result = verb.run(table, plan, options, leased)
+    with _leased(table, verb.lease(table, None), work) as alone:
+        if plan is None and isinstance(verb, InSteps):
+            for done in verb.steps(table, options, alone):
+                stepped(done)
+            return done
+        plan = plan or verb.plan(table, options)
+        planned(plan)
+        need = verb.lease(table, plan) if alone.lease is None else None
+        with _leased(table, need, alone) as leased:
+            result = verb.run(table, plan, options, leased)
     return Outcome(options=options, plan=plan, result=result)
-
-
-def _carry_out_in_steps(
-    verb: InSteps[OptionsT, PlanT, ResultT],
-    table: Table,
-    options: OptionsT,
-    work: Work,
-    stepped: Callable[[Outcome[OptionsT, PlanT, ResultT]], object],
-) -> Outcome[OptionsT, PlanT, ResultT]:
-    with _leased(table, verb.lease(table, None), work) as leased:
-        for done in verb.steps(table, options, leased):
-            stepped(done)
-    return done
 
 
 @contextmanager
