@@ -14,7 +14,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.jobs.compact import SENSOR_TAG, VERB
+from lakewright.jobs.compact import VERB
+from lakewright.jobs.upkeep import SENSOR_TAG
 from lakewright.platform.declare.declarations import CompactionPolicy, TableDeclaration
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import decision_table

@@ -5,30 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
 
-from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.ingest.expectations import ExpectationOutcome
 from lakewright.platform.ingest.publish import PartitionTotals, Published
 from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
 from lakewright.platform.upkeep.decide import Decision
 from lakewright.platform.upkeep.health import PartitionHealth
-from lakewright.storage import (
-    CompactionPlan,
-    CompactionResult,
-    DeleteTagsPlan,
-    ExpireChangelogsPlan,
-    ExpirePlan,
-    ExpireResult,
-    Table,
-    TableSchema,
-    WriterCompaction,
-)
-from lakewright.storage.operations.references.tags import DeleteTagsResult
-from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.platform.upkeep.verb import Report
+from lakewright.storage import Table, TableSchema, WriterCompaction
 from lakewright.storage.spec.data_types import DataType
 
 Metadata = Mapping[str, Any]
@@ -146,71 +133,26 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
     return metadata
 
 
-def plan_metadata(plan: CompactionPlan) -> Metadata:
-    """What a compaction would do."""
-    tasks = [
-        {
-            "partition": describe_partition(task.partition),
-            "bucket": task.bucket,
-            "files": len(task.files),
-            "bytes": task.bytes,
-            "rows": task.rows,
-            "reason": task.reason,
-        }
-        for task in plan.tasks
-    ]
-    skipped = [
-        {
-            "partition": describe_partition(each.partition),
-            "bucket": each.bucket,
-            "files": each.files,
-            "reason": each.reason,
-        }
-        for each in plan.skipped
-    ]
-    metadata: dict[str, Any] = {
-        "lakewright/files_before": plan.files_before,
-        "lakewright/bytes_before": plan.bytes_before,
-        "lakewright/rows": plan.rows,
-        "lakewright/tasks": len(plan.tasks),
-        "lakewright/skipped_buckets": len(plan.skipped),
-    }
-    if plan.snapshot_id is not None:
-        metadata["lakewright/planned_at_snapshot"] = plan.snapshot_id
-    if tasks:
-        metadata["plan"] = _rows_table(tasks)
-    if skipped:
-        metadata["left alone"] = _rows_table(skipped)
-    return metadata
-
-
-def compaction_metadata(table: Table, result: CompactionResult, *, engine: str) -> Metadata:
-    """What a compaction did, with its picture."""
-    picture = file_sizes_picture(result.file_sizes_before, result.file_sizes_after)
-    metadata: dict[str, Any] = {
-        "lakewright/verb": "compact",
-        "lakewright/files_before": result.files_before,
-        "lakewright/files_after": result.files_after,
-        "lakewright/bytes_before": result.bytes_before,
-        "lakewright/bytes_after": result.bytes_after,
-        "lakewright/rows_before": result.rows_before,
-        "lakewright/rows_after": result.rows_after,
-        "lakewright/dropped_tasks": result.dropped_tasks,
-        "lakewright/engine": engine,
-        "lakewright/seconds": round(result.duration_ms / 1000, 3),
-        "file sizes": dg.MetadataValue.md(as_markdown(picture, "file sizes before and after")),
-    }
-    if result.snapshot is not None:
-        metadata["lakewright/snapshot_id"] = result.snapshot.id
-        metadata["dagster/row_count"] = result.snapshot.total_record_count
-    metadata["dagster/table_name"] = table.name
+def report_metadata(report: Report) -> Metadata:
+    """What a verb would do, or did, with its picture and its tables."""
+    metadata: dict[str, Any] = {f"lakewright/{name}": fact for name, fact in report.facts.items()}
+    if report.file_sizes is not None:
+        picture = file_sizes_picture(*report.file_sizes)
+        metadata["file sizes"] = dg.MetadataValue.md(
+            as_markdown(picture, "file sizes before and after")
+        )
+    if report.snapshot is not None:
+        metadata["lakewright/snapshot_id"] = report.snapshot.id
+        metadata["dagster/row_count"] = report.snapshot.total_record_count
+    if report.notes:
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in report.notes))
+    metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
     return metadata
 
 
 def partition_health_metadata(before: PartitionHealth | None, after: PartitionHealth) -> Metadata:
     """What a compaction did to one partition."""
     metadata: dict[str, Any] = {
-        "lakewright/verb": "compact",
         "lakewright/files_after": after.file_count,
         "lakewright/bytes_after": after.size_bytes,
         "dagster/partition_row_count": after.row_count,
@@ -219,133 +161,6 @@ def partition_health_metadata(before: PartitionHealth | None, after: PartitionHe
         metadata["lakewright/files_before"] = before.file_count
         metadata["lakewright/bytes_before"] = before.size_bytes
     return metadata
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryPlans:
-    """What one run of an expiry lets go."""
-
-    snapshots: ExpirePlan
-    tags: DeleteTagsPlan
-    changelogs: ExpireChangelogsPlan
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        return (*self.snapshots.reasons, *self.tags.reasons, *self.changelogs.reasons)
-
-    @property
-    def summary(self) -> str:
-        return _counts(
-            len(self.snapshots.snapshot_ids),
-            len(self.tags.tags),
-            len(self.changelogs.changelog_ids),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expired:
-    """What one run of an expiry has let go so far; None is what it has not come to."""
-
-    snapshots: ExpireResult | None = None
-    tags: DeleteTagsResult | None = None
-    changelogs: ExpireChangelogsResult | None = None
-
-    def and_snapshots(self, step: ExpireResult) -> Expired:
-        """And what one more step deleted."""
-        done = self.snapshots
-        return replace(self, snapshots=step if done is None else done.and_then(step))
-
-    def and_changelogs(self, step: ExpireChangelogsResult) -> Expired:
-        """And what one more step deleted."""
-        done = self.changelogs
-        return replace(self, changelogs=step if done is None else done.and_then(step))
-
-    @property
-    def snapshot_count(self) -> int:
-        return len(self.snapshots.expired) if self.snapshots else 0
-
-    @property
-    def tag_count(self) -> int:
-        return len(self.tags.tags) if self.tags else 0
-
-    @property
-    def changelog_count(self) -> int:
-        return len(self.changelogs.expired) if self.changelogs else 0
-
-    @property
-    def count(self) -> int:
-        return self.snapshot_count + self.tag_count + self.changelog_count
-
-    @property
-    def files_deleted(self) -> int:
-        return sum(each.files_deleted for each in self._results)
-
-    @property
-    def bytes_deleted(self) -> int:
-        return sum(each.bytes_deleted for each in self._results)
-
-    @property
-    def duration_ms(self) -> int:
-        return sum(each.duration_ms for each in self._results)
-
-    @property
-    def summary(self) -> str:
-        return _counts(self.snapshot_count, self.tag_count, self.changelog_count)
-
-    @property
-    def _results(self) -> list[ExpireResult | DeleteTagsResult | ExpireChangelogsResult]:
-        return [each for each in (self.snapshots, self.tags, self.changelogs) if each is not None]
-
-
-def _counts(snapshots: int, tags: int, changelogs: int) -> str:
-    """The numbers in words; tags and changelogs, which few tables have, only where some go."""
-    told = [_counted(snapshots, "snapshot")]
-    told += [_counted(tags, "tag")] if tags else []
-    told += [_counted(changelogs, "changelog")] if changelogs else []
-    return ", ".join(told)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def expire_plan_metadata(plans: ExpiryPlans, expired: Expired | None = None) -> Metadata:
-    """What an expiry would delete, or what it has; `plans` holds the first of its steps."""
-    gone = expired.snapshots if expired is not None else None
-    ids = plans.snapshots.snapshot_ids if gone is None else gone.expired
-    files = [*plans.snapshots.files, *plans.tags.files, *plans.changelogs.files]
-    metadata: dict[str, Any] = {
-        "lakewright/snapshots": len(ids),
-        "lakewright/tags": len(plans.tags.tags),
-        "lakewright/changelogs": len(plans.changelogs.changelog_ids),
-        "lakewright/files": len(files) if expired is None else expired.files_deleted,
-        "lakewright/bytes": (
-            sum(file.size_bytes for file in files) if expired is None else expired.bytes_deleted
-        ),
-        "reasons": dg.MetadataValue.md("\n".join(f"- {reason}" for reason in plans.reasons)),
-    }
-    if ids:
-        metadata["lakewright/snapshot_range"] = f"{ids[0]} to {ids[-1]}"
-    if files:
-        listed = [{"file": file.path, "bytes": file.size_bytes} for file in files]
-        metadata["plan"] = _rows_table(listed)
-    return metadata
-
-
-def expire_metadata(table: Table, expired: Expired) -> Metadata:
-    """What an expiry deleted."""
-    return {
-        "lakewright/verb": "expire_snapshots",
-        "lakewright/snapshots_expired": expired.snapshot_count,
-        "lakewright/snapshots_left": len(table.files.snapshots.ids()),
-        "lakewright/tags_expired": expired.tag_count,
-        "lakewright/tags_left": len(table.tags()),
-        "lakewright/changelogs_expired": expired.changelog_count,
-        "lakewright/files_deleted": expired.files_deleted,
-        "lakewright/bytes_deleted": expired.bytes_deleted,
-        "lakewright/seconds": round(expired.duration_ms / 1000, 3),
-        "dagster/table_name": table.name,
-    }
 
 
 def decision_table(decisions: Iterable[Decision]) -> str:

@@ -7,24 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from lakewright.platform.declare.declarations import EngineChoice, WriteKind
-from lakewright.storage import VerifyLevel
-
-
-class EngineName(Enum):
-    """An engine, by the word that declarations use."""
-
-    auto = EngineChoice.AUTO
-    spark = EngineChoice.SPARK
-    local = EngineChoice.LOCAL
-
-
-class VerifyName(Enum):
-    """How much is proved before a rewrite is published."""
-
-    counts = VerifyLevel.COUNTS
-    checksums = VerifyLevel.CHECKSUMS
-    full = VerifyLevel.FULL
+from lakewright.platform.declare.declarations import WriteKind
 
 
 class WriteMode(Enum):

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
-from lakewright.platform.upkeep.rewrites import RewriteOptions, compaction_report, rewrite_lease
+from lakewright.platform.upkeep.rewrites import (
+    RewriteOptions,
+    compaction_report,
+    rewrite_engine,
+    rewrite_lease,
+)
 from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
 from lakewright.storage import CompactionPlan, CompactionResult, Table
 from lakewright.storage.errors import NotFoundError
@@ -56,7 +61,7 @@ class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
         self, table: Table, plan: CompactionPlan, options: CompactOptions, work: Work
     ) -> CompactionResult:
         """Rewrite what the plan names."""
-        engine = work.engine(options.engine, plan.bytes_before)
+        engine = rewrite_engine(options, plan, work)
         return table.run_compact(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(

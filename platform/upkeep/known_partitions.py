@@ -42,7 +42,7 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
         NotFoundError: there is none with such values; the message names the nearest.
         InvalidRequestError: a spec names no partition column, or a value is none of its type.
     """
-    unknown = unknown_partitions(table, specs)
+    unknown = unknown_partitions(table, specs) if specs else []
     if not unknown:
         return
     have = sorted(describe_partition(each.spec) for each in table.partitions())

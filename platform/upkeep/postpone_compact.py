@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
-from lakewright.platform.upkeep.rewrites import RewriteOptions, move_report, rewrite_lease
+from lakewright.platform.upkeep.rewrites import (
+    RewriteOptions,
+    move_report,
+    rewrite_engine,
+    rewrite_lease,
+)
 from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work
 from lakewright.storage import PostponePlan, PostponeResult, Table
 
@@ -33,7 +38,7 @@ class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
         self, table: Table, plan: PostponePlan, options: RewriteOptions, work: Work
     ) -> PostponeResult:
         """Move what the plan names."""
-        engine = work.engine(options.engine, plan.bytes_before)
+        engine = rewrite_engine(options, plan, work)
         return table.run_postpone_compact(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
@@ -44,8 +49,7 @@ class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
             outcome.plan,
             outcome.result,
             outcome.options,
-            would="wait for a bucket",
-            did="gave buckets to",
+            purpose="their buckets",
         )
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
-from lakewright.platform.upkeep.rewrites import RewriteOptions, move_report, rewrite_lease
+from lakewright.platform.upkeep.rewrites import (
+    RewriteOptions,
+    move_report,
+    rewrite_engine,
+    rewrite_lease,
+)
 from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
 from lakewright.storage import LeaseKind, RescalePlan, RescaleResult, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -48,7 +53,7 @@ class Rescale(Verb[RescaleOptions, RescalePlan, RescaleResult]):
         self, table: Table, plan: RescalePlan, options: RescaleOptions, work: Work
     ) -> RescaleResult:
         """Move what the plan names."""
-        engine = work.engine(options.engine, plan.bytes_before)
+        engine = rewrite_engine(options, plan, work)
         return table.run_rescale(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
@@ -59,8 +64,7 @@ class Rescale(Verb[RescaleOptions, RescalePlan, RescaleResult]):
             outcome.plan,
             outcome.result,
             outcome.options,
-            would="would move into other buckets",
-            did="moved into other buckets",
+            purpose="other buckets",
         )
         option_value = outcome.plan.bucket_option
         if option_value is None:

@@ -9,11 +9,13 @@ from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
-from lakewright.platform.upkeep.verb import Fact, LeaseNeed, Report, option
+from lakewright.platform.upkeep.verb import Fact, LeaseNeed, Report, Work, option
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
+    Engine,
     LeaseKind,
+    LocalEngine,
     PostponePlan,
     PostponeResult,
     RescalePlan,
@@ -67,8 +69,6 @@ def compaction_report(
         "engine": _engine_name(options, plan),
         "seconds": round(result.duration_ms / 1000, 3),
     }
-    if result.snapshot is not None:
-        facts["snapshot_id"] = result.snapshot.id
     notes = []
     if result.dropped_tasks:
         notes.append(
@@ -81,6 +81,7 @@ def compaction_report(
         notes=tuple(notes),
         file_sizes=(result.file_sizes_before, result.file_sizes_after),
         partitions=_touched(task.partition for task in plan.tasks),
+        snapshot=result.snapshot,
     )
 
 
@@ -131,12 +132,11 @@ def move_report(
     result: RescaleResult | PostponeResult | None,
     options: RewriteOptions,
     *,
-    would: str,
-    did: str,
+    purpose: str,
 ) -> Report:
-    """What a plan for whole partitions would do, or did."""
+    """What a plan for whole partitions would do, or did; `purpose` is what its rows get."""
     if result is None or not plan.tasks:
-        return _move_plan_report(plan, would)
+        return _move_plan_report(plan, purpose)
     facts: dict[str, Fact] = {
         **_before_and_after(result),
         "partitions": result.partitions,
@@ -144,21 +144,20 @@ def move_report(
         "engine": _engine_name(options, plan),
         "seconds": round(result.duration_ms / 1000, 3),
     }
-    if result.snapshots:
-        facts["snapshot_id"] = result.snapshots[-1].id
     left = tuple(
         f"{describe_partition(spec)} was left alone: others changed it meanwhile, or work on it"
         for spec in result.dropped
     )
     return Report(
-        summary=f"{did}: {result.rows_before} rows of {result.partitions} partitions",
+        summary=f"{result.rows_before} rows of {result.partitions} partitions got {purpose}",
         facts=facts,
         notes=left,
         partitions=_touched(task.partition for task in plan.tasks),
+        snapshot=result.snapshots[-1] if result.snapshots else None,
     )
 
 
-def _move_plan_report(plan: RescalePlan | PostponePlan, would: str) -> Report:
+def _move_plan_report(plan: RescalePlan | PostponePlan, purpose: str) -> Report:
     facts: dict[str, Fact] = {
         "files_before": plan.files_before,
         "bytes_before": plan.bytes_before,
@@ -177,11 +176,18 @@ def _move_plan_report(plan: RescalePlan | PostponePlan, would: str) -> Report:
         for task in plan.tasks
     )
     return Report(
-        summary=f"{plan.rows} rows of {len(plan.tasks)} partitions {would}",
+        summary=f"{plan.rows} rows of {len(plan.tasks)} partitions wait for {purpose}",
         facts=facts,
         tables={"plan": tasks},
         is_empty=not plan.tasks,
     )
+
+
+def rewrite_engine(options: RewriteOptions, plan: RewritePlan, work: Work) -> Engine:
+    """The engine for a plan; one without tasks starts no Spark session."""
+    if not plan.tasks:
+        return LocalEngine()
+    return work.engine(options.engine, plan.bytes_before)
 
 
 def _before_and_after(

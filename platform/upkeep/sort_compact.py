@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
-from lakewright.platform.upkeep.rewrites import RewriteOptions, compaction_report, rewrite_lease
+from lakewright.platform.upkeep.rewrites import (
+    RewriteOptions,
+    compaction_report,
+    rewrite_engine,
+    rewrite_lease,
+)
 from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
 from lakewright.storage import CompactionResult, SortCompactionPlan, Table
 from lakewright.storage.lsm.sort_layout import SortOrder
@@ -51,7 +56,7 @@ class SortCompact(Verb[SortOptions, SortCompactionPlan, CompactionResult]):
         self, table: Table, plan: SortCompactionPlan, options: SortOptions, work: Work
     ) -> CompactionResult:
         """Sort what the plan names."""
-        engine = work.engine(options.engine, plan.files.bytes_before)
+        engine = rewrite_engine(options, plan.files, work)
         return table.run_sort_compact(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(

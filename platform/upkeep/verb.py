@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_type_hints, runtime_chec
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.upkeep.engines import compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
-from lakewright.storage import Engine, Lease, LeaseKind, Table
+from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
 
@@ -79,7 +79,8 @@ def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
 class Report:
     """What a verb would do, or did: one sentence, numbers by name, and rows of detail.
 
-    A number's name ends in its unit. `is_empty` says that there is, or was, nothing to do.
+    `is_empty` says that there is, or was, nothing to do; `partitions` are those that files were
+    rewritten in, `snapshot` is the one that was committed.
     """
 
     summary: str
@@ -89,6 +90,7 @@ class Report:
     is_empty: bool = False
     file_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     partitions: tuple[Mapping[str, object], ...] = ()
+    snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
 from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.storage import Table
+from lakewright.storage.spec.options import BucketMode
 
 _ALL: tuple[AnyVerb, ...] = (
     COMPACT,
@@ -31,3 +33,10 @@ _ALL: tuple[AnyVerb, ...] = (
     ANALYZE,
 )
 VERBS = {each.name: each for each in _ALL}
+
+
+def compaction_of(table: Table) -> tuple[AnyVerb, ...]:
+    """What compaction means for a table: where buckets are postponed, rows get theirs first."""
+    if table.options.bucket_mode is BucketMode.POSTPONE:
+        return (POSTPONE_COMPACT, COMPACT)
+    return (COMPACT,)
