@@ -345,12 +345,14 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
         return expiry_lease(table)
 
     def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
-        """Delete what the plan names."""
-        return Expired(
-            snapshots=table.run_expire_snapshots(plan.snapshots),
-            tags=table.run_expire_tags(plan.tags) if plan.tags else None,
-            changelogs=table.run_expire_changelogs(plan.changelogs) if plan.changelogs else None,
-        )
+        """Delete what the plan names; with its tags go the files that only its snapshots kept."""
+        expired = Expired(snapshots=table.run_expire_snapshots(plan.snapshots))
+        if plan.tags is not None:
+            tags = table.plan_delete_tags(*plan.tags.tags)
+            expired = replace(expired, tags=table.run_expire_tags(tags))
+        if plan.changelogs is not None:
+            expired = expired.and_changelogs(table.run_expire_changelogs(plan.changelogs))
+        return expired
 
     def steps(
         self, table: Table, options: ExpireOptions, work: Work
