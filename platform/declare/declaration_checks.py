@@ -14,8 +14,6 @@ import zoneinfo
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import dagster as dg
-
 from lakewright.platform.declare.declarations import (
     ExpectationDeclaration,
     PartitionsDeclaration,
@@ -122,10 +120,6 @@ def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
         yield ("table",), f"{declaration.table!r} is no table name; write database.table"
     if declaration.group is not None and _DAGSTER_NAME.fullmatch(declaration.group) is None:
         yield ("group",), f"{declaration.group!r} may hold letters, digits and _ only"
-    try:
-        dg.AssetSpec("any", tags=dict(declaration.tags))
-    except dg.DagsterInvalidDefinitionError as err:
-        yield ("tags",), str(err).splitlines()[0]
     for at, upstream in enumerate(declaration.depends_on):
         if _TABLE_NAME.fullmatch(upstream) is None:
             yield ("depends_on", at), f"{upstream!r} is no table name; write database.table"
@@ -271,11 +265,6 @@ def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
     if low is not None and high is not None and high < low:
         yield (*place, "retain_max"), f"retain_max is {high}, below retain_min, which is {low}"
     yield from _check_timezone(snapshots.timezone, (*place, "timezone"))
-    try:
-        dg.ScheduleDefinition(name="any", cron_schedule=snapshots.schedule, job_name="any")
-    except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):
-        message = f"{snapshots.schedule!r} is no cron schedule; write for example '0 3 * * *'"
-        yield (*place, "schedule"), message
 
 
 def _check_timezone(name: str, place: Place) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ documents. Every problem names file, line and place, and what would be right.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lakewright.platform.declare.declaration_checks import (
+    Finding,
     check_declaration,
     check_together,
     did_you_mean,
@@ -67,8 +68,12 @@ class _Found:
         return Problem(self.file, line, _dotted(place), message)
 
 
-def load_declarations(paths: Sequence[str | Path]) -> tuple[TableDeclaration, ...]:
+def load_declarations(
+    paths: Sequence[str | Path], *, check: Callable[[TableDeclaration], Iterable[Finding]]
+) -> tuple[TableDeclaration, ...]:
     """The declarations in files, and in all YAML files of folders, by table name.
+
+    `check` finds what the orchestrator would refuse; it is told with the rest.
 
     Raises:
         DeclarationError: something is wrong; all of it is listed.
@@ -79,7 +84,8 @@ def load_declarations(paths: Sequence[str | Path]) -> tuple[TableDeclaration, ..
         for file in _files(Path(path), problems):
             _read_file(file, found, problems)
     for each in found:
-        problems += [each.problem(*finding) for finding in check_declaration(each.declaration)]
+        findings = (*check_declaration(each.declaration), *check(each.declaration))
+        problems += [each.problem(*finding) for finding in findings]
     problems += _repeated(found)
     if not problems:
         declarations = [each.declaration for each in found]

@@ -21,6 +21,7 @@ from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
@@ -40,9 +41,8 @@ def build_definitions(
     Raises:
         DeclarationError: something is wrong with the declarations; all of it is listed.
     """
-    return definitions_of(
-        load_declarations(paths), warehouse=warehouse, spark=spark, resources=resources
-    )
+    declarations = load_declarations(paths, check=check_for_dagster)
+    return definitions_of(declarations, warehouse=warehouse, spark=spark, resources=resources)
 
 
 def definitions_of(

@@ -28,6 +28,7 @@ from lakewright.platform.declare.declaration_files import (
     Problem,
     load_declarations,
 )
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -303,7 +304,7 @@ def test_any_text_is_a_declaration_or_is_refused_with_file_and_line(
     path.write_bytes(changed)
     problems: tuple[Problem, ...] = ()
     try:
-        load_declarations([path])
+        load_declarations([path], check=check_for_dagster)
     except DeclarationError as error:
         problems = error.problems
     lines = changed.count(b"\n") + 1

@@ -11,6 +11,7 @@ import pytest
 from lakewright.platform.declare.declaration_files import DeclarationError, load_declarations
 from lakewright.platform.declare.declarations import Severity, TableDeclaration, WriteKind
 from lakewright.platform.declare.partition_schemes import StaticDimension
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog
 
 GOOD = """\
@@ -32,7 +33,7 @@ def load(tmp_path: Path, text: str, name: str = "flights.yaml") -> tuple[TableDe
     folder = tmp_path / "tables"
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(dedent(text), encoding="utf-8")
-    return load_declarations([folder])
+    return load_declarations([folder], check=check_for_dagster)
 
 
 def problems(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -474,7 +475,7 @@ def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist_and_an_empty_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DeclarationError) as raised:
-        load_declarations([tmp_path / "nowhere", tmp_path / "empty"])
+        load_declarations([tmp_path / "nowhere", tmp_path / "empty"], check=check_for_dagster)
     assert "no such file or folder" in str(raised.value)
     assert "the folder holds no YAML file" in str(raised.value)
 
