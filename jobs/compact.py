@@ -7,26 +7,13 @@ those along, however few they are.
 """
 
 from lakewright.jobs.upkeep import UpkeepJob
-from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.upkeep.compact import CompactOptions
 from lakewright.platform.upkeep.verbs import compaction_of
 
 VERB = "compact"
-
-
-def _declared(declaration: TableDeclaration) -> CompactOptions:
-    policy = declaration.maintenance.compaction
-    return CompactOptions(
-        full=policy.full,
-        min_files=policy.small_files,
-        engine=policy.engine,
-        verify=policy.verify,
-    )
-
-
 COMPACT_JOB = UpkeepJob(
     name=VERB,
     description="Rewrite small files of {table} into few large ones.",
     verbs=compaction_of,
-    declared=_declared,
+    declared=lambda table: CompactOptions.declared(table.maintenance.compaction),
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -30,12 +30,13 @@ from lakewright.platform.ingest.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.ingest.missing_rows import check_rows_came
-from lakewright.platform.upkeep.engines import compaction_engine, prefers_spark
-from lakewright.platform.upkeep.leases import Warn, maintaining, partitions_scope, writing
+from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.platform.upkeep.leases import Warn, writing
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.storage import (
     CommitResult,
-    Engine,
-    LeaseKind,
     Snapshot,
     StagedWrite,
     StorageError,
@@ -45,7 +46,6 @@ from lakewright.storage import (
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
-from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -195,25 +195,25 @@ def publish(
 def _compacted(
     table: Table, totals: Sequence[PartitionTotals], order: WriteOrder
 ) -> WriterCompaction:
-    policy = order.declaration.maintenance.compaction
-    touched = [each.spec for each in totals]
-
-    def engine_for(plan: RewritePlan) -> Engine:
-        return compaction_engine(policy.engine, size_bytes=plan.bytes_before, session=order.session)
-
+    """Compact what is due in the partitions written to; the rows are published whatever comes."""
+    if not totals:
+        return WriterCompaction()
+    touched = tuple(each.spec for each in totals) if table.schema.partition_keys else None
+    declared = CompactOptions.declared(order.declaration.maintenance.compaction, touched)
+    # Full compactions are left to the job.
+    options = replace(declared, full=False)
+    work = Work(run=order.commit_user, session=order.session)
+    done = WriterCompaction()
     try:
-        scope = partitions_scope(table, touched)
-        with maintaining(table, LeaseKind.COMPACT, scope, run=order.commit_user) as lease:
-            return table.compact_written(
-                touched,
-                engine_for,
-                min_file_num=policy.small_files,
-                verify=policy.verify,
-                lease=lease,
-            )
-    except StorageError as error:
-        # The rows are published, and somebody else is compacting them.
-        return WriterCompaction(failure=error)
+        if table.options.bucket_mode is BucketMode.POSTPONE:
+            postponed = carry_out(POSTPONE_COMPACT, table, options, work)
+            done = replace(done, postponed=postponed.result)
+        compacted = carry_out(COMPACT, table, options, work)
+        if compacted.plan.tasks:
+            done = replace(done, result=compacted.result)
+    except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
+        return replace(done, failure=error)
+    return done
 
 
 def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:

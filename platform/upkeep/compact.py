@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakewright.platform.declare.declarations import CompactionPolicy
 from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.rewrites import (
+    Partitions,
     RewriteOptions,
     compaction_report,
     rewrite_engine,
@@ -31,6 +33,19 @@ class CompactOptions(RewriteOptions):
         "Compact a bucket that has so many small files or sorted runs. Without a number, the "
         "table's options say.",
     )
+
+    @classmethod
+    def declared(
+        cls, policy: CompactionPolicy, partitions: Partitions | None = None
+    ) -> CompactOptions:
+        """What a table's policy asks for, in all partitions or in some."""
+        return cls(
+            partitions=partitions,
+            full=policy.full,
+            min_files=policy.small_files,
+            engine=policy.engine,
+            verify=policy.verify,
+        )
 
 
 class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):

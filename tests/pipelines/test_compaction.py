@@ -16,7 +16,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.jobs.compact_sensor import SensorMemory
+from lakewright.platform.upkeep.asking import Memory
 from lakewright.platform.upkeep.decide import Asked
 from tests.pipelines.lake import EVENTS, Lake, events
 
@@ -50,7 +50,7 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
         "ops": {"compact__shop__events": {"config": {"partitions": ["2024-01-02"]}}}
     }
     assert request.tags["lakewright/table"] == "shop.events"
-    said = SensorMemory.from_cursor(answer.cursor).answer
+    said = Memory.from_cursor(answer.cursor).answer
     assert "partition dt=2024-01-02: 3 small files ≥ 3: compact" in said
     assert "partition dt=2024-01-01: 1 small files < 3: leave" in said
 
@@ -82,7 +82,7 @@ def test_a_commit_elsewhere_does_not_make_it_ask_again(fragmented: Lake) -> None
 
 def later(lake: Lake) -> None:
     """Let the moment come at which the sensor may ask again."""
-    memory = SensorMemory.from_cursor(lake.cursors["shop.events"])
+    memory = Memory.from_cursor(lake.cursors["shop.events"])
     acted = {key: replace(asked, again_ms=1) for key, asked in memory.acted.items()}
     again = None if memory.look_again_ms is None else 1
     memory = replace(memory, look_again_ms=again, acted=acted)
@@ -102,7 +102,7 @@ def test_what_was_not_done_is_asked_for_again_later_under_another_key(fragmented
     later(fragmented)
     assert run_request(fragmented, second).success
     assert not fragmented.tick().run_requests
-    assert not SensorMemory.from_cursor(fragmented.cursors["shop.events"]).acted
+    assert not Memory.from_cursor(fragmented.cursors["shop.events"]).acted
 
 
 def test_a_lost_cursor_does_not_launch_the_same_run_again(fragmented: Lake) -> None:
@@ -328,7 +328,7 @@ def test_a_partition_that_is_being_written_is_left_until_it_is_quiet(lake: Lake)
 
     assert not answer.run_requests
     assert "until it is quiet for 3600 s" in answer.skip_message
-    assert SensorMemory.from_cursor(answer.cursor).seen == ""
+    assert Memory.from_cursor(answer.cursor).seen == ""
 
 
 def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> None:
@@ -371,12 +371,12 @@ def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
 
 def test_a_cursor_that_was_written_by_hand_counts_as_none() -> None:
     for cursor in (None, "", "17", "[]", "{}", json.dumps({"acted": 1})):
-        assert SensorMemory.from_cursor(cursor) == SensorMemory()
-    memory = SensorMemory(
+        assert Memory.from_cursor(cursor) == Memory()
+    memory = Memory(
         table_uuid="a",
         seen="b",
         answer="c",
         look_again_ms=7,
         acted={"d": Asked(fingerprint="e", times=2, again_ms=7), "f": Asked(fingerprint="g")},
     )
-    assert SensorMemory.from_cursor(memory.to_cursor()) == memory
+    assert Memory.from_cursor(memory.to_cursor()) == memory
