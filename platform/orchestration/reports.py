@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -168,9 +168,9 @@ def decision_table(decisions: Iterable[Decision]) -> str:
     return "\n".join(each.reason for each in decisions)
 
 
-def _rows_table(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
+def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
     """Rows as the UI shows tables; the first ones where there are many."""
-    kept = list(rows)[:_MAX_ROWS]
+    kept = rows[:_MAX_ROWS]
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in kept

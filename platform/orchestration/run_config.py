@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 import dagster as dg
 from pydantic import Field, create_model
@@ -26,7 +25,6 @@ from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
 OptionsT = TypeVar("OptionsT")
-_DURATION = "_ms"
 _BY_KEY = " By key: a value, or dt=…/hh=… where there are several columns."
 
 
@@ -46,7 +44,7 @@ def choices_of(kind: type[Enum]) -> Any:
 def config_class(options: type[Any]) -> type[VerbConfig]:
     """The run config in which options can be given; none of them need be."""
     given: dict[str, Any] = {
-        _config_name(each): (
+        each.written_name: (
             _config_type(each) | None,
             Field(default=None, description=_description(each)),
         )
@@ -66,20 +64,15 @@ def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> Opti
     """
     given = {}
     for option in option_fields(type(declared)):
-        name = _config_name(option)
-        value = getattr(config, name)
+        value = getattr(config, option.written_name)
         if value is not None:
-            given[option.name] = _option_value(option, name, value, table)
+            given[option.name] = _option_value(option, value, table)
     return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
 
 
-def _config_name(option: OptionField) -> str:
-    return option.name.removesuffix(_DURATION)
-
-
 def _config_type(option: OptionField) -> Any:
-    kind = _present(option.type)
-    if option.name.endswith(_DURATION):
+    kind = option.kind
+    if option.is_duration:
         return str
     if kind == Partitions:
         return list[str]
@@ -90,27 +83,19 @@ def _config_type(option: OptionField) -> Any:
     return kind
 
 
-def _present(kind: Any) -> Any:
-    """A type without the None that stands beside it."""
-    if get_origin(kind) not in (Union, UnionType):
-        return kind
-    (present,) = (each for each in get_args(kind) if each is not NoneType)
-    return present
-
-
 def _description(option: OptionField) -> str:
-    return option.text + (_BY_KEY if _present(option.type) == Partitions else "")
+    return option.text + (_BY_KEY if option.kind == Partitions else "")
 
 
-def _option_value(option: OptionField, name: str, value: Any, table: Table) -> object:
-    kind = _present(option.type)
-    if option.name.endswith(_DURATION):
+def _option_value(option: OptionField, value: Any, table: Table) -> object:
+    kind = option.kind
+    if option.is_duration:
         try:
             return duration_ms(value)
         except InvalidRequestError as err:
-            raise InvalidRequestError(f"{name}: {err.message}") from None
+            raise InvalidRequestError(f"{option.written_name}: {err.message}") from None
     if kind == Partitions:
-        return _partitions(table, value, name)
+        return _partitions(table, value, option.written_name)
     if get_origin(kind) is tuple:
         return tuple(value)
     return value.value if isinstance(value, Enum) else value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakewright.platform.upkeep.deletions import counted, deletion_report, file_rows
+from lakewright.platform.upkeep.deletions import FileRows, counted, deletion_report
 from lakewright.platform.upkeep.verb import Fact, Outcome, Report, Verb, Work, option
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
@@ -68,7 +68,7 @@ class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
                     "wanted_files": len(plan.wanted),
                     "leftover_files": len(plan.leftovers),
                 },
-                tables={"plan": file_rows(plan.files)},
+                tables={"plan": FileRows(plan.files)},
                 notes=tuple(
                     f"{path} is to come back: something refers to it" for path in plan.wanted
                 ),
@@ -141,7 +141,7 @@ class Restore(Verb[RestoreOptions, RestorePlan, RestoreResult]):
             return Report(
                 summary=f"{counted(len(plan.files), 'file')} would come back",
                 facts={**facts, "files": len(plan.files), "bytes": plan.bytes},
-                tables={"plan": file_rows(plan.files)},
+                tables={"plan": FileRows(plan.files)},
                 is_empty=not plan.files,
             )
         return Report(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, overload
 
-from lakewright.platform.upkeep.verb import Fact, Report, Rows
+from lakewright.platform.upkeep.verb import Fact, Report
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.spec.quarantine import QuarantinedFile
-
-_MOST_ROWS = 100
 
 
 class Deleted(Protocol):
@@ -40,7 +38,7 @@ def deletion_report(
         return Report(
             summary=f"{what} would go, with {counted(len(plan.files), 'file')}",
             facts={**facts, "files": len(plan.files), "bytes": plan.bytes},
-            tables={"plan": file_rows(plan.files)},
+            tables={"plan": FileRows(plan.files)},
             notes=notes,
             is_empty=is_empty,
         )
@@ -57,10 +55,25 @@ def deletion_report(
     )
 
 
-def file_rows(files: Iterable[UnreachableFile | QuarantinedFile]) -> Rows:
-    """A row for each of the first files; a plan may name a million."""
-    first = islice(files, _MOST_ROWS)
-    return tuple({"file": file.path, "bytes": file.size_bytes} for file in first)
+@dataclass(frozen=True, slots=True)
+class FileRows(Sequence[Mapping[str, object]]):
+    """A row for each file, made when it is read."""
+
+    files: Sequence[UnreachableFile | QuarantinedFile]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, object]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> FileRows: ...
+
+    def __getitem__(self, at: int | slice) -> Mapping[str, object] | FileRows:
+        if isinstance(at, slice):
+            return FileRows(self.files[at])
+        return {"file": self.files[at].path, "bytes": self.files[at].size_bytes}
 
 
 def counted(count: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lakewright.platform.upkeep.deletions import counted, deletion_report, file_rows
+from lakewright.platform.upkeep.deletions import FileRows, counted, deletion_report
 from lakewright.platform.upkeep.verb import (
     Fact,
     InSteps,
@@ -407,7 +407,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
             return Report(
                 summary=f"{_counts(*counts)} would go",
                 facts=facts,
-                tables={"plan": file_rows(plan.files)},
+                tables={"plan": FileRows(plan.files)},
                 notes=plan.reasons,
                 is_empty=not any(counts),
             )

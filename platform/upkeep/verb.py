@@ -9,10 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, TypeVar, get_type_hints, runtime_checkable
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Generic,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.upkeep.engines import compaction_engine
@@ -25,9 +36,11 @@ OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT", bound=Plan)
 ResultT = TypeVar("ResultT")
 _T = TypeVar("_T")
+_DURATION = "_ms"
 
 Fact = str | int | float | bool
-Rows = tuple[Mapping[str, object], ...]
+# Rows of detail; a plan may name a million files, so they may be made as they are read.
+Rows = Sequence[Mapping[str, object]]
 
 
 # --- options -----------------------------------------------------------------------------------
@@ -55,6 +68,23 @@ class OptionField:
     default: Any
     text: str
     at_run: bool
+
+    @property
+    def kind(self) -> Any:
+        """The type, without the None that may stand beside it."""
+        if get_origin(self.type) not in (Union, UnionType):
+            return self.type
+        (kind,) = (each for each in get_args(self.type) if each is not NoneType)
+        return kind
+
+    @property
+    def is_duration(self) -> bool:
+        return self.name.endswith(_DURATION)
+
+    @property
+    def written_name(self) -> str:
+        """The name under which people write the option."""
+        return self.name.removesuffix(_DURATION)
 
 
 def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
