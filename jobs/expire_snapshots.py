@@ -5,7 +5,8 @@ import dagster as dg
 from lakewright.jobs.upkeep import UpkeepJob
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.orchestration.names import TableNames
-from lakewright.platform.upkeep.expire import EXPIRE, ExpireOptions
+from lakewright.platform.upkeep.expire import ExpireOptions
+from lakewright.platform.upkeep.expire_all import EXPIRE
 
 VERB = "expire_snapshots"
 # The next run goes on with what one does not get to.

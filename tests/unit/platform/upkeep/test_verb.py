@@ -14,13 +14,11 @@ from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.expire import (
-    EXPIRE,
     ExpireChangelogsOptions,
-    Expired,
     ExpireOptions,
     ExpireTagsOptions,
-    ExpiryPlan,
 )
+from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
