@@ -310,7 +310,7 @@ class _Ingest:
             )
 
     def _report_found(self, outcome: Published) -> None:
-        """Nobody named partitions: those that turned up in the rows are told one by one."""
+        """Tell the partitions that turned up in the rows one by one; the run named none."""
         scheme = self.declaration.scheme
         for dimension in scheme.dimensions:
             if isinstance(dimension, DynamicDimension):

@@ -110,7 +110,7 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
 
 
 def _shown(path: Path) -> str:
-    """The path as somebody in the working directory would type it."""
+    """The path relative to the working directory, where it lies below that."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

@@ -265,7 +265,7 @@ class MaintenanceDeclaration(Declared):
 
 
 class TableDeclaration(Declared):
-    """A table as somebody declares it.
+    """A table as it is declared.
 
     Without a `source` the table is written by others: it is watched and kept,
     and its columns need not be declared.

@@ -84,7 +84,7 @@ COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationKind:
-    """One expectation somebody may declare."""
+    """One expectation that a table may declare."""
 
     name: str
     class_name: str

@@ -1,7 +1,7 @@
 """Expectations: Great Expectations asked about rows, its answer as plain values.
 
 Rows are looked at after they are staged and before they are committed, so
-what is found here decides whether anybody ever reads them. Few rows go
+what is found here decides whether they are published. Few rows go
 through Arrow-backed pandas, many through Spark; the answer has one form.
 
 Great Expectations is imported inside the function that needs it: the import

@@ -33,7 +33,7 @@ class Reaction:
     wait_seconds: int = 0
 
 
-# From the tree of failures to what helps: trying again does where somebody else was in the way.
+# What helps against each kind of failure: trying again does where other work was in the way.
 # Of a kind and its kinds the narrower stands first.
 REACTIONS: dict[type[StorageError], Reaction] = {
     NotFoundError: Reaction(0),
@@ -57,7 +57,7 @@ REACTIONS: dict[type[StorageError], Reaction] = {
 def reaction_to(error: StorageError) -> Reaction:
     """What to do about an error; one of no known kind is not tried again."""
     if isinstance(error, LeaseLost) and "wanted_by" not in error.details:
-        # Whoever has it does the work, and whoever broke it wants it left.
+        # The holder does the work; a person who broke the lease wants the work left.
         return Reaction(0)
     for kind, reaction in REACTIONS.items():
         if isinstance(error, kind):
@@ -67,7 +67,7 @@ def reaction_to(error: StorageError) -> Reaction:
 
 @contextmanager
 def failures_for_dagster() -> Iterator[None]:
-    """Turn what storage raises into a retry, or into a failure that nobody retries.
+    """Turn what storage raises into a retry, or into a failure that is not retried.
 
     Raises:
         RetryRequested: trying again can help.

@@ -34,7 +34,7 @@ class TableNames:
 
     @property
     def writers_pool(self) -> str:
-        """The pool of those that write it, who never queue behind what keeps it."""
+        """The pool of steps that write the table; they never queue behind upkeep."""
         return f"{self.pool}/write"
 
     @property

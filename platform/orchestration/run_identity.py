@@ -16,7 +16,7 @@ def commit_user(run: dg.DagsterRun, step: str) -> str:
 
     Dagster's own retries, and re-executions of failed steps, are new runs that
     continue an old one: they keep its name, so that they find what it has
-    committed. Whoever launches a run anew wants it done anew.
+    committed. A run that a person launches anew does its work anew.
     """
     continues = _RETRY_NUMBER in run.tags or run.tags.get(_RESUME) == "true"
     root = run.root_run_id or run.tags.get(ROOT_RUN)

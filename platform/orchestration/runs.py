@@ -27,8 +27,8 @@ def work_in_flight(
 ) -> tuple[str, ...]:
     """Runs and backfills that write or keep the table, each described in a few words.
 
-    Runs of the table's own jobs carry it as a tag; an asset that somebody
-    materializes from the UI, or in a job of their own, is found by the asset.
+    Runs of the table's own jobs carry it as a tag. An asset that is materialized from the UI, or
+    in another job, is found by the asset.
     """
     planned_in = _last_planned_run(instance, names)
     found = [

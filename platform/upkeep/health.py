@@ -40,7 +40,7 @@ class PartitionHealth:
 
     @property
     def fingerprint(self) -> str:
-        """The same as long as nobody writes to the partition."""
+        """The same until the partition is written to."""
         return f"{self.file_count}/{self.size_bytes}/{self.last_file_creation_ms}"
 
 

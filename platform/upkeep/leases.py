@@ -1,4 +1,4 @@
-"""Leases in jobs: what a run takes while it works, how it is renewed, and who goes on without.
+"""Leases in jobs: what a run takes while it works, how it is renewed, and what goes on without.
 
 Writers never fail for a lease, nor wait for maintenance: commits are safe without it. Maintenance
 takes what is free, gives way to writers, and does not begin what it could not publish.
@@ -45,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def here(work: str) -> str:
-    """What a book of leases says of somebody who does some work in this process."""
+    """The holder that a lease names: some work, in this process."""
     return f"{work} on {socket.gethostname()}, process {os.getpid()}"
 
 
@@ -80,11 +80,11 @@ def writing(
 
 @contextmanager
 def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -> Iterator[Lease]:
-    """Have those parts of a scope that nobody else works on.
+    """Lease those parts of a scope that no other work holds.
 
     Raises:
         LeaseHeld: there is none; try again later.
-        ClockJumped: somebody has a part by a clock that is far ahead of ours.
+        ClockJumped: the holder's clock is far ahead of ours.
     """
     request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
     with leased(table.files, request, free_only=True) as lease, renewed(table.files, lease):
@@ -93,13 +93,13 @@ def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -
 
 @contextmanager
 def expiring(table: Table, *, run: str) -> Iterator[Lease]:
-    """Be the only one who expires anything of a table.
+    """Lease the whole table for an expiry.
 
     Two at once would prove the same files unreachable, and delete half of them each.
 
     Raises:
-        LeaseHeld: somebody does; try again later.
-        ClockJumped: somebody does, by a clock that is far ahead of ours.
+        LeaseHeld: another expiry is at work; try again later.
+        ClockJumped: the holder's clock is far ahead of ours.
     """
     with maintaining(table, LeaseKind.EXPIRE, whole_table(table.files), run=run) as lease:
         yield lease
@@ -115,7 +115,7 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
             try:
                 if look_at_lease(files, lease.id) is None:
                     return
-            except Exception as error:  # noqa: BLE001  # nobody would hear of a thread that ends
+            except Exception as error:  # noqa: BLE001  # an error that ends a thread is not told
                 # The work looks itself before it publishes; until then there may be an answer.
                 _LOG.warning("lease %s of %s was not renewed: %r", lease.id, files.name, error)
 

@@ -1,4 +1,4 @@
-"""The Dagster component: tables declared in YAML beside somebody else's `defs.yaml`.
+"""The Dagster component: tables declared in YAML beside a project's `defs.yaml`.
 
 type: lakewright.component.LakehouseTables
 attributes:
