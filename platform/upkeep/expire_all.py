@@ -72,77 +72,48 @@ class ExpiryPlan(Plan):
         parts = (self.snapshots, self.tags, self.changelogs)
         return [each for each in parts if each is not None]
 
-    def and_snapshots(self, later: ExpirePlan) -> ExpiryPlan:
-        """And one more step of snapshots."""
-        ids = (*self.snapshots.snapshot_ids, *later.snapshot_ids)
-        return self._and_files(
-            replace(self, snapshots=replace(self.snapshots, snapshot_ids=ids)), later
-        )
-
-    def and_changelogs(self, later: ExpireChangelogsPlan) -> ExpiryPlan:
-        """And one more step of changelogs."""
-        if self.changelogs is None:
-            return replace(self, changelogs=later)
-        ids = (*self.changelogs.changelog_ids, *later.changelog_ids)
-        return self._and_files(
-            replace(self, changelogs=replace(self.changelogs, changelog_ids=ids)), later
-        )
-
-    def _and_files(
-        self, joined: ExpiryPlan, later: ExpirePlan | ExpireChangelogsPlan
-    ) -> ExpiryPlan:
-        return replace(
-            joined,
+    def and_then(self, later: ExpirePlan | ExpireChangelogsPlan) -> ExpiryPlan:
+        """And one more step."""
+        joined = replace(
+            self,
             later_files=self.later_files + len(later.files),
             later_bytes=self.later_bytes + later.bytes,
         )
+        if isinstance(later, ExpirePlan):
+            ids = (*self.snapshots.snapshot_ids, *later.snapshot_ids)
+            return replace(joined, snapshots=replace(self.snapshots, snapshot_ids=ids))
+        if self.changelogs is None:
+            return replace(self, changelogs=later)
+        ids = (*self.changelogs.changelog_ids, *later.changelog_ids)
+        return replace(joined, changelogs=replace(self.changelogs, changelog_ids=ids))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What one run of an expiry has let go so far; None is what it has not come to."""
+    """What one run of an expiry has let go so far."""
 
-    snapshots: ExpireResult | None = None
-    tags: DeleteTagsResult | None = None
-    changelogs: ExpireChangelogsResult | None = None
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    changelogs: tuple[int, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    duration_ms: int = 0
 
-    def and_snapshots(self, step: ExpireResult) -> Expired:
+    def and_then(self, step: ExpireResult | DeleteTagsResult | ExpireChangelogsResult) -> Expired:
         """And what one more step deleted."""
-        done = self.snapshots
-        return replace(self, snapshots=step if done is None else done.and_then(step))
-
-    def and_changelogs(self, step: ExpireChangelogsResult) -> Expired:
-        """And what one more step deleted."""
-        done = self.changelogs
-        return replace(self, changelogs=step if done is None else done.and_then(step))
-
-    @property
-    def snapshot_count(self) -> int:
-        return len(self.snapshots.expired) if self.snapshots else 0
-
-    @property
-    def tag_count(self) -> int:
-        return len(self.tags.tags) if self.tags else 0
-
-    @property
-    def changelog_count(self) -> int:
-        return len(self.changelogs.expired) if self.changelogs else 0
-
-    @property
-    def files_deleted(self) -> int:
-        return sum(each.files_deleted for each in self._results)
-
-    @property
-    def bytes_deleted(self) -> int:
-        return sum(each.bytes_deleted for each in self._results)
-
-    @property
-    def duration_ms(self) -> int:
-        return sum(each.duration_ms for each in self._results)
-
-    @property
-    def _results(self) -> list[ExpireResult | DeleteTagsResult | ExpireChangelogsResult]:
-        return [each for each in (self.snapshots, self.tags, self.changelogs) if each is not None]
+        joined = replace(
+            self,
+            files_deleted=self.files_deleted + step.files_deleted,
+            bytes_deleted=self.bytes_deleted + step.bytes_deleted,
+            duration_ms=self.duration_ms + step.duration_ms,
+        )
+        match step:
+            case ExpireResult():
+                return replace(joined, snapshots=(*self.snapshots, *step.expired))
+            case DeleteTagsResult():
+                return replace(joined, tags=(*self.tags, *step.tags))
+            case ExpireChangelogsResult():
+                return replace(joined, changelogs=(*self.changelogs, *step.expired))
 
 
 class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
@@ -167,12 +138,13 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
 
     def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
         """Delete what the plan names; with its tags go the files that only its snapshots kept."""
-        expired = Expired(snapshots=table.run_expire_snapshots(plan.snapshots))
+        expired = Expired().and_then(table.run_expire_snapshots(plan.snapshots))
         if plan.tags is not None:
-            tags = table.plan_delete_tags(*plan.tags.tags)
-            expired = replace(expired, tags=table.run_expire_tags(tags))
+            # A tag that stands for another snapshot than planned is still refused.
+            tags = replace(plan.tags, files=table.plan_delete_tags(*plan.tags.tags).files)
+            expired = expired.and_then(table.run_expire_tags(tags))
         if plan.changelogs is not None:
-            expired = expired.and_changelogs(table.run_expire_changelogs(plan.changelogs))
+            expired = expired.and_then(table.run_expire_changelogs(plan.changelogs))
         return expired
 
     def steps(
@@ -183,26 +155,21 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
         expired, steps = Expired(), 0
         for step in snapshot_steps(table, options):
             steps += 1
-            plan = (
-                ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_snapshots(step.plan)
-            )
-            expired = expired.and_snapshots(step.result)
+            plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
+            expired = expired.and_then(step.result)
             yield Outcome(options=options, plan=plan, result=expired)
             check_held(table.files, work.lease)
         if plan is None:
             return
         tags = table.plan_expire_tags()
-        plan, expired = (
-            replace(plan, tags=tags),
-            replace(expired, tags=table.run_expire_tags(tags)),
-        )
+        plan, expired = replace(plan, tags=tags), expired.and_then(table.run_expire_tags(tags))
         yield Outcome(options=options, plan=plan, result=expired)
         # Each step of snapshots may have left changelogs for one step of their own.
         for _ in range(steps):
             check_held(table.files, work.lease)
             changelogs = table.plan_expire_changelogs()
-            plan = plan.and_changelogs(changelogs)
-            expired = expired.and_changelogs(table.run_expire_changelogs(changelogs))
+            plan = plan.and_then(changelogs)
+            expired = expired.and_then(table.run_expire_changelogs(changelogs))
             yield Outcome(options=options, plan=plan, result=expired)
 
     def report(self, table: Table, outcome: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
@@ -226,15 +193,15 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
                 notes=plan.reasons,
                 is_empty=not any(counts),
             )
-        counts = (expired.snapshot_count, expired.tag_count, expired.changelog_count)
+        counts = (len(expired.snapshots), len(expired.tags), len(expired.changelogs))
         return Report(
             summary=f"expired {_counts(*counts)}",
             facts={
-                "snapshots_expired": expired.snapshot_count,
+                "snapshots_expired": len(expired.snapshots),
                 "snapshots_left": len(table.files.snapshots.ids()),
-                "tags_expired": expired.tag_count,
+                "tags_expired": len(expired.tags),
                 "tags_left": len(table.tags()),
-                "changelogs_expired": expired.changelog_count,
+                "changelogs_expired": len(expired.changelogs),
                 "files_deleted": expired.files_deleted,
                 "bytes_deleted": expired.bytes_deleted,
                 "seconds": round(expired.duration_ms / 1000, 3),

@@ -229,7 +229,7 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
 
     def stepped(done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> None:
         assert done.result is not None
-        told.append((done.result.snapshot_count, done.result.tag_count))
+        told.append((len(done.result.snapshots), len(done.result.tags)))
         assert [each.kind for each in table.leases()] == [LeaseKind.EXPIRE]
 
     done = carry_out(EXPIRE, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
@@ -250,6 +250,18 @@ def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
     carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
 
     assert [each.id for each in table.snapshots()] == [3, 4, 5, 6]
+
+
+def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
+    catalog: Catalog,
+) -> None:
+    table = tagged(catalog)
+    plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
+    table.replace_tag("brief", snapshot_id=3, time_retained_ms=10**9)
+
+    with pytest.raises(StalePlan):
+        carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
+    assert [each.name for each in table.tags()] == ["brief"]
 
 
 def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalog) -> None:
