@@ -167,7 +167,7 @@ def write(folder: Path, budget_mib: int) -> dict[str, Any]:
     for _ in range(COMMITS):
         keys = generator.choice(base_rows, size=base_rows // COMMIT_SHARE, replace=False)
         table.write(_batches(keys, generator))
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     rows = sum(file.row_count for file in files)
     return {
         "rows": rows,
@@ -182,14 +182,14 @@ def compact(folder: Path) -> dict[str, Any]:
     root = folder / "warehouse" / f"{DATABASE}.db"
     clone_folder(root / _BUCKET, root / "copy")
     table = _table(folder, "copy")
-    result, taken = measured(lambda: table.run_compact(table.plan_compact(full=True)))
+    result, taken = measured(lambda: table.upkeep.run_compact(table.upkeep.plan_compact(full=True)))
     return {**taken, "rows": result.rows_after}
 
 
 def read_batches(folder: Path) -> dict[str, Any]:
     """Read the bucket batch by batch."""
     table = _table(folder, _BUCKET)
-    rows, taken = measured(lambda: sum(part.num_rows for part in table.read_batches()))
+    rows, taken = measured(lambda: sum(part.num_rows for part in table.scan().batches()))
     return {**taken, "rows": rows}
 
 

@@ -101,7 +101,7 @@ def _tables(
     _write_source(catalog, base)
     table = _create(catalog, case, base, "growing")
     table.write(base.rows)
-    table.run_compact(table.plan_compact(full=True))
+    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     model.apply(base)
     input_rows = base.rows.num_rows
     made.append(_keep(catalog, "base", input_rows, model))
@@ -115,7 +115,7 @@ def _tables(
         if number == COMPACTED_RUNS:
             clone_table(catalog, "growing", "compacted")
             compacted = catalog.table(f"{DATABASE}.compacted")
-            compacted.run_compact(compacted.plan_compact(full=True))
+            compacted.upkeep.run_compact(compacted.upkeep.plan_compact(full=True))
             made.append(("compacted", _layout(compacted, "compacted", model.row_count, model)))
     made.append(_small(catalog, case, base))
     shutil.rmtree(Path(catalog.table(f"{DATABASE}.growing").files.paths.root))
@@ -152,7 +152,7 @@ def _small(catalog: Catalog, case: Case, base: Load) -> tuple[str, Layout]:
     trial = _create(catalog, case, base, "trial", buckets=1)
     row_count = min(_SMALL_TRIAL_ROWS, base.rows.num_rows // 2)
     trial.write(base.sliced(row_count).rows)
-    (entry,) = trial.data_files()
+    (entry,) = trial.at().files()
     per_row = entry.file.file_size / row_count
     shutil.rmtree(trial.files.paths.root)
     wanted = min(base.rows.num_rows, int(SMALL_FILE_BYTES / per_row))
@@ -166,7 +166,7 @@ def _small(catalog: Catalog, case: Case, base: Load) -> tuple[str, Layout]:
 
 
 def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
-    entries = table.data_files()
+    entries = table.at().files()
     buckets = sorted({entry.bucket for entry in entries})
     files = tuple(
         tuple(

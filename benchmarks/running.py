@@ -20,13 +20,7 @@ from typing import Any
 from benchmarks.prepare import DATABASE, RUNS, Dataset, clone_folder, load_dataset
 from benchmarks.processes import ROOT, Capped, ContestantProcess, Failed, command
 from benchmarks.results import Result, ResultFile, Status, finished
-from benchmarks.suite import (
-    CONTESTANTS,
-    OPERATIONS,
-    Contestant,
-    Measurement,
-    Operation,
-)
+from benchmarks.suite import CONTESTANTS, OPERATIONS, Contestant, Measurement, Operation
 from benchmarks.workload import CASES
 from lakewright.storage import Catalog
 
@@ -278,7 +272,7 @@ def _check(
     due = dataset.tables[operation.result or operation.table]
     rows = answer["rows"]
     if operation.changes_table and contestant.name != "spark-window":
-        entries = Catalog.open(str(dataset.warehouse)).table(table).data_files()
+        entries = Catalog.open(str(dataset.warehouse)).table(table).at().files()
         rows = sum(entry.file.row_count for entry in entries)
     if rows is not None and rows != due.rows:
         raise Failed(f"came to {rows} rows where {due.rows} were due")

@@ -9,14 +9,11 @@ table.read(columns=["id"])
 from lakewright.storage.catalog import Catalog
 from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.errors import StorageError
-from lakewright.storage.operations.changes.incremental import ChangePlan
+from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.inspection.analyze import AnalyzePlan, AnalyzeResult
-from lakewright.storage.operations.references.branches import (
-    Branch,
-    DeleteBranchPlan,
-    FastForwardPlan,
-)
+from lakewright.storage.operations.references.branches import Branch, DeleteBranchPlan
 from lakewright.storage.operations.references.consumers import Consumer
+from lakewright.storage.operations.references.fast_forward import FastForwardPlan
 from lakewright.storage.operations.references.rollback import RollbackPlan
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
 from lakewright.storage.operations.retention.expire_backlog import ExpireStep

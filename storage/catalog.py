@@ -6,10 +6,12 @@ a folder inside with a schema file. Nothing else is kept anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lakewright.storage.codec.arrow_types import columns_from_arrow
 from lakewright.storage.env import Env, FileSystem, SystemEnv
 from lakewright.storage.errors import (
     AlreadyExistsError,
@@ -24,9 +26,10 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.branches import BRANCH_MARK, branch_names
 from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
 from lakewright.storage.operations.schema.create_table import create_table
+from lakewright.storage.rows import Where
+from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.file_names import is_place_below
-from lakewright.storage.spec.predicate import Predicate
-from lakewright.storage.spec.schema import SchemaSpec
+from lakewright.storage.spec.schema import Column, SchemaSpec
 from lakewright.storage.table import Table
 
 
@@ -100,14 +103,35 @@ class Catalog:
         names = self.fs.list_subdirs(folder)
         return tuple(name for name in names if self._has_schema(f"{folder}/{name}"))
 
-    def create_table(self, name: str, spec: SchemaSpec, *, if_not_exists: bool = False) -> Table:
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaSpec | pa.Schema | Mapping[str, str],
+        *,
+        partition_keys: Sequence[str] = (),
+        primary_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str = "",
+        if_not_exists: bool = False,
+    ) -> Table:
         """Create `database.table`, its database too if need be.
+
+        The columns are a `SchemaSpec`, which says everything else too, an Arrow schema, or names
+        with types as text: `{"id": "BIGINT", "amount": "DECIMAL(10, 2)"}`.
 
         Raises:
             InvalidSchema: the schema cannot be.
+            InvalidRequestError: keys, options or a comment stand beside a `SchemaSpec`.
             UnsupportedError: an option is not implemented.
             AlreadyExistsError: it exists, and that matters.
         """
+        spec = _schema_spec(
+            schema,
+            partition_keys=tuple(partition_keys),
+            primary_keys=tuple(primary_keys),
+            options=dict(options or {}),
+            comment=comment,
+        )
         database, table = split_name(name)
         _check_name(database, "database")
         _check_name(table, "table")
@@ -134,7 +158,7 @@ class Catalog:
         """
         name, mark, branch = name.partition(BRANCH_MARK)
         if mark:
-            return self.table(name).at_branch(branch)
+            return self.table(name).history.at_branch(branch)
         path = self._table_path(name)
         if not self._has_schema(path):
             raise TableNotFound(
@@ -144,7 +168,7 @@ class Catalog:
         schema = SchemaStore(self.fs, paths).latest(table=name)
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
 
-    def system_table(self, name: str, where: Predicate | None = None) -> pa.Table:
+    def system_table(self, name: str, where: Where | None = None) -> pa.Table:
         """What `database.table$name` holds, such as `db.orders$snapshots`.
 
         Raises:
@@ -154,7 +178,7 @@ class Catalog:
         table, separator, system_table = name.rpartition("$")
         if not separator:
             raise InvalidRequestError(f"{name!r} names no system table; write {name}$snapshots")
-        return self.table(table).system_table(system_table, where)
+        return self.table(table).inspect.table(system_table, where)
 
     def drop_table(self, name: str) -> None:
         """Delete a table and everything in it; stopped halfway, dropping it again goes on.
@@ -186,6 +210,38 @@ class Catalog:
 
     def _has_schema(self, path: str) -> bool:
         return bool(SchemaStore(self.fs, TablePaths(path)).ids())
+
+
+def _schema_spec(
+    schema: SchemaSpec | pa.Schema | Mapping[str, str],
+    *,
+    partition_keys: tuple[str, ...],
+    primary_keys: tuple[str, ...],
+    options: dict[str, str],
+    comment: str,
+) -> SchemaSpec:
+    if isinstance(schema, SchemaSpec):
+        if partition_keys or primary_keys or options or comment:
+            raise InvalidRequestError(
+                "a SchemaSpec says keys, options and comment itself; put them in it"
+            )
+        return schema
+    if isinstance(schema, pa.Schema):
+        columns = columns_from_arrow(schema)
+    elif isinstance(schema, Mapping):
+        columns = tuple(Column(name, parse_data_type(text)) for name, text in schema.items())
+    else:
+        raise InvalidRequestError(
+            f"{schema!r:.100} is no schema; give a SchemaSpec, a pyarrow schema, or names with "
+            "types as text, such as {'id': 'BIGINT'}"
+        )
+    return SchemaSpec(
+        columns=columns,
+        partition_keys=partition_keys,
+        primary_keys=primary_keys,
+        options=options,
+        comment=comment,
+    )
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What storage asks of the world outside: a clock, fresh ids, and a file system.
+"""Storage's interfaces to the outside: a clock, unique ids, and a file system.
 
 Nothing else in the package reads a clock, draws a random number or touches a
 disk, so a test replaces all three by passing another `Env`.
@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
-# Where a process may be kept to some of the machine's cores, those count.
+# Whether the system can restrict a process to some cores; then only these count.
 _KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
@@ -26,7 +26,7 @@ class Env(Protocol):
         ...
 
     def new_id(self) -> str:
-        """A name nobody else has."""
+        """A unique name."""
         ...
 
     def sleep_ms(self, duration_ms: float) -> None:
@@ -34,11 +34,11 @@ class Env(Protocol):
         ...
 
     def jitter(self) -> float:
-        """A number in [0, 1), to keep racing committers from marching in step."""
+        """A random number in [0, 1), which spreads the retries of competing committers."""
         ...
 
     def cores(self) -> int:
-        """How many pieces of work to do at once; with 1 everything happens in order."""
+        """The number of concurrent pieces of work; 1 keeps everything in order."""
         ...
 
 
@@ -78,16 +78,16 @@ class FileStatus:
 class FileSystem(Protocol):
     """The file operations a table needs; paths are absolute within the store.
 
-    Missing files raise `FileMissing`, an unreachable store `UnavailableError`, one that is not
-    there `StoreNotFound`, one that lets nobody in `AccessError`, and one where writers could
-    replace each other's files `UnsafeStore`, unless it is only read.
+    A missing file raises `FileMissing`, an unreachable store `UnavailableError`, a missing store
+    `StoreNotFound`, and refused access `AccessError`. Creating files raises `UnsafeStore` on a
+    store where writers could replace each other's files.
     """
 
     @property
     def scheme(self) -> str: ...
 
     def uri(self, path: str) -> str:
-        """The path as other tools name it, for example `file:///data/x`."""
+        """The path as a URI for other tools, such as `file:///data/x`."""
         ...
 
     def read_bytes(self, path: str) -> bytes: ...
@@ -97,39 +97,39 @@ class FileSystem(Protocol):
         ...
 
     def open_output(self, path: str) -> IO[bytes]:
-        """A new file, its folders made on the way; visible at once, or only when it is closed."""
+        """Open a new file and create its folders; it becomes visible at once, or at close."""
         ...
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        """Create a file nobody else writes."""
+        """Create a file that no other process writes."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create `path` with exactly `data`, or return False since it exists; never half of it.
+        """Create `path` with exactly `data`, atomically; False if it exists.
 
-        What exists may be our own: where an answer was lost, the request was sent again.
+        The existing file may be our own: after a lost answer, the request was sent again.
         """
         ...
 
     def replace(self, path: str, data: bytes) -> None:
-        """Set the whole content of `path`; readers see the old or the new, never a mixture."""
+        """Set the whole content of `path`; readers see the old or the new content."""
         ...
 
     def move_if_absent(self, source: str, target: str) -> bool:
-        """Give a file another place, or return False since there is one; never half of it there.
+        """Move a file atomically; False if the target exists.
 
-        A failure on the way may leave it in both places.
+        A failure may leave it in both places.
         """
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list_dir(self, path: str) -> list[FileStatus]:
-        """Files directly inside, none if there is no such folder."""
+        """Files directly inside a folder, none if it does not exist."""
         ...
 
     def list_subdirs(self, path: str) -> list[str]:
-        """Names of the folders directly inside, none if there is no such folder."""
+        """Names of the folders directly inside, none if the folder does not exist."""
         ...
 
     def list_tree(self, path: str) -> list[FileStatus]:
@@ -139,19 +139,19 @@ class FileSystem(Protocol):
     def make_dirs(self, path: str) -> None: ...
 
     def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
-        """Let files at paths, and the names that lead there from a folder, outlive a power loss.
+        """Make files, and the folder names on their paths from `below`, outlive a power loss.
 
-        Of a path where nothing lies any more, that nothing does. What is put, replaced or moved
-        needs no such call; what is written or deleted does.
+        For a deleted path, this makes the deletion outlive it. Files that are put, replaced or
+        moved are durable without this call; files that are written or deleted are not.
         """
         ...
 
     def make_all_durable(self, path: str) -> None:
-        """Let every change so far in the store of a path, by any process, outlive a power loss."""
+        """Make all past changes in the store of a path, by any process, outlive a power loss."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Remove a file; False if it was gone already."""
+        """Remove a file; False if it did not exist."""
         ...
 
     def delete_tree(self, path: str) -> None:
@@ -159,5 +159,5 @@ class FileSystem(Protocol):
         ...
 
     def remove_empty_dir(self, path: str) -> bool:
-        """Remove a folder if nothing is in it; False also where there are no folders to remove."""
+        """Remove an empty folder; False if nothing was removed, as in stores without folders."""
         ...

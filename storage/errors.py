@@ -15,7 +15,7 @@
     ├── CommitConflictError        re-plan from the latest snapshot
     │   ├── FilesGone, BucketCountChanged, KeyRangesOverlap, IndexMoved, SchemaMoved,
     │   └── StalePlan, RetriesExhausted, LeaseLost
-    ├── CommitOutcomeUnknownError  look for (commit user, commit identifier) before retrying
+    ├── CommitOutcomeUnknownError  look for (commit user, commit identifier) before a retry
     ├── CorruptionError            stop, and have a person look
     │   └── UnreadableManifest, HistoryGap, VerificationFailed
     └── UnavailableError           try later
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Root of everything storage raises on purpose; `table` and `details` carry the numbers."""
+    """Root of all errors that storage raises; `table` and `details` carry names and numbers."""
 
     def __init__(self, message: str, *, table: str | None = None, **details: object) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class StorageError(Exception):
         self.details = details
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross Spark and process pools, so they must pickle with their details.
+        # Errors cross processes in Spark and pools, so they must pickle with their details.
         return _rebuild, (type(self), self.message, self.table, self.details)
 
 
@@ -48,7 +48,7 @@ def _rebuild(
 
 
 class NotFoundError(StorageError, LookupError):
-    """Something named does not exist."""
+    """A named thing does not exist."""
 
 
 class DatabaseNotFound(NotFoundError):
@@ -80,19 +80,19 @@ class ConsumerNotFound(NotFoundError):
 
 
 class FileMissing(NotFoundError):
-    """A file that should be there is not; expired snapshots are the usual cause."""
+    """A file is missing; the usual cause is an expired snapshot."""
 
 
 class StoreNotFound(NotFoundError):
-    """The bucket or container that should hold the warehouse is not there, or no more."""
+    """The bucket or container of the warehouse does not exist."""
 
 
 class AlreadyExistsError(StorageError):
-    """Something of that name exists already."""
+    """A thing of that name exists."""
 
 
 class TargetExists(AlreadyExistsError):
-    """A file that is to come back finds another one in its place."""
+    """A file cannot be restored, since another file took its place."""
 
 
 class InvalidRequestError(StorageError, ValueError):
@@ -100,19 +100,19 @@ class InvalidRequestError(StorageError, ValueError):
 
 
 class InvalidSchema(InvalidRequestError):
-    """A schema that cannot be."""
+    """A schema is invalid."""
 
 
 class InvalidOption(InvalidRequestError):
-    """A table option whose value cannot be read, or that contradicts another."""
+    """The value of a table option is invalid, or contradicts another option."""
 
 
 class InvalidRows(InvalidRequestError):
-    """Rows that do not fit the table."""
+    """Rows do not fit the table."""
 
 
 class InvalidPredicate(InvalidRequestError):
-    """A filter that cannot be understood or names no column."""
+    """A filter cannot be parsed, or names an unknown column."""
 
 
 class UnsupportedError(StorageError):
@@ -120,23 +120,23 @@ class UnsupportedError(StorageError):
 
 
 class UnsafeStore(UnsupportedError):
-    """The store can neither create a file only if it is absent, nor has it been given a lock."""
+    """The store has neither a conditional create nor a lock."""
 
 
 class AccessError(StorageError):
-    """The store does not let us in."""
+    """The store refuses access."""
 
 
 class CredentialsMissing(AccessError):
-    """No credentials were found where the store's own client looks for them."""
+    """The store's client found no credentials."""
 
 
 class AccessRefused(AccessError):
-    """The store knows the credentials and refuses them, or does not know them."""
+    """The store rejects the credentials, or they lack a right."""
 
 
 class CommitConflictError(StorageError):
-    """Someone else's commit came first and cannot be reconciled with this one."""
+    """Another commit came first and conflicts with this one."""
 
 
 class FilesGone(CommitConflictError):
@@ -148,7 +148,7 @@ class BucketCountChanged(CommitConflictError):
 
 
 class KeyRangesOverlap(CommitConflictError):
-    """Two files of one level would hold the same keys."""
+    """Two files of one level would overlap in their keys."""
 
 
 class IndexMoved(CommitConflictError):
@@ -156,11 +156,11 @@ class IndexMoved(CommitConflictError):
 
 
 class SchemaMoved(CommitConflictError):
-    """The table's schema changed in a way the staged files cannot follow."""
+    """The table's schema changed, and the staged files do not fit it."""
 
 
 class StalePlan(CommitConflictError):
-    """A plan was applied to a table that has moved on since."""
+    """The table changed after the plan was made."""
 
 
 class RetriesExhausted(CommitConflictError):
@@ -168,7 +168,7 @@ class RetriesExhausted(CommitConflictError):
 
 
 class LeaseLost(CommitConflictError):
-    """A lease ran out, or was taken over, before the work under it was published."""
+    """A lease expired or was taken over before its holder published the work."""
 
 
 class CommitOutcomeUnknownError(StorageError):
@@ -180,15 +180,15 @@ class CorruptionError(StorageError):
 
 
 class UnreadableManifest(CorruptionError):
-    """A manifest, or a list of them, that cannot be decoded."""
+    """A manifest or manifest list cannot be read."""
 
 
 class HistoryGap(CorruptionError):
-    """Snapshots that should follow each other have a hole between them."""
+    """A snapshot between two others is missing."""
 
 
 class VerificationFailed(CorruptionError):
-    """What was written is not what it was to replace; nothing of it was published."""
+    """The rewritten rows differ from the rows to replace; nothing was published."""
 
 
 class UnavailableError(StorageError):
@@ -196,12 +196,12 @@ class UnavailableError(StorageError):
 
 
 class NotWritten(UnavailableError):
-    """A disk refused a file before anything of it was there, for example since it is full."""
+    """The disk refused a file, for example because it is full, and no part of the file exists."""
 
 
 class LeaseHeld(UnavailableError):
-    """Somebody else works on that part of the table."""
+    """Another process holds a lease on that part of the table."""
 
 
 class ClockJumped(UnavailableError):
-    """Two clocks that should agree differ by so much that ages mean nothing."""
+    """Two clocks differ so much that ages of files cannot be trusted."""

@@ -40,7 +40,7 @@ def read_batches(request: Request) -> Work:
 
     def work() -> Callable[[], Outcome]:
         count, total = 0, 0.0
-        for rows in _table(request).read_batches():
+        for rows in _table(request).scan().batches():
             found, part = outcome(rows, request)
             count, total = count + (found or 0), total + (part or 0.0)
         return lambda: (count, total)
@@ -53,7 +53,7 @@ def compact(request: Request, verify: str = "checksums") -> Work:
 
     def work() -> Callable[[], Outcome]:
         table = _table(request)
-        result = table.run_compact(table.plan_compact(full=True), verify=verify)
+        result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify=verify)
         return lambda: (result.rows_after, None)
 
     return work

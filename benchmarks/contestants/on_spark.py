@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from benchmarks.contestants.serving import Outcome, Request, Work, nothing_to_check, serve
 from lakewright.storage import Catalog, Table
-from lakewright.storage.spark import SparkEngine, build_session, read_dataframe
+from lakewright.storage.spark import SparkEngine, build_session
 
 SESSION_CONF = {
     "spark.driver.memory": "6g",
@@ -61,7 +61,7 @@ class OnSpark:
         return lambda: sink(source(request))
 
     def _of_table(self, request: Request) -> DataFrame:
-        return read_dataframe(self._spark, _table(request))
+        return _table(request).to_spark(self._spark)
 
     def _scanned(self, request: Request) -> DataFrame:
         return self._files(request).select(*request["columns"])
@@ -101,7 +101,7 @@ def _written(rows: DataFrame, request: Request) -> Callable[[], Outcome]:
 
 
 def _compacted(table: Table, spark: SparkSession) -> Callable[[], Outcome]:
-    result = table.run_compact(table.plan_compact(full=True), SparkEngine(spark))
+    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), SparkEngine(spark))
     return lambda: (result.rows_after, None)
 
 

@@ -6,7 +6,6 @@ wrong with a declaration is said at once.
 
 from __future__ import annotations
 
-import codecs
 import datetime as dt
 import difflib
 import re
@@ -23,7 +22,7 @@ from lakewright.platform.declare.declarations import (
     TimePartitions,
     WriteKind,
 )
-from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
+from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, EXPECTATION_KINDS
 from lakewright.platform.declare.marked_yaml import Place
 from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError
 from lakewright.platform.declare.partition_schemes import (
@@ -38,6 +37,9 @@ from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
+
+# Keys of partitions have years of four digits, and clocks are looked at some years ahead.
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
@@ -168,6 +170,9 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
     if len(source.given) != 1:
         given = ", ".join(source.given) or "none"
         yield ("source",), f"give exactly one of python, parquet, csv; given: {given}"
+    for kind, where in source.given.items():
+        if not where.strip():
+            yield ("source", kind), "it is empty; name a file, a folder or a pattern"
     yield from _check_csv(declaration, source)
     if source.python is not None and _FUNCTION.fullmatch(source.python) is None:
         yield ("source", "python"), f"{source.python!r} is no function; write module.path:function"
@@ -186,18 +191,32 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         if is_nested:
             message = f"a csv holds no {column.type}; take parquet, or a python source"
             yield ("columns", at, "type"), message
-    if len(source.delimiter) != 1:
-        yield ("source", "delimiter"), f"{source.delimiter!r} is not one character"
+    if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
+        message = f"{source.delimiter!r} is not one character of ASCII, other than a line's end"
+        yield ("source", "delimiter"), message
     try:
-        codecs.lookup(source.encoding)
-    except LookupError:
+        # Not every codec is of texts: `hex` and `rot13` are none.
+        "a".encode(source.encoding)
+    except (LookupError, ValueError):
         message = f"{source.encoding!r} is no encoding; write for example utf-8 or latin-1"
         yield ("source", "encoding"), message
     for name in ("date_format", "timestamp_format"):
         layout = getattr(source, name)
-        if layout is not None and "%" not in layout:
+        if layout is not None and not _tells_moments(layout, with_time=name == "timestamp_format"):
             example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
-            yield ("source", name), f"{layout!r} is no layout of strptime; write such as {example}"
+            message = f"{layout!r} is no layout of strptime that tells a moment; write such as "
+            yield ("source", name), f"{message}{example}"
+
+
+def _tells_moments(layout: str, *, with_time: bool) -> bool:
+    """Whether a day, and an hour and minute where wanted, can be read back from the layout."""
+    probe = dt.datetime(2013, 12, 30, 23, 45) if with_time else dt.datetime(2013, 12, 30)
+    try:
+        # Whether a zone is wanted, the column says.
+        read = dt.datetime.strptime(probe.replace(tzinfo=dt.UTC).strftime(layout), layout)  # noqa: DTZ007
+    except ValueError:
+        return False
+    return read.replace(tzinfo=None) == probe
 
 
 def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -249,6 +268,11 @@ def _check_expectation(
     mostly = expectation.arguments.get("mostly", 1)
     if isinstance(mostly, bool) or not isinstance(mostly, (int, float)) or not 0 <= mostly <= 1:
         yield ("mostly",), f"mostly is {mostly!r}; it is a share of rows from 0 to 1"
+    for argument in COLUMN_ARGUMENTS:
+        given = expectation.arguments.get(argument, "")
+        names = given if isinstance(given, (list, tuple)) else [given]
+        if not all(isinstance(each, str) for each in names):
+            yield (argument,), f"{given!r} names no column; write a name, or a list of names"
     columns = [column.name for column in declaration.columns]
     for name in expectation.columns:
         if name not in columns:
@@ -270,7 +294,7 @@ def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
 def _check_timezone(name: str, place: Place) -> Iterator[Finding]:
     try:
         zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         yield place, f"{name!r} is no time zone; write for example UTC or Europe/Berlin"
 
 
@@ -368,6 +392,10 @@ def _check_values(dimension: StaticDimension) -> Iterator[str]:
 
 
 def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
+    for place, moment in (("start", dimension.start), ("end", dimension.end)):
+        if moment is not None and not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+            yield (place,), f"{moment} is not of the years {_FIRST_YEAR} to {_LAST_YEAR}"
+            return
     if not dimension.cadence.begins_at(dimension.start):
         yield ("start",), f"{dimension.start} begins no {dimension.cadence.value} partition"
         return
@@ -381,7 +409,7 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
             kind = dimension.cadence.value
             yield ("format",), f"format {formats} does not tell {kind} partitions apart"
         conflict = dimension.hours_in_conflict()
-    except (ValueError, StorageError) as err:
+    except (ValueError, OverflowError, StorageError) as err:
         yield ("format",), f"format {formats} does not fit the column: {err}"
         return
     if conflict is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import cached_property
 from typing import Annotated, Any
@@ -35,7 +36,7 @@ from lakewright.storage.spec.schema import Column, SchemaSpec
 
 
 def _as_text(value: object) -> object:
-    """Numbers, dates and truth values that YAML read out of plain words, as words again."""
+    """Numbers, dates and truth values of Python callers and of explicit YAML tags, as words."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float, dt.date)):
@@ -44,20 +45,19 @@ def _as_text(value: object) -> object:
 
 
 def _as_moment(value: object) -> object:
-    match value:
+    moment = value
+    if isinstance(value, str):
+        # A month alone means its first day.
+        whole = f"{value}-01" if len(value) == len("2013-01") else value
+        with suppress(ValueError):
+            moment = dt.datetime.fromisoformat(whole)
+    match moment:
         case dt.datetime(tzinfo=None):
-            return value
+            return moment
         case dt.datetime():
             raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
         case dt.date():
-            return dt.datetime(value.year, value.month, value.day)
-        case str():
-            try:
-                # A month alone means its first day.
-                whole = f"{value}-01" if len(value) == len("2013-01") else value
-                return _as_moment(dt.datetime.fromisoformat(whole))
-            except ValueError:
-                pass
+            return dt.datetime(moment.year, moment.month, moment.day)
     raise ValueError(f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00")
 
 
@@ -215,7 +215,8 @@ class ExpectationDeclaration(BaseModel):
         found: list[str] = []
         for argument in COLUMN_ARGUMENTS:
             value = self.arguments.get(argument)
-            found.extend([value] if isinstance(value, str) else value or ())
+            given = value if isinstance(value, (list, tuple)) else [value]
+            found.extend(each for each in given if isinstance(each, str))
         return tuple(found)
 
     @property

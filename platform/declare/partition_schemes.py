@@ -20,13 +20,15 @@ from lakewright.platform.declare.partition_keys import (
     describe_partition,
     encode_partition,
 )
+from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.values import from_python, to_python
 
 # What Dagster puts between the keys of two dimensions.
 _DIMENSION_SEPARATOR = "|"
-# Rules for clocks repeat every year, so a span without an end is looked at so far.
+# A zone may take up a rule for clocks after the span began: one without an end is looked at up to
+# this long after today.
 _LOOKED_AHEAD = dt.timedelta(days=5 * 366)
 
 
@@ -210,7 +212,8 @@ class TimeDimension:
     def _clock_changes(self) -> Iterator[tuple[dt.datetime, dt.datetime]]:
         """The last minute before each change of clocks in the span, and the first after it."""
         before = self.start.replace(tzinfo=self.zone).astimezone(dt.UTC)
-        end = before + _LOOKED_AHEAD
+        today = dt.datetime.fromtimestamp(SystemEnv().now_ms() / 1000, dt.UTC)
+        end = max(before, today) + _LOOKED_AHEAD
         if self.end is not None:
             end = self.end.replace(tzinfo=self.zone).astimezone(dt.UTC)
         while before < end:

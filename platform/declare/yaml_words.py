@@ -111,7 +111,7 @@ def _read(
         return _read_with(str, value)
     kind = snake_name(str(expectation.get("expect")))
     of_column = name in _VALUES or (name in _BOUNDS and kind in _BOUNDS_ARE_VALUES)
-    columns = {expectation[each] for each in COLUMN_ARGUMENTS[:3] if each in expectation}
+    columns = {str(expectation[each]) for each in COLUMN_ARGUMENTS[:3] if each in expectation}
     if of_column and columns and columns <= texts:
         return _read_with(str, value)
     return _read_with(plain_value, value)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
+from lakewright.storage.spec.data_types import DataType
+from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]
 
@@ -72,19 +74,21 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
             continue
-        held = _with_rows(table)
-        absent = [
-            spec
-            for spec in missing
-            if partition_identity({key: spec[key] for key in keys}) not in held
-        ]
+        types = {each.name: each.type for each in table.schema.partition_fields}
+        held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
+        absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
             return f", and its upstream {name} has none of {_named(absent)}"
     return ""
 
 
+def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, object], ...]:
+    """The values of some columns, as values of these types: a day may be a text elsewhere."""
+    return partition_identity({name: from_python(spec[name], kind) for name, kind in types.items()})
+
+
 def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
-    return {partition_identity(each.spec) for each in table.partitions() if each.row_count}
+    return {partition_identity(each.spec) for each in table.at().partitions() if each.row_count}
 
 
 def _named(specs: Sequence[Spec]) -> str:

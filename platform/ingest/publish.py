@@ -298,10 +298,10 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
-        from lakewright.storage.spark import dataframe_of, stage_dataframe
+        from lakewright.storage.spark import dataframe_of
 
         frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
-        stage = partial(stage_dataframe, table, frame)
+        stage = partial(table.stage, frame)
     elif _is_dataframe(rows):
         stage = partial(table.stage, rows.toArrow())
     return stage(
@@ -318,7 +318,7 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
     if order.kind is not WriteKind.OVERWRITE or len(order.partitions or ()) < 2:
         return
     written = {partition_identity(each.spec) for each in main.partitions}
-    present = {partition_identity(stats.spec) for stats in table.partitions()}
+    present = {partition_identity(stats.spec) for stats in table.at().partitions()}
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
         if partition_identity(spec) in present - written:
@@ -394,10 +394,9 @@ def _validate(
         nothing = table.arrow_schema.empty_table()
         rows = pa.concat_tables(parts) if parts else nothing.select(columns or nothing.schema.names)
         return validate_arrow(rows, expectations, partition_keys=keys, env=env)
-    from lakewright.storage.spark import read_staged_dataframe
 
     spark = order.session()
-    frames = [read_staged_dataframe(spark, table, each, columns) for each in staged]
+    frames = [table.scan_staged(each, columns=columns).to_spark(spark) for each in staged]
     frame = reduce(lambda left, right: left.unionByName(right), frames)
     return validate_dataframe(frame, expectations, row_count=row_count, env=env)
 

@@ -147,8 +147,16 @@ def source_files(declaration: TableDeclaration) -> list[SourceFile]:
     source = declaration.source
     assert source is not None
     kind, pattern = next(iter(source.given.items()))
-    inside = f"{pattern.rstrip('/')}/**/*.{kind}" if Path(pattern).is_dir() else pattern
-    paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
+    inside = pattern
+    paths = []
+    try:
+        if Path(pattern).is_dir():
+            inside = f"{glob.escape(pattern.rstrip('/'))}/**/*.{kind}"
+        elif Path(pattern).is_file():
+            inside = glob.escape(pattern)
+        paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
+    except (OSError, ValueError) as err:
+        raise InvalidRows(f"the source of {declaration.table} is no path: {err}") from err
     if not paths:
         raise NotFoundError(
             f"the source of {declaration.table} is {pattern}, and no file matches {inside}; "
@@ -173,17 +181,19 @@ class Held:
     partitions: tuple[str, ...]
 
 
-def held(file: SourceFile, wanted: Partitions) -> Held:
-    """Read a file through.
+def held(file: SourceFile, wanted: Partitions | None) -> Held:
+    """Read a file through; without wanted partitions its rows are counted only.
 
     Raises:
         InvalidRows: the file is none of its kind, or does not hold what is declared.
     """
-    columns = list(wanted[0])
     row_count = wanted_count = 0
     partitions: dict[str, None] = {}
     for rows in file.read(None):
         row_count += rows.num_rows
+        if wanted is None:
+            continue
+        columns = list(wanted[0])
         wanted_count += int(pc.sum(_mask(rows, file.fields, wanted)).as_py() or 0)
         if len(partitions) < _MOST_PARTITIONS:
             distinct = rows.select(columns).group_by(columns).aggregate([]).to_pylist()

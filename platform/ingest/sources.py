@@ -26,8 +26,10 @@ from lakewright.platform.ingest.source_files import (
 )
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage import Engine, LocalEngine, Table
-from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_timestamps import holds_timestamps
+from lakewright.storage.codec.arrow_types import to_arrow_schema, to_arrow_type
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 
@@ -64,10 +66,8 @@ class SourceRequest:
 
     def upstream_dataframe(self, name: str, columns: Sequence[str] | None = None) -> Any:
         """The same as a Spark DataFrame."""
-        from lakewright.storage.spark import read_dataframe
-
         table = self._upstream(name)
-        return read_dataframe(self.spark, table, self.upstream_filter(name), columns)
+        return table.to_spark(self.spark, self.upstream_filter(name), columns)
 
     def upstream_filter(self, name: str) -> Predicate | None:
         """A filter for the wanted partitions, by the partition columns that both tables have."""
@@ -178,7 +178,7 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         InvalidRows: a file cannot be read, or rows are there and none is of a partition asked for.
     """
     source = declaration.source
-    if source is None or source.python is not None or not request.partitions:
+    if source is None or source.python is not None or request.partitions == ():
         return
     files = source_files(declaration)
     in_spark = _in_spark(files, declaration, request)
@@ -189,7 +189,7 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
         engine = SparkEngine(request.spark)
     found = engine.map(partial(held, wanted=request.partitions), divided(files))
     row_count = sum(each.row_count for each in found)
-    if not row_count or any(each.wanted_count for each in found):
+    if request.partitions is None or not row_count or any(each.wanted_count for each in found):
         return
     sample = tuple(dict.fromkeys(name for each in found for name in each.partitions))[:5]
     asked = [describe_partition(spec) for spec in request.partitions]
@@ -209,8 +209,15 @@ def _first(names: Sequence[str]) -> str:
 def _in_spark(
     files: Sequence[SourceFile], declaration: TableDeclaration, request: SourceRequest
 ) -> bool:
+    if any(_is_finer_than_spark(field.type) for field in files[0].fields):
+        return False
     size = sum(Path(file.path).stat().st_size for file in files)
     return request.wants_spark or prefers_spark(declaration.write.engine, size_bytes=size)
+
+
+def _is_finer_than_spark(data_type: DataType) -> bool:
+    """Whether values have digits below the microseconds of Spark."""
+    return holds_timestamps(to_arrow_type(data_type), unit="ns")
 
 
 def _read(file: SourceFile, wanted: Partitions | None) -> Iterator[pa.Table]:

@@ -65,8 +65,19 @@ def _converter(data_type: AtomicType, layout: TextLayout) -> Callable[[pa.Array]
     if root is TypeRoot.TIME or root.is_bytes:
         return _each_once(data_type, lambda text: text)
     if root.is_floating:
-        return lambda texts: _finite(pc.utf8_trim_whitespace(texts), target)
+        return lambda texts: _finite(_digits(texts), target)
+    if root.is_integer or root is TypeRoot.DECIMAL:
+        return lambda texts: _digits(texts).cast(target)
     return lambda texts: pc.utf8_trim_whitespace(texts).cast(target)
+
+
+def _digits(texts: pa.Array) -> pa.Array:
+    """Texts without blanks around them and a plus before them; Arrow reads `0x10` as 16."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    if pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
+        raise ValueError("hexadecimal digits are no number")
+    signed = pc.match_substring_regex(trimmed, r"^\+[0-9.]")
+    return pc.if_else(signed, pc.utf8_slice_codeunits(trimmed, 1), trimmed)
 
 
 def _finite(texts: pa.Array, target: pa.DataType) -> pa.Array:

@@ -76,7 +76,7 @@ def publication_metadata(table: Table, published: Published) -> Metadata:
         "lakewright/engine": published.engine,
         "lakewright/seconds": round(published.duration_ms / 1000, 3),
     }
-    snapshot = published.snapshot or table.latest_snapshot()
+    snapshot = published.snapshot or table.history.latest_snapshot()
     if snapshot is not None:
         metadata["lakewright/snapshot_id"] = snapshot.id
         metadata["dagster/row_count"] = snapshot.total_record_count

@@ -47,7 +47,7 @@ def release_of_ended_runs(
     Others would wait until they run out. A run is one with those that continue it; of runs that
     this instance does not know nothing is said.
     """
-    for lease in table.leases():
+    for lease in table.upkeep.leases():
         if _has_ended(instance, lease.owner):
             release_lease(table.files, lease.id)
             tell(f"lease {lease.id} of {lease.holder} was given back, since that run has ended")

@@ -31,13 +31,13 @@ class Analyze(Verb[AnalyzeOptions, AnalyzePlan, AnalyzeResult]):
 
     def plan(self, table: Table, options: AnalyzeOptions) -> AnalyzePlan:
         """What would be read."""
-        return table.plan_analyze(columns=options.columns)
+        return table.upkeep.plan_analyze(columns=options.columns)
 
     def run(
         self, table: Table, plan: AnalyzePlan, options: AnalyzeOptions, work: Work
     ) -> AnalyzeResult:
         """Read the rows of the plan's snapshot and publish what they say."""
-        return table.run_analyze(plan, work.engine(options.engine, plan.bytes))
+        return table.upkeep.run_analyze(plan, work.engine(options.engine, plan.bytes))
 
     def report(
         self, table: Table, outcome: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]

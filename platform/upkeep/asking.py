@@ -99,7 +99,7 @@ def ask(
     if memory.table_uuid != table.uuid:
         # A table that was dropped and created again has another history.
         memory = Memory(table_uuid=table.uuid)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     seen = f"{None if snapshot is None else snapshot.id} {policy.model_dump_json()}"
     is_early = memory.look_again_ms is None or now_ms < memory.look_again_ms
     if memory.seen == seen and is_early:

@@ -43,7 +43,7 @@ class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
 
     def plan(self, table: Table, options: OrphansOptions) -> OrphansPlan:
         """The files that nothing refers to."""
-        return table.plan_remove_orphans(
+        return table.upkeep.plan_remove_orphans(
             age_ms=options.older_than_ms, even_recent=options.even_recent
         )
 
@@ -51,7 +51,7 @@ class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
         self, table: Table, plan: OrphansPlan, options: OrphansOptions, work: Work
     ) -> OrphansResult:
         """Set aside, or delete, what the plan names."""
-        return table.run_remove_orphans(plan, quarantine=not options.delete)
+        return table.upkeep.run_remove_orphans(plan, quarantine=not options.delete)
 
     def report(
         self, table: Table, outcome: Outcome[OrphansOptions, OrphansPlan, OrphansResult]
@@ -123,13 +123,13 @@ class Restore(Verb[RestoreOptions, RestorePlan, RestoreResult]):
         """
         if options.quarantine is None:
             raise InvalidRequestError(f"name a quarantine of {table.name}: quarantine is not given")
-        return table.plan_restore(options.quarantine, paths=options.paths)
+        return table.upkeep.plan_restore(options.quarantine, paths=options.paths)
 
     def run(
         self, table: Table, plan: RestorePlan, options: RestoreOptions, work: Work
     ) -> RestoreResult:
         """Bring back what the plan names."""
-        return table.run_restore(plan)
+        return table.upkeep.run_restore(plan)
 
     def report(
         self, table: Table, outcome: Outcome[RestoreOptions, RestorePlan, RestoreResult]
@@ -184,11 +184,13 @@ class Purge(Verb[PurgeOptions, PurgePlan, PurgeResult]):
         """
         if options.quarantines and options.older_than_ms is not None:
             raise InvalidRequestError("name quarantines, or an age, but not both")
-        return table.plan_purge(ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines)
+        return table.upkeep.plan_purge(
+            ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines
+        )
 
     def run(self, table: Table, plan: PurgePlan, options: PurgeOptions, work: Work) -> PurgeResult:
         """Delete what the plan names."""
-        return table.run_purge(plan)
+        return table.upkeep.run_purge(plan)
 
     def report(
         self, table: Table, outcome: Outcome[PurgeOptions, PurgePlan, PurgeResult]

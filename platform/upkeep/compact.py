@@ -64,7 +64,7 @@ class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
         """
         check_partitions_known(table, options.partitions or ())
         _check_buckets(table, options.buckets or ())
-        return table.plan_compact(
+        return table.upkeep.plan_compact(
             options.partitions, options.buckets, full=options.full, min_file_num=options.min_files
         )
 
@@ -77,7 +77,7 @@ class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
     ) -> CompactionResult:
         """Rewrite what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.run_compact(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run_compact(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[CompactOptions, CompactionPlan, CompactionResult]
@@ -92,7 +92,7 @@ COMPACT = Compact()
 def _check_buckets(table: Table, asked: Sequence[int]) -> None:
     if not asked:
         return
-    held = {each.bucket for stats in table.partitions() for each in stats.buckets}
+    held = {each.bucket for stats in table.at().partitions() for each in stats.buckets}
     # A bucket may exist and hold nothing yet.
     known = held | set(range(table.options.bucket))
     for bucket in asked:

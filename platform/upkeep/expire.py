@@ -74,7 +74,7 @@ class ExpireSnapshots(InSteps[ExpireOptions, ExpirePlan, ExpireResult]):
 
     def plan(self, table: Table, options: ExpireOptions) -> ExpirePlan:
         """The first step."""
-        return table.plan_expire_snapshots(
+        return table.upkeep.plan_expire_snapshots(
             retain_min=options.retain_min,
             retain_max=options.retain_max,
             time_retained_ms=options.time_retained_ms,
@@ -89,7 +89,7 @@ class ExpireSnapshots(InSteps[ExpireOptions, ExpirePlan, ExpireResult]):
         self, table: Table, plan: ExpirePlan, options: ExpireOptions, work: Work
     ) -> ExpireResult:
         """Delete what the plan names."""
-        return table.run_expire_snapshots(plan)
+        return table.upkeep.run_expire_snapshots(plan)
 
     def steps(
         self, table: Table, options: ExpireOptions, work: Work
@@ -128,7 +128,7 @@ class ExpireTags(Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]):
 
     def plan(self, table: Table, options: ExpireTagsOptions) -> DeleteTagsPlan:
         """The tags that are past their time."""
-        return table.plan_expire_tags(older_than_ms=options.older_than_ms)
+        return table.upkeep.plan_expire_tags(older_than_ms=options.older_than_ms)
 
     def lease(self, table: Table, plan: DeleteTagsPlan | None) -> LeaseNeed:
         """The whole table."""
@@ -138,7 +138,7 @@ class ExpireTags(Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]):
         self, table: Table, plan: DeleteTagsPlan, options: ExpireTagsOptions, work: Work
     ) -> DeleteTagsResult:
         """Delete what the plan names."""
-        return table.run_expire_tags(plan)
+        return table.upkeep.run_expire_tags(plan)
 
     def report(
         self, table: Table, outcome: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
@@ -162,7 +162,7 @@ class ExpireChangelogs(Verb[ExpireChangelogsOptions, ExpireChangelogsPlan, Expir
 
     def plan(self, table: Table, options: ExpireChangelogsOptions) -> ExpireChangelogsPlan:
         """The changelogs that may go."""
-        return table.plan_expire_changelogs(every=options.every)
+        return table.upkeep.plan_expire_changelogs(every=options.every)
 
     def lease(self, table: Table, plan: ExpireChangelogsPlan | None) -> LeaseNeed:
         """The whole table."""
@@ -176,7 +176,7 @@ class ExpireChangelogs(Verb[ExpireChangelogsOptions, ExpireChangelogsPlan, Expir
         work: Work,
     ) -> ExpireChangelogsResult:
         """Delete what the plan names."""
-        return table.run_expire_changelogs(plan)
+        return table.upkeep.run_expire_changelogs(plan)
 
     def report(
         self,
@@ -208,7 +208,7 @@ def range_fact(ids: Sequence[int]) -> dict[str, Fact]:
 
 def snapshot_steps(table: Table, options: ExpireOptions) -> Iterator[ExpireStep]:
     """Snapshots as they go, step after step."""
-    return table.expire_in_steps(
+    return table.upkeep.expire_in_steps(
         retain_min=options.retain_min,
         retain_max=options.retain_max,
         time_retained_ms=options.time_retained_ms,

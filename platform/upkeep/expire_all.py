@@ -128,8 +128,8 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
         """The first step of snapshots, and the tags and changelogs that may go before it."""
         return ExpiryPlan(
             snapshots=EXPIRE_SNAPSHOTS.plan(table, options),
-            tags=table.plan_expire_tags(),
-            changelogs=table.plan_expire_changelogs(),
+            tags=table.upkeep.plan_expire_tags(),
+            changelogs=table.upkeep.plan_expire_changelogs(),
         )
 
     def lease(self, table: Table, plan: ExpiryPlan | None) -> LeaseNeed:
@@ -138,13 +138,13 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
 
     def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
         """Delete what the plan names; with its tags go the files that only its snapshots kept."""
-        expired = Expired().and_then(table.run_expire_snapshots(plan.snapshots))
+        expired = Expired().and_then(table.upkeep.run_expire_snapshots(plan.snapshots))
         if plan.tags is not None:
             # A tag that stands for another snapshot than planned is still refused.
-            tags = replace(plan.tags, files=table.plan_delete_tags(*plan.tags.tags).files)
-            expired = expired.and_then(table.run_expire_tags(tags))
+            tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
+            expired = expired.and_then(table.upkeep.run_expire_tags(tags))
         if plan.changelogs is not None:
-            expired = expired.and_then(table.run_expire_changelogs(plan.changelogs))
+            expired = expired.and_then(table.upkeep.run_expire_changelogs(plan.changelogs))
         return expired
 
     def steps(
@@ -161,15 +161,18 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
             check_held(table.files, work.lease)
         if plan is None:
             return
-        tags = table.plan_expire_tags()
-        plan, expired = replace(plan, tags=tags), expired.and_then(table.run_expire_tags(tags))
+        tags = table.upkeep.plan_expire_tags()
+        plan, expired = (
+            replace(plan, tags=tags),
+            expired.and_then(table.upkeep.run_expire_tags(tags)),
+        )
         yield Outcome(options=options, plan=plan, result=expired)
         # Each step of snapshots may have left changelogs for one step of their own.
         for _ in range(steps):
             check_held(table.files, work.lease)
-            changelogs = table.plan_expire_changelogs()
+            changelogs = table.upkeep.plan_expire_changelogs()
             plan = plan.and_then(changelogs)
-            expired = expired.and_then(table.run_expire_changelogs(changelogs))
+            expired = expired.and_then(table.upkeep.run_expire_changelogs(changelogs))
             yield Outcome(options=options, plan=plan, result=expired)
 
     def report(self, table: Table, outcome: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
@@ -200,7 +203,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
                 "snapshots_expired": len(expired.snapshots),
                 "snapshots_left": len(table.files.snapshots.ids()),
                 "tags_expired": len(expired.tags),
-                "tags_left": len(table.tags()),
+                "tags_left": len(table.history.tags()),
                 "changelogs_expired": len(expired.changelogs),
                 "files_deleted": expired.files_deleted,
                 "bytes_deleted": expired.bytes_deleted,

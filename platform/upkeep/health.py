@@ -97,11 +97,11 @@ def table_health(
 
 def read_health(table: Table) -> TableHealth:
     """The health of a table's latest snapshot; reads metadata only."""
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     snapshot_id = None if snapshot is None else snapshot.id
     return table_health(
         table.name,
-        () if snapshot is None else table.partitions(snapshot_id=snapshot_id),
+        () if snapshot is None else table.at(snapshot=snapshot_id).partitions(),
         partition_columns(table),
         keyed=table.schema.is_keyed,
         snapshot_id=snapshot_id,

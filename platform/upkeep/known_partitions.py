@@ -25,7 +25,9 @@ def unknown_partitions(
         InvalidRequestError: a spec names no partition column, or a value is none of its type.
     """
     asked = [dict(partition_spec_values(table.files, spec)) for spec in specs]
-    present = [dict(partition_spec_values(table.files, each.spec)) for each in table.partitions()]
+    present = [
+        dict(partition_spec_values(table.files, each.spec)) for each in table.at().partitions()
+    ]
     return [
         spec
         for spec, values in zip(specs, asked, strict=True)
@@ -45,7 +47,7 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
     unknown = unknown_partitions(table, specs) if specs else []
     if not unknown:
         return
-    have = sorted(describe_partition(each.spec) for each in table.partitions())
+    have = sorted(describe_partition(each.spec) for each in table.at().partitions())
     wanted = describe_partition(unknown[0])
     near = difflib.get_close_matches(wanted, have, n=_MOST_NAMED, cutoff=0.6)
     if near:

@@ -28,7 +28,7 @@ class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
             NotFoundError: the table has no such partition.
         """
         check_partitions_known(table, options.partitions or ())
-        return table.plan_postpone_compact(options.partitions)
+        return table.upkeep.plan_postpone_compact(options.partitions)
 
     def lease(self, table: Table, plan: PostponePlan | None) -> LeaseNeed | None:
         """The partitions of the plan, with all of their buckets."""
@@ -39,7 +39,9 @@ class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
     ) -> PostponeResult:
         """Move what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.run_postpone_compact(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run_postpone_compact(
+            plan, engine, verify=options.verify, lease=work.lease
+        )
 
     def report(
         self, table: Table, outcome: Outcome[RewriteOptions, PostponePlan, PostponeResult]

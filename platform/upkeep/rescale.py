@@ -43,7 +43,7 @@ class Rescale(Verb[RescaleOptions, RescalePlan, RescaleResult]):
                 f"say how many buckets {table.name} is to have: buckets is not given"
             )
         check_partitions_known(table, options.partitions or ())
-        return table.plan_rescale(options.buckets, options.partitions)
+        return table.upkeep.plan_rescale(options.buckets, options.partitions)
 
     def lease(self, table: Table, plan: RescalePlan | None) -> LeaseNeed | None:
         """The partitions of the plan, with all of their buckets."""
@@ -54,7 +54,7 @@ class Rescale(Verb[RescaleOptions, RescalePlan, RescaleResult]):
     ) -> RescaleResult:
         """Move what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.run_rescale(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run_rescale(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[RescaleOptions, RescalePlan, RescaleResult]

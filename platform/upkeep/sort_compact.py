@@ -44,7 +44,7 @@ class SortCompact(Verb[SortOptions, SortCompactionPlan, CompactionResult]):
             InvalidRequestError: the table or a column cannot be sorted.
         """
         check_partitions_known(table, options.partitions or ())
-        return table.plan_sort_compact(
+        return table.upkeep.plan_sort_compact(
             options.by, order=options.order.value, partitions=options.partitions
         )
 
@@ -57,7 +57,7 @@ class SortCompact(Verb[SortOptions, SortCompactionPlan, CompactionResult]):
     ) -> CompactionResult:
         """Sort what the plan names."""
         engine = rewrite_engine(options, plan.files, work)
-        return table.run_sort_compact(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run_sort_compact(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[SortOptions, SortCompactionPlan, CompactionResult]

@@ -1,8 +1,8 @@
-"""Columns in other types, with nothing lost: what a file has, as the table declares it.
+"""Casts of Arrow columns, nested ones too, that refuse to lose a value.
 
 Arrow's own cast refuses a struct whose member must not be null if the struct itself is null
-somewhere, since files then say that its member is null there too. Here what is inside of
-null does not count, and what comes out is nothing that Arrow would refuse later.
+somewhere, since files mark the member as null there too. These casts ignore what lies inside of a
+null, and return arrays that Arrow accepts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# How an array that is not nested becomes one of another type.
+# Casts an array that is not nested to another type.
 Cast = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
@@ -22,12 +22,12 @@ def _whole(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def in_micros(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """An array in another type, of which nanoseconds may become the microseconds they are in."""
+    """Cast an array; nanoseconds may be cut to microseconds."""
     fine = pa.types.is_timestamp(array.type) and array.type.unit == "ns"
     if not fine or not pa.types.is_timestamp(target) or target.unit != "us":
         return array.cast(target)
     nanos = array.cast(pa.int64())
-    # Division rounds towards zero, which before 1970 is the microsecond after.
+    # Integer division rounds towards zero, which is the wrong direction before 1970.
     micros = pc.divide(nanos, 1000)
     early = pc.less(pc.subtract(nanos, pc.multiply(micros, 1000)), 0)
     return pc.subtract(micros, early.cast(pa.int64())).cast(target)
@@ -36,7 +36,7 @@ def in_micros(array: pa.Array, target: pa.DataType) -> pa.Array:
 def cast_column(
     column: pa.ChunkedArray, target: pa.DataType, cast: Cast = _whole
 ) -> pa.ChunkedArray:
-    """The column in another type; `cast` says what becomes of values that are not nested.
+    """The column in another type; `cast` converts the values that are not nested.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: a value does not fit, or the types are of
@@ -50,10 +50,9 @@ def cast_column(
 
 
 def compact_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """The column in another type, with nothing stored besides what it holds.
+    """The column in another type, in arrays without slices and without values below a null.
 
-    Its arrays are no slices, and in what is null everything is null. There are libraries that
-    look at what is stored without asking whether it counts.
+    Some libraries read an array's buffers without regard to offsets and validity.
 
     Raises:
         pa.ArrowInvalid, pa.ArrowNotImplementedError: as `cast_column`.
@@ -72,7 +71,7 @@ def _rebuilt(
     nullable: bool = True,
     nulls_around: int = 0,
 ) -> pa.Array:
-    """The array as `target`; if it is not `nullable`, it is null only where what it is in is."""
+    """The array as `target`; without `nullable` it may be null only where its parent is null."""
     if not nullable and array.null_count > nulls_around:
         raise pa.ArrowInvalid(f"null where {target} must not be null")
     source = array.type
@@ -87,16 +86,13 @@ def _rebuilt(
         ]
         return pa.StructArray.from_arrays(members, fields=list(target), mask=mask)
     if pa.types.is_map(source) and pa.types.is_map(target):
-        present = array.filter(array.is_valid())
-        # Keys and items are those of the whole underlying array, whatever slice this is.
-        first = present.offsets[0].as_py()
-        count = present.offsets[len(present)].as_py() - first
-        keys = _rebuilt(present.keys.slice(first, count), target.key_type, cast)
-        items = _inside(present.items.slice(first, count), target.item_field, cast)
-        return pa.MapArray.from_arrays(_offsets(array), keys, items, type=target, mask=mask)
+        held_keys, held_items = map_entries(array)
+        keys = _rebuilt(held_keys, target.key_type, cast)
+        items = _inside(held_items, target.item_field, cast)
+        return pa.MapArray.from_arrays(list_offsets(array), keys, items, type=target, mask=mask)
     if pa.types.is_list(source) and pa.types.is_list(target):
         values = _inside(array.flatten(), target.value_field, cast)
-        return pa.ListArray.from_arrays(_offsets(array), values, type=target, mask=mask)
+        return pa.ListArray.from_arrays(list_offsets(array), values, type=target, mask=mask)
     result = cast(array, target)
     return result if nullable or not result.null_count else _as_if_valid(result)
 
@@ -106,7 +102,7 @@ def _inside(values: pa.Array, field: pa.Field, cast: Cast) -> pa.Array:
 
 
 def _as_if_valid(array: pa.Array) -> pa.Array:
-    """The same without its nulls, which nobody sees, since what holds them is null."""
+    """The same array without its nulls, which readers do not see, since their parents are null."""
     buffers = [None, *array.buffers()[1:]]
     return pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
 
@@ -115,8 +111,23 @@ def _named_alike(source: pa.StructType, target: pa.StructType) -> bool:
     return [field.name for field in source] == [field.name for field in target]
 
 
-def _offsets(array: pa.Array) -> pa.Array:
+def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and items of the maps that are not null."""
+    present = array.filter(array.is_valid()) if array.null_count else array
+    # Keys and items are those of the whole underlying array, whatever slice this is.
+    first = present.offsets[0].as_py()
+    count = present.offsets[len(present)].as_py() - first
+    return present.keys.slice(first, count), present.items.slice(first, count)
+
+
+def list_offsets(array: pa.Array) -> pa.Array:
     """Where each list would begin if the null ones and those outside of a slice held nothing."""
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    lengths = np.where(valid, np.diff(array.offsets.to_numpy()), 0)
+    lengths = np.diff(array.offsets.to_numpy())
+    if array.null_count:
+        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Which of the lists, maps or rows are null, where there are any."""
+    return array.is_null() if array.null_count else None

@@ -1,9 +1,9 @@
 """Columns of data files as columns that are read: members of rows taken by field id.
 
-1. Rows are taken apart and put together as the mapping says; lists and maps keep their lengths.
-2. What is at the leaves is cast, first to the type its file's schema gives it, since formats hold
-   some types as others, then to the type that is read.
-3. Where the type that is read allows no null, none may be left.
+1. Rows are rebuilt member by member, by the mapping; lists and maps keep their lengths.
+2. Atomic values are cast twice: to the type in the file's schema, since formats store some types as
+   others, then to the type that is read.
+3. The result is checked for nulls where the type that is read allows none.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_cast import cast_column
+from lakewright.storage.codec.arrow_cast import cast_column, list_offsets, map_entries, nulls_of
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.spec.data_types import AtomicType, DataField
@@ -28,14 +27,14 @@ from lakewright.storage.spec.schema_mapping import (
     TypeMapping,
 )
 
-# Values of the Arrow type of one atomic type in that of another.
+# Converts values of one atomic type to another, both in their Arrow types.
 LeafCast: TypeAlias = Callable[[pa.Array, AtomicType, AtomicType], pa.Array]
 
 
 def map_column(
     column: pa.ChunkedArray, values: TypeMapping, cast: LeafCast = evolved
 ) -> pa.ChunkedArray:
-    """A column of a file as it is read, its atomic values `cast` where they have another type.
+    """Map a column of a file to the type that is read; `cast` converts atomic values.
 
     Raises:
         pa.ArrowKeyError: rows in the file lack a member that its schema has.
@@ -51,7 +50,7 @@ def map_column(
 
 
 def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: LeafCast) -> pa.Array:
-    """The array as `target`, in which everything but keys may be null."""
+    """The array as `target`, whose parts except map keys are nullable."""
     source = array.type
     match values:
         case NoValues():
@@ -84,7 +83,7 @@ def _mapped(array: pa.Array, values: TypeMapping, target: pa.DataType, cast: Lea
 def _mapped_rows(
     array: pa.Array, values: RowMapping, target: pa.StructType, cast: LeafCast
 ) -> pa.Array:
-    # Flattened, a member is null wherever the row is.
+    # `flatten` makes a member null wherever its row is null.
     held = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
     members = [
         pa.nulls(len(array), field.type)
@@ -93,7 +92,7 @@ def _mapped_rows(
         for member, field in zip(values.members, target, strict=True)
     ]
     if not members:
-        # Arrays made of no members would have no length either.
+        # A struct array without members would lose its length.
         validity = array.is_valid().buffers()[1]
         return pa.Array.from_buffers(target, len(array), [validity], array.null_count)
     return pa.StructArray.from_arrays(members, fields=list(target), mask=nulls_of(array))
@@ -139,27 +138,5 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _as_lists(array: pa.Array) -> pa.ListArray:
-    """Lists of one kind: other writers say in Parquet files that theirs are of another."""
+    """The array as a plain list: other writers' Parquet files decode to other list types."""
     return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
-
-
-def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
-    """The keys and items of the maps that are not null."""
-    present = array.filter(array.is_valid()) if array.null_count else array
-    # Keys and items are those of the whole underlying array, whatever slice this is.
-    first = present.offsets[0].as_py()
-    count = present.offsets[len(present)].as_py() - first
-    return present.keys.slice(first, count), present.items.slice(first, count)
-
-
-def list_offsets(array: pa.Array) -> pa.Array:
-    """Where each list would begin if the null ones and those outside of a slice held nothing."""
-    lengths = np.diff(array.offsets.to_numpy())
-    if array.null_count:
-        lengths = np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0)
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-
-
-def nulls_of(array: pa.Array) -> pa.Array | None:
-    """Which of the lists, maps or rows are null, where there are any."""
-    return array.is_null() if array.null_count else None

@@ -215,7 +215,8 @@ def _cast(
     given = column
     try:
         if pa.types.is_integer(column.type) and pa.types.is_decimal(target):
-            # Of integers Arrow asks for room for every value of their type, not for those there.
+            # Arrow requires room for every value of an integer type, not only for the values
+            # present.
             given = column.cast(pa.decimal256(76, target.scale))
         converted = given.cast(target)
     except pa.ArrowException as error:
@@ -240,7 +241,7 @@ def _infinities(column: pa.ChunkedArray) -> int:
 
 
 def _castable(source: pa.DataType, data_type: DataType) -> bool:
-    """Whether both are of one kind, so that a cast can only fail on a value that does not fit."""
+    """Whether both types are of one kind: a cast fails only on a value that does not fit."""
     if pa.types.is_null(source):
         return True
     if pa.types.is_dictionary(source):
@@ -261,7 +262,7 @@ def _castable(source: pa.DataType, data_type: DataType) -> bool:
                 and pa.types.is_integer(source.item_type)
             )
         case RowType(fields=fields):
-            # A member left out would become null, and one too many would be dropped.
+            # A cast would fill a missing member with null and drop an unknown one.
             return (
                 _kind(source) == "struct"
                 and [member.name for member in source] == [each.name for each in fields]
@@ -273,7 +274,7 @@ def _castable(source: pa.DataType, data_type: DataType) -> bool:
         case AtomicType():
             target = to_arrow_type(data_type)
             if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
-                # A moment and a local time are not the same thing, however alike they look.
+                # A moment and a local time differ, although Arrow casts one to the other.
                 return (source.tz is None) == (target.tz is None)
             return _kind(target) in _TAKES.get(_kind(source), {_kind(source)})
 
@@ -294,7 +295,7 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
 )
 # How much of a value that does not fit is shown.
 _MOST_SHOWN = 40
-# Kinds that values of a kind may become, where it is not only their own.
+# Further kinds that values of a kind may be cast to.
 _TAKES = {"integer": {"integer", "floating", "decimal"}}
 
 
@@ -305,7 +306,7 @@ def _kind(arrow_type: pa.DataType) -> str:
 def _parts(
     array: pa.Array, data_type: DataType, path: str
 ) -> Iterator[tuple[str, pa.Array, DataType]]:
-    """An array and all that is nested in it, as what is there of it, with paths and types."""
+    """An array and each array nested in it, without values below nulls, with paths and types."""
     yield path, array, data_type
     match data_type:
         case ArrayType(element=element):
@@ -362,6 +363,6 @@ def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
 
 
 def _fits(value: Decimal, data_type: AtomicType) -> bool:
-    # Python's own context would round wide decimals up before they are compared.
+    # Python's default decimal context would round wide decimals before the comparison.
     unscaled = int(value.scaleb(data_type.scale, EXACT_DECIMALS))
     return bool(abs(unscaled) < 10**data_type.precision)

@@ -31,7 +31,7 @@ def value_of(scalar: pa.Scalar, data_type: DataType) -> Value:
 
 def scalar_of(value: Value, data_type: DataType) -> pa.Scalar:
     """The inverse of `value_of`."""
-    # Of an array, since asking for a scalar alone imports pandas.
+    # Taken from an array: `pa.scalar` imports pandas.
     return array_of([value], data_type)[0]
 
 
@@ -49,7 +49,7 @@ def array_of(values: Sequence[Value], data_type: DataType) -> pa.Array:
 
 
 def with_one_nan(values: pa.Array) -> pa.Array:
-    """The values with the NaN that Java writes in the place of every other."""
+    """The values with each NaN replaced by the bit pattern that Java writes."""
     if not pa.types.is_floating(values.type):
         return values
     return pc.if_else(pc.is_nan(values), pa.scalar(math.nan, values.type), values)
@@ -115,12 +115,12 @@ def _leaf_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.Chun
 def _in_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.ChunkedArray:
     literals = [literal for literal in leaf.literals if literal is not None]
     floats = [literal for literal in literals if isinstance(literal, float)]
-    # Arrow looks numbers up by their bits: both zeros are there where one is.
+    # Arrow looks numbers up by their bits, so 0.0 and -0.0 are both added.
     zeros = [-literal for literal in floats if literal == 0]
     result = pc.is_in(column, value_set=array_of([*literals, *zeros], field.type))
     if any(map(math.isnan, floats)):
         result = pc.or_(result, pc.fill_null(pc.is_nan(column), False))
-    # Of null nobody knows, nor of what is in no list that holds null.
+    # A null row is unknown; so is a row outside of a list that holds null.
     unknown = pa.scalar(None, pa.bool_())
     if leaf.holds_null:
         return pc.if_else(result, True, unknown)
@@ -130,7 +130,7 @@ def _in_mask(column: pa.ChunkedArray, leaf: Leaf, field: DataField) -> pa.Chunke
 def _with_nan_on_top(
     result: pa.ChunkedArray, column: pa.ChunkedArray, leaf: Leaf
 ) -> pa.ChunkedArray:
-    """Arrow says no comparison with NaN holds; in SQL it equals itself and tops all numbers."""
+    """Correct Arrow's comparison with NaN: in SQL, NaN equals itself and exceeds all numbers."""
     literal = leaf.literals[0]
     if literal is None:
         return result
@@ -148,5 +148,5 @@ def _with_nan_on_top(
         case Operator.LT:
             return pc.invert(nan) if literal_is_nan else result
         case _:
-            # Every number is at most NaN, and of null nobody knows.
+            # Every number is at most NaN; a comparison with null is unknown.
             return pc.or_kleene(nan, pc.invert(nan)) if literal_is_nan else result

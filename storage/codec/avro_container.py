@@ -39,7 +39,7 @@ _DECOMPRESSION_ERRORS = (
     zstd.ZstdError,
     pa.ArrowException,
 )
-# Names of compressions in table options, and the codec that files say.
+# The codec that a file's header names, by the compression that table options name.
 _CODECS = {
     "zstd": "zstandard",
     "none": "null",
@@ -52,7 +52,7 @@ _CODECS = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the beginning of a file says of the blocks after it."""
+    """The header of a file, which describes the blocks after it."""
 
     schema: Any
     codec: str
@@ -115,7 +115,7 @@ def read_block_head(source: IO[bytes], *, path: str) -> BlockHead | None:
     """The head of the next block; None at the end of the file.
 
     Raises:
-        CorruptionError: the file ends within it, or it makes no sense.
+        CorruptionError: the file ends within the head, or its numbers are impossible.
     """
     first = source.read(1)
     if not first:
@@ -133,7 +133,7 @@ def read_block(source: IO[bytes], head: BlockHead, header: Header, *, path: str)
     """The encoded rows of the block that `head` begins.
 
     Raises:
-        CorruptionError: it is cut short, is not followed by its mark, or was damaged.
+        CorruptionError: the block is cut short, its mark is missing, or it cannot be decompressed.
     """
     packed = _exactly(source, head.size, path)
     check_sync(source, header, path=path)
@@ -149,7 +149,7 @@ def check_sync(source: IO[bytes], header: Header, *, path: str) -> None:
     """Read the mark after a block.
 
     Raises:
-        CorruptionError: something else is there.
+        CorruptionError: other bytes follow the block.
     """
     if source.read(SYNC_BYTES) != header.sync:
         raise CorruptionError(
@@ -207,7 +207,8 @@ def _counted(data: bytes) -> bytes:
 def _compress(data: bytes, codec: str, level: int) -> bytes:
     match codec:
         case "zstandard":
-            # Damage inside of a block would be other values otherwise, without an error.
+            # Without the checksum, damage inside of a block would decode to other values, without
+            # an error.
             return zstd.compress(
                 data, options={_ZSTD_LEVEL: min(level, _HIGHEST), _ZSTD_CHECKSUM: 1}
             )
@@ -246,7 +247,7 @@ def _decompress(packed: bytes, codec: str) -> bytes:
 
 
 def _snappy_size(body: bytes) -> int:
-    """The number of bytes that a snappy block becomes, which it begins with."""
+    """The decompressed size of a snappy block, which stands at its beginning."""
     size = 0
     for index, byte in enumerate(body[:5]):
         size |= (byte & 0x7F) << (7 * index)

@@ -1,4 +1,4 @@
-"""Avro container files of records: what manifests of every kind are made of.
+"""Avro container files of records, the form of every kind of manifest.
 
 Readers of the format find fields by name, so the field names are the contract and the
 record names are not.
@@ -35,10 +35,10 @@ def record_fields(required: dict[str, object], optional: dict[str, object]) -> l
 def check_types(
     record: Record, required: Mapping[str, type], optional: Mapping[str, type] | None = None
 ) -> None:
-    """Whether fields hold what we take them to hold: a writer may have declared another type.
+    """Check the types of a record's fields, which the writer's schema may declare differently.
 
     Raises:
-        ValueError: one is of another type; only the optional ones may be null or left out.
+        ValueError: a field is of another type; only optional fields may be null or missing.
     """
     for name, kind in required.items():
         if not isinstance(record[name], kind):
@@ -63,11 +63,11 @@ def encode_records(schema: Any, records: Iterable[Record], compression: str) -> 
 def decode_records(
     data: bytes, decode: Callable[[Record], Noun], *, version: int, name: str
 ) -> Iterator[Noun]:
-    """What the records of a container file say, in order; `name` is how errors call it.
+    """Decode the records of a container file, in order; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: it is no such file, ends too early, or holds other records.
-        UnsupportedError: it is of another version, or says what is not implemented.
+        UnreadableManifest: the file is no Avro file, ends too early, or holds other records.
+        UnsupportedError: the file has another version, or needs a feature that is not implemented.
     """
     try:
         for record in fastavro.reader(BytesIO(data)):

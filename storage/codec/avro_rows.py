@@ -1,8 +1,8 @@
 """Rows of data files as Avro records: Arrow columns to bytes and back.
 
-Encoding works on whole columns: each becomes, per row, a number of bytes, and the
-bytes of all columns are then woven together row by row. Decoding has to follow the
-rows, since an Avro row says nowhere how long it is.
+Encoding works on whole columns: each column becomes a number of bytes per row, and the bytes of all
+columns are then interleaved row by row. Decoding reads row by row, since an Avro row does not state
+its length.
 
 Types are mapped as Paimon maps them (`AvroSchemaConverter`): a map whose keys are no
 text is an array of key-value records, and a timestamp with local time zone is Avro's
@@ -111,14 +111,14 @@ def _type(arrow_type: pa.DataType, name: str) -> AvroType:
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """Some bytes for each row: how many, and all of them one after the other."""
+    """The bytes of each row: their lengths, and all bytes in one buffer."""
 
     lengths: np.ndarray
     data: np.ndarray
 
 
 def encode_rows(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """How many bytes each row takes, and the rows, one after the other."""
+    """The length of each encoded row in bytes, and the encoded rows in one buffer."""
     parts: list[_Bytes] = []
     for field, column in zip(rows.schema, rows.columns, strict=True):
         parts += _field_parts(_one_array(column), field)
@@ -133,7 +133,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _woven(parts: Sequence[_Bytes], count: int) -> _Bytes:
-    """For each row its bytes of every part, in the order of the parts."""
+    """Interleave parts: for each row, its bytes of every part, in the order of the parts."""
     lengths = np.zeros(count, np.int64)
     for part in parts:
         lengths += part.lengths
@@ -151,7 +151,7 @@ def _field_parts(array: pa.Array, field: pa.Field) -> list[_Bytes]:
     if not field.nullable:
         return _present_parts(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    # The branch of the union: null is the first, as a number 0, the value the second.
+    # The branch of the union: 0 for null, 1 for a value.
     branch = _Bytes(np.ones(len(array), np.int64), np.where(valid, 2, 0).astype(np.uint8))
     present = array if valid.all() else array.filter(array.is_valid())
     return [branch, *(_only_where(valid, part) for part in _present_parts(present))]
@@ -164,7 +164,7 @@ def _only_where(valid: np.ndarray, part: _Bytes) -> _Bytes:
 
 
 def _present_parts(array: pa.Array) -> list[_Bytes]:
-    """The bytes of values none of which is null."""
+    """The encoded bytes of values without nulls."""
     kind = array.type
     if pa.types.is_boolean(kind):
         return [_fixed(array.to_numpy(zero_copy_only=False).astype(np.uint8), 1)]
@@ -250,7 +250,7 @@ def _flat_bytes(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decimal_bytes(array: pa.Array) -> _Bytes:
-    """Unscaled numbers, most significant byte first, without bytes that say nothing."""
+    """Unscaled numbers, big-endian, without redundant leading bytes."""
     if len(array) == 0:
         return _Bytes(*_flat_bytes(pa.array([], pa.binary())))
     _, data = array.buffers()
@@ -258,7 +258,7 @@ def _decimal_bytes(array: pa.Array) -> _Bytes:
     little = np.frombuffer(data, np.uint8)[start : start + len(array) * _DECIMAL_BYTES]
     big = little.reshape(-1, _DECIMAL_BYTES)[:, ::-1]
     negative = big[:, :1] >= 0x80
-    # A leading byte may go if it only repeats the sign that the byte after it has as well.
+    # A leading byte is redundant if it only repeats the sign bit of the next byte.
     redundant = (big[:, :-1] == np.where(negative, 0xFF, 0)) & ((big[:, 1:] >= 0x80) == negative)
     dropped = np.cumprod(redundant, axis=1).sum(axis=1)
     kept = np.arange(_DECIMAL_BYTES) >= dropped[:, None]
@@ -269,14 +269,14 @@ def _decimal_bytes(array: pa.Array) -> _Bytes:
 
 
 class RowDecoder:
-    """Makes columns of the records of one file: all of them, or those asked for."""
+    """Decodes the records of one file to columns: all columns, or the requested ones."""
 
     def __init__(self, written: AvroType, *, path: str, columns: Sequence[str] | None = None):
-        """`written` is the schema that the file has, `path` how errors call it.
+        """`written` is the file's own schema; error messages call the file `path`.
 
         Raises:
-            CorruptionError: the file's schema is none.
-            UnsupportedError: it holds something that has no place in a table.
+            CorruptionError: the file's schema is no Avro schema.
+            UnsupportedError: the schema has a type that no column can have.
         """
         self._path = path
         try:
@@ -296,7 +296,7 @@ class RowDecoder:
         """The `count` rows of a block.
 
         Raises:
-            CorruptionError: it does not hold them.
+            CorruptionError: the block does not hold that many rows.
         """
         if count == 0 and not data:
             return self.no_rows()
@@ -400,7 +400,7 @@ _LOGICAL = {
 
 
 def _typed(array: pa.Array, written: AvroType) -> pa.Array:
-    """Decoded values with their logical types."""
+    """Decoded values cast to their logical types."""
     if isinstance(written, list):
         return _typed(array, next(branch for branch in written if branch != "null"))
     match written:
@@ -441,7 +441,7 @@ def _nulls(array: pa.Array) -> pa.Array | None:
 
 
 def _decimals(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Decimals of their unscaled numbers, most significant byte first, as many as there are."""
+    """Decimals from their unscaled numbers, which are big-endian and of any length."""
     lengths, data = _flat_bytes(array)
     ends = np.cumsum(lengths)
     little = np.zeros((len(lengths), _DECIMAL_BYTES), np.uint8)

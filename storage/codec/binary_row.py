@@ -80,7 +80,7 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Value, ...]:
 
 
 def _encode_null(fixed: bytearray, variable: bytearray, slot: int, data_type: DataType) -> None:
-    # Values that may be updated in place keep their room in the variable part.
+    # A null of these types keeps its bytes in the variable part, since Java updates them in place.
     if not isinstance(data_type, AtomicType):
         return
     if data_type.root is TypeRoot.DECIMAL and data_type.precision > COMPACT_DECIMAL_PRECISION:
@@ -125,7 +125,7 @@ def _encode_value(
 
 
 def unscaled_bytes(unscaled: int) -> bytes:
-    """Big-endian two's complement in as few bytes as hold it, as `BigInteger.toByteArray`."""
+    """Big-endian two's complement in the fewest bytes, as `BigInteger.toByteArray`."""
     length = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     return unscaled.to_bytes(length, "big", signed=True)
 

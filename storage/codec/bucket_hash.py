@@ -53,8 +53,7 @@ def buckets_of(
 ) -> np.ndarray:
     """The bucket of every row, as int32, from its key columns; one count for all or for each.
 
-    Null keys are hashed as the format does; whether they are allowed is the
-    caller's question.
+    Null keys are hashed as the format does; the caller decides whether a key may be null.
     """
     if function is BucketFunction.MOD:
         return _buckets_by_value(rows, keys, bucket_count)
@@ -64,7 +63,7 @@ def buckets_of(
 def _buckets_by_value(
     rows: pa.Table, keys: Sequence[DataField], bucket_count: int | np.ndarray
 ) -> np.ndarray:
-    """By the remainder of the one key, a whole number; a null has the bytes of 0."""
+    """Buckets by the remainder of a single integer key; a null counts as 0."""
     (key,) = keys
     values = pc.fill_null(rows.column(key.name), 0).to_numpy()
     buckets: np.ndarray = np.mod(values.astype(np.int64), bucket_count).astype(np.int32)
@@ -73,7 +72,7 @@ def _buckets_by_value(
 
 def bucket_of_hashes(hashes: np.ndarray, bucket_count: int | np.ndarray) -> np.ndarray:
     """The bucket of each hash among `bucket_count`, one for all or one for each, as int32."""
-    # Java's remainder takes the sign of the dividend, and its size is what counts here.
+    # Java's remainder has the sign of the dividend; the format takes its absolute value.
     return np.abs(np.fmod(hashes.astype(np.int64), bucket_count)).astype(np.int32)
 
 
@@ -182,7 +181,7 @@ class _Column:
         self._reserve(len(values), values.dtype.itemsize)
 
     def _reserve(self, count: int, width: int) -> None:
-        # Null or not, the value keeps its room.
+        # A null keeps its bytes in the variable part.
         self.starts = np.arange(count, dtype=np.int64) * width
         self.lengths = np.full(count, width, dtype=np.int64)
         self.padded = self.lengths
@@ -213,7 +212,7 @@ def _hash_batch(batch: pa.RecordBatch, keys: Sequence[DataField]) -> np.ndarray:
 
 
 def _group_by_layout(columns: Sequence[_Column], row_count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers with rows of one layout side by side, and how many rows each layout has."""
+    """Row numbers grouped by layout, and the number of rows of each layout."""
     members = np.zeros(row_count, dtype=np.int64)
     for column in columns:
         if column.padded.any():
@@ -227,7 +226,7 @@ def _group_by_layout(columns: Sequence[_Column], row_count: int) -> tuple[np.nda
 def _row_bytes(
     columns: Sequence[_Column], chosen: np.ndarray, shape: np.ndarray, fixed_size: int
 ) -> np.ndarray:
-    """The bytes of the chosen rows, all of one length, one row a line."""
+    """The bytes of the chosen rows, which have one length, as one matrix row each."""
     rows = np.zeros((len(chosen), fixed_size + int(shape.sum())), dtype=np.uint8)
     bits = null_bits_size(len(columns))
     offset = fixed_size

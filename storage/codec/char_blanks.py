@@ -1,23 +1,61 @@
-"""CHAR values of ORC files, which that format fills up with blanks, without the blanks.
+"""Removes the blanks that ORC appends to CHAR values.
 
-Java's reader takes off all blanks at the end of a CHAR, at any depth, so they are no part of it.
+Java's reader strips all trailing blanks of a CHAR, at any depth, so they are not part of the value.
+Statistics and key ranges of such files are of the values with their blanks.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.storage.codec.arrow_mapping import list_offsets, map_entries, nulls_of
+from lakewright.storage.codec.arrow_cast import list_offsets, map_entries, nulls_of
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
+    DataField,
     DataType,
     MapType,
     MultisetType,
     RowType,
     TypeRoot,
 )
+from lakewright.storage.spec.predicate import Bounds
+
+_BELOW_BLANK = re.compile("[\x00-\x1f]")
+
+
+def is_char(data_type: DataType) -> bool:
+    """Whether values of the type are CHAR."""
+    return isinstance(data_type, AtomicType) and data_type.root is TypeRoot.CHAR
+
+
+def bounds_without_blanks(
+    bounds: Mapping[str, Bounds], fields: Iterable[DataField]
+) -> dict[str, Bounds]:
+    """Bounds of an ORC file's columns, by its own names, that hold the values without blanks.
+
+    An upper bound holds them as it is: without its blanks a value is no greater.
+    """
+    found = dict(bounds)
+    for name in (field.name for field in fields if is_char(field.type)):
+        known = found.get(name)
+        if known is not None and isinstance(known.minimum, str):
+            found[name] = replace(known, minimum=lower_without_blanks(known.minimum))
+    return found
+
+
+def lower_without_blanks(minimum: str) -> str:
+    """A text that no text from `minimum` on is below once it is without its blanks.
+
+    Of a tab behind blanks a text without them is below: a character below a blank says nothing,
+    and nor does what follows it.
+    """
+    return _BELOW_BLANK.split(minimum, maxsplit=1)[0].rstrip(" ")
 
 
 def holds_char(data_type: DataType) -> bool:
@@ -34,7 +72,7 @@ def holds_char(data_type: DataType) -> bool:
 
 
 def without_blanks(column: pa.ChunkedArray, data_type: DataType) -> pa.ChunkedArray:
-    """A column of an ORC file whose schema gives it this type; what is of another kind stays."""
+    """A column of an ORC file with its CHAR values stripped; other values stay."""
     if not holds_char(data_type):
         return column
     trimmed = [_trimmed(chunk, data_type) for chunk in column.chunks]

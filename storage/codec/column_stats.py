@@ -65,15 +65,15 @@ class ColumnStats:
 
 
 def _with_both_zeros(low: float, high: Value) -> tuple[Value, Value]:
-    """Bounds that hold 0.0 and -0.0 where they hold one: SQL takes them for equal, Java does not.
+    """Widen bounds at zero to cover 0.0 and -0.0: SQL takes them for equal, Java does not.
 
-    Arrow tells which of them is least or greatest by chance.
+    Arrow's minimum and maximum return either of them.
     """
     return -0.0 if low == 0 else low, 0.0 if high == 0 else high
 
 
 def truncated_upper(text: str, width: int) -> str | None:
-    """The shortest text of at most `width` characters that is not below `text`; None if none is."""
+    """The least text of at most `width` characters that is not below `text`, None without one."""
     if len(text) <= width:
         return text
     for index in range(width - 1, -1, -1):
@@ -125,7 +125,7 @@ class StatsCollector:
 
 
 def file_bounds(file: DataFileMeta, schema: TableSchema) -> dict[str, Bounds]:
-    """What a file's statistics say of its columns, by their names when it was written."""
+    """Bounds of a file's columns from its statistics, by the column names in the file's schema."""
     covered: Sequence[str]
     if file.value_stats_cols is not None:
         covered = file.value_stats_cols
@@ -160,7 +160,7 @@ def partition_stats(partitions: Sequence[bytes], fields: Sequence[DataField]) ->
     high: list[Value] = []
     for index, field in enumerate(fields):
         known = [row[index] for row in rows if row[index] is not None]
-        # NaN and bytes have no bounds that every reader compares alike.
+        # Readers compare bounds of NaN and of bytes differently, so there are none.
         usable = known and not (
             isinstance(field.type, AtomicType) and field.type.root in _UNBOUNDED
         )

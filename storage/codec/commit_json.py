@@ -1,9 +1,10 @@
-"""Staged writes and commit messages as JSON: how they cross processes and wait in logs."""
+"""Staged writes and commit messages as JSON, for other processes and for pending batches."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from decimal import Decimal, InvalidOperation
@@ -29,7 +30,7 @@ _VERSION = 1
 
 
 def encode_staged(staged: StagedWrite) -> bytes:
-    """A staged write as a file; what it puts into each partition is left out."""
+    """A staged write as a file, without its summary of each partition."""
     scope = staged.overwrite
     return json.dumps(
         {
@@ -45,19 +46,21 @@ def encode_staged(staged: StagedWrite) -> bytes:
             "overwrite": None if scope is None else _encode_scope(scope),
             "watermark": staged.watermark,
             "messages": [json.loads(encode_message(message)) for message in staged.messages],
-        }
+        },
+        allow_nan=False,
     ).encode()
 
 
 def decode_staged(data: bytes, *, name: str) -> StagedWrite:
-    """The inverse of `encode_staged`, without what it puts into each partition.
+    """The inverse of `encode_staged`; the summary of each partition is empty.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no staged write.
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is no staged write.
     """
     try:
-        read = read_object(data)
+        # Batches of before {"float": "nan"} hold a bare NaN or Infinity.
+        read = read_object(data, only_finite=False)
         if as_whole(read.pop("version")) > _VERSION:
             raise UnsupportedError(
                 f"{name} was written by a later version of lakewright; upgrade, and try again",
@@ -74,7 +77,7 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
         raise CorruptionError(f"{name} is no staged write: {error.message}", path=name) from error
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no staged write: {error!r}; delete it if its batch is written once more",
+            f"{name} is no staged write: {error!r}; delete it if its batch is written again",
             path=name,
         ) from error
 
@@ -98,6 +101,8 @@ def _encode_value(value: Value) -> object:
             return {"bytes": value.hex()}
         case Decimal():
             return {"decimal": str(value)}
+        case float() if not math.isfinite(value):
+            return {"float": str(value)}
         case _:
             return value
 
@@ -111,6 +116,8 @@ def _decode_value(data: object) -> Value:
                 return Decimal(as_text(text))
             except InvalidOperation:
                 raise ValueError(f"{text!r} is no decimal") from None
+        case {"float": "nan" | "inf" | "-inf" as text}:
+            return float(text)
         case bool() | int() | float() | str() | None:
             return data
         case _:
@@ -139,7 +146,7 @@ def decode_message(text: str) -> CommitMessage:
     """The inverse of `encode_message`.
 
     Raises:
-        CorruptionError: it is no commit message, or names a file outside of the table.
+        CorruptionError: the text is no commit message, or names a file outside of the table.
     """
     try:
         return _message(read_object(text))

@@ -1,4 +1,4 @@
-"""Deletion vectors: the rows of a data file that are gone, as positions ↔ bytes of an index file.
+"""Deletion vectors: positions of a data file's deleted rows ↔ bytes of an index file.
 
 An index file is a version byte, then for every data file the vector's length, the vector
 and its checksum, all big-endian. A vector is a magic number and a Roaring bitmap in its
@@ -28,7 +28,7 @@ _FRAME_BYTES = 8
 def encode_deletion_vectors(
     positions: Mapping[str, np.ndarray], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorRange, ...]]:
-    """An index file of the positions that are gone by data file, and where each lies in it.
+    """An index file of deleted positions by data file, and the range of each vector in it.
 
     With `bitmap64` the bitmaps have the form that Iceberg's readers know too.
     """
@@ -36,29 +36,29 @@ def encode_deletion_vectors(
     ranges = []
     offset = len(_VERSION)
     for data_file, gone in positions.items():
-        vector = _vector_64(gone) if bitmap64 else _vector(gone)
+        bitmap, vector = _vector_64(gone) if bitmap64 else _vector(gone)
         parts += [struct.pack(">i", len(vector)), vector, struct.pack(">I", zlib.crc32(vector))]
         ranges.append(
             DeletionVectorRange(
                 data_file=data_file,
                 offset=offset,
-                # The range of a 64-bit vector counts its frame, that of a 32-bit one does not.
+                # The range of a 64-bit vector includes its frame; that of a 32-bit vector does not.
                 length=len(vector) + (_FRAME_BYTES if bitmap64 else 0),
-                cardinality=len(gone),
+                cardinality=len(bitmap),
             )
         )
         offset += len(vector) + _FRAME_BYTES
     return b"".join(parts), tuple(ranges)
 
 
-def _vector(gone: np.ndarray) -> bytes:
+def _vector(gone: np.ndarray) -> tuple[BitMap, bytes]:
     bitmap = BitMap(np.ascontiguousarray(gone, dtype=np.uint32))
-    return struct.pack(">i", _MAGIC) + bitmap.serialize()
+    return bitmap, struct.pack(">i", _MAGIC) + bitmap.serialize()
 
 
-def _vector_64(gone: np.ndarray) -> bytes:
+def _vector_64(gone: np.ndarray) -> tuple[BitMap64, bytes]:
     bitmap = BitMap64(np.ascontiguousarray(gone, dtype=np.uint64))
-    return struct.pack("<i", _MAGIC_64) + bitmap.serialize()
+    return bitmap, struct.pack("<i", _MAGIC_64) + bitmap.serialize()
 
 
 def deletion_vector_bytes(where: DeletionVectorRange) -> int:
@@ -69,12 +69,12 @@ def deletion_vector_bytes(where: DeletionVectorRange) -> int:
 def decode_deletion_vector(
     data: bytes, where: DeletionVectorRange, *, name: str, start: int = 0
 ) -> np.ndarray:
-    """Positions of the rows that are gone, ascending, as int64.
+    """Positions of the deleted rows, ascending, as int64.
 
-    `data` is the index file, or a part that begins at `start`; `name` is what an error calls it.
+    `data` is the index file, or a part that begins at `start`; error messages call it `name`.
 
     Raises:
-        CorruptionError: there is no such vector at that place, or its checksum is wrong.
+        CorruptionError: no such vector lies at that place, or its checksum is wrong.
     """
     try:
         (length,) = struct.unpack_from(">i", data, where.offset - start)

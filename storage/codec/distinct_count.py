@@ -19,14 +19,14 @@ EXACT_LIMIT = 1 << 14
 _PRECISION = 14
 _REGISTERS = 1 << _PRECISION
 _RANKS = 64 - _PRECISION
-# Longer values are hashed one by one; shorter ones eight bytes at a time, all at once.
+# Longer values are hashed one by one; shorter ones all at once, eight bytes at a time.
 _LONG_BYTES = 256
 _STEP = 1 << 16
 _EMPTY = np.empty(0, dtype=np.uint64)
 
 
 class DistinctCount:
-    """The distinct values seen so far; nulls are none."""
+    """The distinct values seen so far; nulls are not counted."""
 
     def __init__(self) -> None:
         self._hashes = _EMPTY
@@ -34,7 +34,7 @@ class DistinctCount:
 
     @property
     def exact(self) -> bool:
-        """Whether `value` is no estimate."""
+        """Whether `value` is exact rather than an estimate."""
         return self._registers is None
 
     def add(self, column: pa.ChunkedArray) -> None:
@@ -42,7 +42,7 @@ class DistinctCount:
             self._add_hashes(value_hashes(chunk))
 
     def merge(self, other: DistinctCount) -> None:
-        """Take in what another count has seen."""
+        """Add the values of another count."""
         if other._registers is not None:
             self._to_registers()
             assert self._registers is not None
@@ -58,7 +58,7 @@ class DistinctCount:
         return round(_estimate(self._registers))
 
     def _add_hashes(self, hashes: np.ndarray) -> None:
-        # In steps, so that no more than a step is sorted once there are too many to tell apart.
+        # In steps: once the exact limit is passed, only one step has been sorted in vain.
         for start in range(0, len(hashes), _STEP):
             step = hashes[start : start + _STEP]
             if self._registers is not None:
@@ -76,7 +76,7 @@ class DistinctCount:
 
 
 def value_hashes(array: pa.Array) -> np.ndarray:
-    """A 64-bit hash of each value that is not null; equal values of a type hash alike anywhere."""
+    """A 64-bit hash of each value that is not null, the same on every machine."""
     array = array.drop_null()
     if len(array) == 0:
         return _EMPTY

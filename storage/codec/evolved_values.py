@@ -1,8 +1,8 @@
-"""Values of a column whose type was changed since they were written, in the new type.
+"""Casts of values that were written under an older column type to the present type.
 
-What comes out is what Java Paimon reads there (`CastExecutors`), in the releases that agree with
-the newest. Where a zone counts, it is the machine's, as it is in Java: two machines may read
-different texts of the same moments.
+The results equal those of Java Paimon (`CastExecutors`), in the releases that agree with the
+newest. Where a time zone matters, it is the machine's, as in Java: two machines may read different
+texts of the same moments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Numbers: TypeAlias = np.ndarray[Any, Any]
 _MS_PER_DAY = 86_400_000
 _NANOS_PER_MS = 1_000_000
 _EPOCH = dt.datetime(1970, 1, 1)
-# Moments of which every zone's wall clock is a date that Python knows.
+# Moments whose wall clock time in every zone is a date that Python can represent.
 _FIRST_MS = (dt.datetime(1, 1, 3) - _EPOCH) // dt.timedelta(milliseconds=1)
 _LAST_MS = (dt.datetime(9999, 12, 29) - _EPOCH) // dt.timedelta(milliseconds=1)
 _YEAR_0_SECONDS = int(np.datetime64("0000-01-01", "s").astype(np.int64))
@@ -36,16 +36,16 @@ _MOST_SHOWN = 40
 
 
 def is_same_type(old: AtomicType, new: AtomicType) -> bool:
-    """Whether values of one type are values of the other, null aside."""
+    """Whether the types differ at most in their nullability."""
     return replace(old, nullable=True) == replace(new, nullable=True)
 
 
 def evolved(array: pa.Array, old: AtomicType, new: AtomicType, *, shown: bool = False) -> pa.Array:
-    """Values of the Arrow type of `old` in that of `new`.
+    """Cast values from the Arrow type of `old` to that of `new`.
 
-    A decimal that is too wide for its new type becomes null. Bytes that are no UTF-8 are no text
-    of Arrow's: if they are only `shown`, replacement characters stand for them, as in Java, which
-    keeps the bytes.
+    A decimal that is too wide for its new type becomes null. Arrow texts cannot hold bytes that are
+    no UTF-8: with `shown`, for output only, replacement characters stand for them. Java keeps the
+    bytes.
 
     Raises:
         pa.ArrowInvalid: a value cannot be cast, as it cannot in Java.
@@ -68,7 +68,7 @@ def _cast_of(old: AtomicType, new: AtomicType) -> _Cast | None:
     if (source, target) not in _CASTS:
         return None
     if target == "text" and source in ("date", "time", "timestamp"):
-        # Java casts them to STRING, and to no text of a length.
+        # Java casts these types to STRING, and not to CHAR(n) or VARCHAR(n).
         return _CASTS[source, target] if is_same_type(new, STRING) else None
     whole_seconds = {TypeRoot.INT, TypeRoot.BIGINT}
     if (source, target) == ("integer", "timestamp") and old.root not in whole_seconds:
@@ -94,7 +94,7 @@ def _kind(root: TypeRoot) -> str:
 
 
 def _numbers(array: pa.Array) -> _Numbers:
-    """The values, with anything where they are null."""
+    """The values as numbers, with zeros in place of nulls."""
     filled = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
     values: _Numbers = filled.to_numpy(zero_copy_only=False)
     return values
@@ -119,8 +119,8 @@ def _integers_to_integers(array: pa.Array, _: AtomicType, new: AtomicType) -> pa
 
 
 def _floats_to_integers(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
-    # Java cuts to 32 or 64 bits, where the nearest bound takes what is beyond it, and what has
-    # less bits wraps from there.
+    # Java casts to 32 or 64 bits first, which clamps to the nearest bound; narrower types then wrap
+    # around.
     wide = np.dtype("i8") if new.root is TypeRoot.BIGINT else np.dtype("i4")
     values, bounds = _numbers(array).astype(np.float64), np.iinfo(wide)
     with np.errstate(invalid="ignore"):
@@ -172,12 +172,12 @@ def _to_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 def _each(
     array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType, *, named: str = ""
 ) -> pa.Array:
-    """Each value converted; one that raises `ValueError` is no `named`."""
+    """Convert each value; a value that raises `ValueError` or `OverflowError` is no `named`."""
     result: list[Any] = []
     for value in array.to_pylist():
         try:
             result.append(None if value is None else convert(value))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             shown = repr(value)[:_MOST_SHOWN]
             raise pa.ArrowInvalid(f"{shown} is not read as {named}") from error
     return pa.array(result, kind)
@@ -187,7 +187,7 @@ def _each(
 
 
 def _fitted_texts(texts: pa.Array, new: AtomicType) -> pa.Array:
-    """Cut to the length of the type, and filled up with blanks where it asks for that."""
+    """Cut texts to the length of the type, and pad CHAR with blanks."""
     if (pc.max(pc.utf8_length(texts)).as_py() or 0) > new.length:
         texts = pc.utf8_slice_codeunits(texts, 0, new.length)
     return pc.utf8_rpad(texts, new.length) if new.root is TypeRoot.CHAR else texts
@@ -223,12 +223,12 @@ def _shown_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
 
 
 def _bytes_to_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
-    # Whatever length the new type has.
+    # Java ignores the length of the new type here.
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(
-            "bytes that are no UTF-8 can be shown as a text, but not be written anew as one; "
+            "bytes that are no UTF-8 can be shown as text, but cannot be rewritten as text; "
             "alter the column back to BYTES first"
         ) from error
 
@@ -281,7 +281,7 @@ def _clock_texts(seconds: _Numbers) -> list[str]:
     if np.any(seconds < _YEAR_0_SECONDS):
         raise pa.ArrowInvalid("a date before the year 0 has no text")
     texts: list[str] = np.datetime_as_string(seconds.astype("M8[s]")).tolist()
-    # Of a year Java writes the last four digits.
+    # Java writes the last four digits of a year.
     return [text[-19:].replace("T", " ") for text in texts]
 
 
@@ -309,7 +309,7 @@ def _timestamps_to_timestamps(array: pa.Array, old: AtomicType, new: AtomicType)
         millis = _to_moments(millis) if zoned else _to_wall_clock(millis)
     if new.precision < old.precision:
         if new.precision <= 3:
-            # Toward 1970, as Java cuts what is before it.
+            # Rounded toward 1970, as in Java, also before 1970.
             unit = 10 ** (3 - new.precision)
             cut = np.fix(millis / unit).astype(np.int64) * unit if unit > 1 else millis
             millis, nanos = cut, np.zeros_like(nanos)
@@ -323,7 +323,7 @@ def _timestamps_to_dates(array: pa.Array, old: AtomicType, _: AtomicType) -> pa.
     if old.root is TypeRoot.TIMESTAMP_LTZ:
         days = _to_wall_clock(millis) // _MS_PER_DAY
     else:
-        # Toward 1970, as Java divides: the last day before it counts as its first.
+        # Java's division rounds toward 1970: the last day of 1969 becomes day 0.
         days = np.where(millis < 0, -(-millis // _MS_PER_DAY), millis // _MS_PER_DAY)
     return _where_valid(days.astype(np.int32), array, pa.int32())
 
@@ -356,13 +356,13 @@ def _times_to_timestamps(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.
 def _integers_to_timestamps(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
     millis = _numbers(array).astype(np.int64) * 1000
     if new.root is TypeRoot.TIMESTAMP_LTZ:
-        # Java takes the wall clock of the moment for the moment.
+        # Java uses the wall clock time as if it were the moment.
         millis = _to_wall_clock(millis)
     return _timestamps(millis, np.zeros_like(millis), array, new)
 
 
 def _split(array: pa.Array) -> tuple[_Numbers, _Numbers]:
-    """Milliseconds since 1970, and the nanoseconds beyond them."""
+    """Milliseconds since 1970, and the remaining nanoseconds."""
     ticks = _numbers(array.cast(pa.int64()))
     match array.type.unit:
         case "ms":
@@ -377,7 +377,7 @@ def _timestamps(millis: _Numbers, nanos: _Numbers, array: pa.Array, new: AtomicT
     kind = to_arrow_type(new)
     per_ms = {"ms": 1, "us": 1000, "ns": _NANOS_PER_MS}[kind.unit]
     reach = np.iinfo(np.int64).max // per_ms - 1
-    if np.any(np.abs(millis) > reach):
+    if np.any((millis > reach) | (millis < -reach)):
         raise pa.ArrowInvalid(f"a timestamp is too far from 1970 for {new}")
     ticks = millis * per_ms + nanos // (_NANOS_PER_MS // per_ms)
     return _where_valid(ticks, array, pa.int64()).cast(kind)
@@ -387,7 +387,7 @@ def _timestamps(millis: _Numbers, nanos: _Numbers, array: pa.Array, new: AtomicT
 
 
 def _to_wall_clock(millis: _Numbers) -> _Numbers:
-    """What the machine's wall clock showed at some moments, as if it were in UTC."""
+    """The machine's wall clock times at some moments, encoded as if they were UTC."""
 
     def shift(seconds: int) -> int:
         moment = (_EPOCH + dt.timedelta(seconds=seconds)).replace(tzinfo=dt.UTC)
@@ -397,9 +397,9 @@ def _to_wall_clock(millis: _Numbers) -> _Numbers:
 
 
 def _to_moments(millis: _Numbers) -> _Numbers:
-    """When the machine's wall clock showed some times; the first time where it did twice.
+    """The moments at which the machine's wall clock showed some times; the earlier one of two.
 
-    A time that was skipped counts by the offset before it, as in Java.
+    A time that the clock skipped is converted with the offset before the skip, as in Java.
     """
 
     def shift(seconds: int) -> int:
@@ -409,8 +409,8 @@ def _to_moments(millis: _Numbers) -> _Numbers:
 
 
 def _shifted(millis: _Numbers, shift: Callable[[int], int]) -> _Numbers:
-    """Times moved by what `shift` says of their seconds, in seconds."""
-    # Beyond the years that Python knows, the nearest that it knows counts.
+    """Times shifted by the seconds that `shift` returns for each."""
+    # Beyond the years that Python can represent, the offset of the nearest such year is used.
     seconds, index = np.unique(np.clip(millis, _FIRST_MS, _LAST_MS) // 1000, return_inverse=True)
     shifts = np.array([shift(each) for each in seconds.tolist()], np.int64)
     return millis + shifts[index] * 1000

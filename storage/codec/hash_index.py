@@ -1,6 +1,6 @@
 """Hash index files: the key hashes of one dynamic bucket, big-endian 32-bit integers and no more.
 
-The order of the hashes says nothing, and each is there once. Source: Paimon
+The order of the hashes has no meaning, and each hash occurs once. Source: Paimon
 specification, chapter Table Index; `IntFileUtils`.
 """
 
@@ -22,7 +22,7 @@ def decode_hash_index(data: bytes, *, name: str, expected: int) -> np.ndarray:
     """The hashes of a file as int32, in order.
 
     Raises:
-        CorruptionError: there are not as many as the index manifest says.
+        CorruptionError: the file does not hold as many hashes as the index manifest says.
     """
     if len(data) != expected * _ON_DISK.itemsize:
         raise CorruptionError(

@@ -1,4 +1,4 @@
-"""Index manifests: Avro container files ↔ nouns; each lists every index file of a snapshot.
+"""Index manifests, which list every index file of a snapshot: Avro container files ↔ nouns.
 
 Source: Paimon specification, chapter Manifest; `IndexManifestEntry`.
 """
@@ -80,8 +80,8 @@ def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
     """Entries of an index manifest, in order.
 
     Raises:
-        UnreadableManifest: it is no index manifest, or ends too early.
-        UnsupportedError: it is of another version, or lists an index of a kind not implemented.
+        UnreadableManifest: the file is no index manifest, or ends too early.
+        UnsupportedError: the file has another version, or lists a global index.
     """
 
     def decode(record: Record) -> IndexEntry:

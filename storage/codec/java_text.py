@@ -1,8 +1,8 @@
-"""Numbers, dates and times as the texts that Java clients make of them, and read.
+"""Texts of numbers, dates and times as Java clients write and read them.
 
-A text that Java does not read is a `ValueError` here. Where releases of Java or of Paimon differ,
-the newer counts: `Double.toString` of Java 19 and later is the shortest text, older ones write a
-digit more of some numbers.
+A text that Java cannot read raises `ValueError`. Where releases of Java or Paimon differ, the
+newest decides: `Double.toString` of Java 19 and later writes the shortest text, while older
+releases add a digit to some numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakewright.storage.spec.values import EXACT_DECIMALS
 
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MS_PER_DAY = 86_400_000
-# Values from here on are written with an exponent, and so are those below the other bound.
+# Values from the upper bound on, and below the lower bound, are written with an exponent.
 _LEAST_PLAIN, _LEAST_SCIENTIFIC = 0.001, 10_000_000
 _WHITE = "".join(map(chr, range(33)))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
@@ -54,7 +54,7 @@ def float_text(value: float, shortest: str, *, narrow: bool) -> str:
     number = Decimal(shortest)
     sign, digits, _ = number.as_tuple()
     if len(digits) == 1 and digits != (0,):
-        # Java writes two digits at least, and takes those nearest to the number.
+        # Java writes at least two digits, those nearest to the number.
         nearest = f"{value:.1e}"
         read = parse_float(nearest) if narrow else float(nearest)
         number = Decimal(nearest) if read == value else number
@@ -90,7 +90,7 @@ def parse_integer(text: str, bits: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """A decimal or hexadecimal number, or what is none."""
+    """A decimal or hexadecimal number, NaN or an infinity."""
     bare = text.strip(_WHITE)
     name = _NAMED.get(bare.lstrip("+-")) if len(bare) - len(bare.lstrip("+-")) < 2 else None
     if name is not None:
@@ -108,7 +108,7 @@ def parse_double(text: str) -> float:
 
 
 def parse_float(text: str) -> float:
-    """The number of 32 bits nearest to a text, which is rounded once."""
+    """The 32-bit number nearest to a text, rounded once."""
     wide = parse_double(text)
     with np.errstate(over="ignore"):
         narrow = np.float32(wide)
@@ -117,7 +117,7 @@ def parse_float(text: str) -> float:
         return float(narrow)
     other = np.nextafter(narrow, np.float32(np.inf if wide > narrow else -np.inf))
     if (float(narrow) + float(other)) / 2 == wide:
-        # Rounded to 64 bits the number lies midway, and what it was before decides.
+        # The 64-bit number lies midway between two 32-bit ones, so the exact number decides.
         exact = Fraction(found["number"])
         if exact != Fraction(wide):
             return float(max(narrow, other) if exact > Fraction(wide) else min(narrow, other))
@@ -144,7 +144,7 @@ def fitted_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None
 
 
 def _unsigned_zero(value: Decimal) -> Decimal:
-    """Without the sign of zero, which decimals of tables have not."""
+    """The number without a minus sign if it is zero: decimals of tables have no negative zero."""
     return value or abs(value)
 
 
@@ -152,7 +152,7 @@ def _unsigned_zero(value: Decimal) -> Decimal:
 
 
 def time_text(millis: int, precision: int) -> str:
-    """A time of the day; of its fraction at least a digit, and no zeros at the end."""
+    """A time of day; its fraction has at least one digit and no further trailing zeros."""
     seconds, fraction = divmod(millis % _MS_PER_DAY, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision == 0:
@@ -162,14 +162,14 @@ def time_text(millis: int, precision: int) -> str:
 
 
 def fraction_text(nanos: int, precision: int) -> str:
-    """A fraction of a second: as many digits as the precision says, and more if there are."""
+    """A fraction of a second with at least as many digits as the precision."""
     digits = f"{nanos:09d}"
     kept = digits[:precision] + digits[precision:].rstrip("0")
     return f".{kept}" if kept else ""
 
 
 def parse_date(text: str) -> int:
-    """Days since 1970, of a date or the date that a timestamp begins with."""
+    """Days since 1970 of a date, or of the date at the beginning of a timestamp."""
     if text.isascii() and text.isdigit():
         return parse_integer(text, 32)
     day = text[: text.index(" ")] if text.find(" ") > 0 else text
@@ -182,7 +182,7 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of the day; an offset after the time is taken as its sign says."""
+    """Milliseconds of the day; an offset after the time is applied by its sign."""
     if text.isascii() and text.isdigit():
         return parse_integer(text, 32)
     sign = -1 if "-" in text else 1
@@ -217,9 +217,9 @@ def _rounded_millis(fraction: str) -> int:
 
 
 def parse_timestamp(text: str, precision: int) -> tuple[int, int]:
-    """Milliseconds since 1970 and the nanoseconds beyond them, cut to a precision.
+    """Milliseconds since 1970 and the remaining nanoseconds, cut to a precision.
 
-    A day beyond its month's last is the last, and 24:00:00 is the next day's begin.
+    A day beyond the end of its month counts as the last day; 24:00:00 is the start of the next day.
     """
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
@@ -245,5 +245,9 @@ def parse_epoch(text: str, precision: int) -> tuple[int, int]:
     """A timestamp as a number of its smallest unit since 1970."""
     if precision not in _UNITS_PER_SECOND:
         raise ValueError(text)
-    nanos = parse_integer(text, 64) * (1_000_000_000 // _UNITS_PER_SECOND[precision])
+    number = parse_integer(text, 64)
+    if precision == 0:
+        # Java's milliseconds wrap.
+        return (number * 1000 + (1 << 63)) % (1 << 64) - (1 << 63), 0
+    nanos = number * (1_000_000_000 // _UNITS_PER_SECOND[precision])
     return nanos // 1_000_000, nanos % 1_000_000

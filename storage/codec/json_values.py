@@ -1,6 +1,6 @@
-"""JSON of metadata: what it may hold, before nouns are made of it.
+"""Checked values of metadata JSON, before they become nouns.
 
-Whatever is wrong is a ValueError, so that a decoder has one kind of failure to name its file in.
+Each failure is a ValueError: a decoder catches one type and adds the file's name.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 class MalformedJson(ValueError):
-    """JSON that is none, or says something else than it should."""
+    """A text that is no JSON, or holds a value of another type than expected."""
 
 
-def read_json(data: bytes | str) -> Any:
-    """What a text says.
+def read_json(data: bytes | str, *, only_finite: bool = True) -> Any:
+    """Parse a JSON text; if not `only_finite`, a bare NaN or Infinity is a number too.
 
     Raises:
-        ValueError: it is no JSON or no UTF-8, holds a number that is none, text that no file can
-            hold, or is nested too deeply.
+        ValueError: the text is no JSON or no UTF-8, is nested too deeply, or holds NaN, an infinity
+        or half of a surrogate pair.
     """
     try:
-        read = json.loads(data, parse_constant=_refuse_constant)
-        # Half of a surrogate pair can only be written as an escape, and cannot be written again.
+        read = json.loads(data, parse_constant=_refuse_constant if only_finite else None)
+        # Only an escape can write half of a surrogate pair; such a text cannot be encoded again.
         if (b"\\ud" if isinstance(data, bytes) else "\\ud") in data.lower():  # type: ignore[operator]
             json.dumps(read, ensure_ascii=False).encode()
     except RecursionError:
@@ -33,13 +33,13 @@ def read_json(data: bytes | str) -> Any:
     return read
 
 
-def read_object(data: bytes | str) -> dict[str, Any]:
-    """The object that a text says.
+def read_object(data: bytes | str, *, only_finite: bool = True) -> dict[str, Any]:
+    """Parse a JSON text that must be an object.
 
     Raises:
-        ValueError: as `read_json`, or it is no object.
+        ValueError: as `read_json`, or the text is no object.
     """
-    return as_object(read_json(data))
+    return as_object(read_json(data, only_finite=only_finite))
 
 
 def as_object(value: object) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def as_whole(value: object) -> int:
 def as_moment_ms(value: object) -> int:
     """A value that must be milliseconds since the epoch, in the years 1 to 9999.
 
-    No clock shows another time, so it can only be damage.
+    Any other number is damage, since no clock shows such a time.
     """
     moment = as_whole(value)
     if not _FIRST_MS <= moment <= _LAST_MS:
@@ -88,5 +88,5 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _shown(value: object) -> str:
-    """A value, cut short; one that refers to much is told by its kind."""
+    """A value for an error message, cut short; lists and objects by their type only."""
     return f"a {type(value).__name__}" if isinstance(value, dict | list) else repr(value)[:120]

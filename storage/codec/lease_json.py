@@ -1,4 +1,4 @@
-"""Lease books: JSON ↔ `LeaseBook`. The file is ours alone; no other client of the format has it."""
+"""Lease books: JSON ↔ `LeaseBook`. No other client of the format reads or writes these files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
     """Read a book.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no book.
+        UnsupportedError: a later version of lakewright wrote the file.
+        CorruptionError: the file is no lease book.
     """
     try:
         read = read_object(data)
@@ -39,7 +39,7 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
         return LeaseBook(number=number, leases=leases)
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no book of leases: {error!r}; delete its folder while nobody works on the "
-            "table, and a new book begins",
+            f"{name} is no lease book: {error!r}; delete its folder while no process works on the "
+            "table: the next lease begins a new book",
             path=name,
         ) from error

@@ -164,17 +164,17 @@ def encode_manifest(entries: Iterable[ManifestEntry], *, compression: str) -> by
 
 
 def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
-    """Entries of a manifest, in order; `name` is how errors call it.
+    """Entries of a manifest, in order; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: it is no manifest, or ends too early.
+        UnreadableManifest: the file is no manifest, or ends too early.
         UnsupportedError: it is of another version.
     """
     return decode_records(data, _entry_from_record, version=MANIFEST_VERSION, name=name)
 
 
 def encode_manifest_list(metas: Iterable[ManifestFileMeta], *, compression: str) -> bytes:
-    """A manifest list, in order; a list of none is legal."""
+    """A manifest list, in order; an empty list is legal."""
     return encode_records(MANIFEST_LIST_SCHEMA, map(_meta_to_record, metas), compression)
 
 
@@ -182,7 +182,7 @@ def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, .
     """Manifests of a list, in order.
 
     Raises:
-        UnreadableManifest: it is no manifest list, or ends too early.
+        UnreadableManifest: the file is no manifest list, or ends too early.
         UnsupportedError: it is of another version.
     """
     return tuple(decode_records(data, _meta_from_record, version=MANIFEST_VERSION, name=name))
@@ -251,7 +251,7 @@ def file_to_record(file: DataFileMeta) -> Record:
 
 
 def file_from_record(record: Record) -> DataFileMeta:
-    """The inverse of `file_to_record`; fields that older writers leave out are unknown."""
+    """The inverse of `file_to_record`; fields that older writers leave out are None."""
     check_types(record, _FILE_TYPES, _FILE_OPTIONAL_TYPES)
     source = record.get("_FILE_SOURCE")
     return DataFileMeta(
@@ -283,7 +283,7 @@ def _names(value: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _epoch_ms(value: Any) -> int | None:
-    """Milliseconds, from the moment that a logical timestamp decodes to."""
+    """Milliseconds since the epoch of a decoded logical timestamp."""
     if value is None:
         return None
     return as_moment_ms(value if isinstance(value, int) else round(value.timestamp() * 1000))

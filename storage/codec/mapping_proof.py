@@ -1,8 +1,8 @@
-"""Proof that a column is read as the values that its file holds, whatever became of the schema.
+"""Proof that reading a column through a schema mapping keeps the file's values.
 
-Every later proof of a rewrite begins with rows as they are read, and would take members that were
-paired wrongly for the truth. Here a column as it is held and as it is read are both taken apart,
-and compared member by member; nothing of the code that maps one to the other is used.
+Every later check of a rewrite begins with the rows as read, and so would not notice members that
+the mapping paired wrongly. This check compares the stored column with the column as read, member by
+member, and shares no code with the mapping.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lakewright.storage.spec.data_types import (
 def mapping_difference(
     held: pa.ChunkedArray, stored: DataField, found: pa.ChunkedArray, read: DataField
 ) -> str | None:
-    """Where values that are read are not those that a file holds, None if nowhere.
+    """The first place where the values as read differ from the stored ones, None without one.
 
-    Values of atomic types that changed are not compared, nor are those that the file's format
-    holds as another type; whether they are null is, of the latter.
+    Values whose atomic type changed are not compared. Of values that the file's format stores as
+    another type, only the nulls are compared.
     """
     for before, after in _parts(held, found):
         difference = next(_differences(before, stored.type, after, read.type, read.name), None)
@@ -40,7 +40,7 @@ def mapping_difference(
 
 
 def _parts(held: pa.ChunkedArray, found: pa.ChunkedArray) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Both columns piece by piece, where they come in the same pieces, which they mostly do."""
+    """Both columns chunk by chunk if their chunks are equally long, else as one piece each."""
     before, after = ([part for part in each.chunks if len(part)] for each in (held, found))
     if [len(part) for part in before] == [len(part) for part in after]:
         yield from zip(before, after, strict=True)
@@ -91,7 +91,7 @@ def _differences_of_maps(
     read: MapType | MultisetType,
     path: str,
 ) -> Iterator[str]:
-    # Taken anew, their keys and items are those of the maps that are there, and nothing else.
+    # A copy without slices: its keys and items are those of the maps present only.
     before, after = _present(before), _present(after)
     if not before.offsets.equals(after.offsets):
         yield f"{path} has other lengths than in the file"
@@ -123,7 +123,7 @@ def _present(array: pa.MapArray) -> pa.MapArray:
 
 
 def _lengths(array: pa.Array) -> np.ndarray:
-    """How many elements each list has; none where it is null."""
+    """The number of elements of each list, 0 for a null list."""
     if pa.types.is_fixed_size_list(array.type):
         lengths = np.full(len(array), array.type.list_size)
     else:
@@ -135,7 +135,7 @@ def _equal(before: pa.Array, after: pa.Array) -> bool:
     if not before.type.equals(after.type):
         return bool(before.null_count == after.null_count)
     if pa.types.is_floating(before.type):
-        # NaN is no other value than NaN here.
+        # NaN counts as equal to NaN.
         bits = pa.int64() if before.type.bit_width == 64 else pa.int32()
         return bool(before.view(bits).equals(after.view(bits)))
     return bool(before.equals(after))

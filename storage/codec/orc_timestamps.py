@@ -1,17 +1,18 @@
 """Timestamps of ORC files, decoded without the nanoseconds of Arrow's reader.
 
-That reader fails on a column that has a timestamp before 1677 or after 2262. Here such columns
-are read as what they are in the file: seconds since 2015, and nanoseconds beside them.
+Arrow's reader fails on a column with a timestamp before 1677 or after 2262. This decoder reads the
+two streams of such a column: seconds since 2015, and nanoseconds.
 
 Source: Apache ORC specification v1, chapters File Tail, Run Length Encoding, Column Encodings.
-What few writers use (the run lengths of version 0, zones, members of rows) is not read.
+Rare encodings (run lengths of version 0, zones, members of rows) are not implemented.
 """
 
 from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -27,13 +28,34 @@ _TIMESTAMPS = (9, 18)
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
 _SECONDS_TO_2015 = 1_420_070_400
+# Microseconds of so many seconds, before 2015 or after, have 64 bits.
+_MOST_SECONDS = 2**63 // 1_000_000 - 2 * _SECONDS_TO_2015
 _TAIL_BYTES = 16 * 1024
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 _ZONES = ("", "UTC", "GMT", "Etc/UTC", "Z")
 
 
+# The errors that damaged bytes raise.
+_DAMAGE = (LookupError, StopIteration, ValueError, ArithmeticError, zlib.error, zstd.ZstdError)
+
+
 class NotDecoded(ValueError):
-    """The file is of a kind that is not read here; says which."""
+    """The file is damaged, or uses an encoding that is not implemented; the message says which."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except NotDecoded:
+        raise
+    except _DAMAGE as error:
+        raise NotDecoded(f"damaged bytes ({error!r})") from error
+    except OSError as error:
+        # Errors of the operating system have a number; errors of decoders have none.
+        if error.errno is not None:
+            raise
+        raise NotDecoded(f"damaged bytes ({error!r})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +74,14 @@ class OrcTimestamps:
         """Read the file's tail.
 
         Raises:
-            NotDecoded: it is not read here.
+            NotDecoded: the tail is damaged, or uses an encoding that is not implemented.
         """
         self._source = source
+        with _told():
+            self._read_tail()
+
+    def _read_tail(self) -> None:
+        source = self._source
         size = source.seek(0, 2)
         tail = self._bytes(max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
         postscript = _fields(tail[-1 - tail[-1] : -1])
@@ -69,15 +96,25 @@ class OrcTimestamps:
         self._kinds = [_number(each, 1) for each in types]
 
     def is_timestamp(self, column: int) -> bool:
-        """Whether the column at that place is one that is read here."""
-        return self._kinds[self._columns[column]] in _TIMESTAMPS
+        """Whether the column at that place is a timestamp that this decoder reads.
+
+        Raises:
+            NotDecoded: the file is damaged.
+        """
+        with _told():
+            return self._kinds[self._columns[column]] in _TIMESTAMPS
 
     def read(self, stripe: int, column: int) -> pa.Array:
         """A column of a stripe in microseconds.
 
         Raises:
-            NotDecoded: a value has nanoseconds, or the stripe is not read here.
+            NotDecoded: a value has nanoseconds or does not fit into 64-bit microseconds, or the
+                stripe is damaged or uses an encoding that is not implemented.
         """
+        with _told():
+            return self._column(stripe, column)
+
+    def _column(self, stripe: int, column: int) -> pa.Array:
         where, identity = self._stripes[stripe], self._columns[column]
         start = where.offset + where.index_bytes + where.data_bytes
         footer = _fields(self._plain(self._bytes(start, where.footer_bytes)))
@@ -93,7 +130,7 @@ class OrcTimestamps:
         seconds = np.array(_run_lengths(streams[_DATA], count, signed=True), np.int64)
         parts = np.array(_run_lengths(streams[_SECONDARY], count, signed=False), np.int64)
         micros = np.zeros(where.row_count, np.int64)
-        micros[valid] = _micros(seconds + _SECONDS_TO_2015, parts)
+        micros[valid] = _micros(seconds, parts)
         return pa.array(micros, pa.int64(), mask=~valid).cast(pa.timestamp("us"))
 
     def _streams(self, footer: _Fields, offset: int, identity: int) -> dict[int, bytes]:
@@ -111,7 +148,7 @@ class OrcTimestamps:
         return self._source.read(length)
 
     def _plain(self, data: bytes) -> bytes:
-        """Chunks without their compression."""
+        """The chunks of a stream, decompressed."""
         if self._decompress is None:
             return data
         parts, start = [], 0
@@ -123,13 +160,22 @@ class OrcTimestamps:
         return b"".join(parts)
 
 
-def _micros(seconds: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    # The last three bits say how many zeros were taken off, and one is one more than it says.
+def _micros(since_2015: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """Microseconds since 1970 of seconds since 2015 and what is beyond them."""
+    # The last three bits count the decimal zeros removed, less one; 0 stands for none.
     zeros = parts & 7
     nanos = (parts >> 3) * np.where(zeros, 10 ** (zeros + 1), 1)
+    if np.any((nanos < 0) | (nanos > 999_999_999)):
+        raise NotDecoded("damaged fractions of seconds")
     if np.any(nanos % 1000):
-        raise NotDecoded("timestamps with nanoseconds beside some that nanoseconds do not reach")
-    # Writers cut seconds toward 1970 and count the fraction up all the same.
+        raise NotDecoded(
+            "timestamps with nanoseconds in one column with timestamps outside of "
+            "the years 1677 to 2262"
+        )
+    if np.any((since_2015 > _MOST_SECONDS) | (since_2015 < -_MOST_SECONDS)):
+        raise NotDecoded("timestamps outside of the range of 64-bit microseconds")
+    seconds = since_2015 + _SECONDS_TO_2015
+    # Writers cut seconds toward 1970, but store a positive fraction, also before 1970.
     seconds = seconds - ((seconds < 0) & (nanos > 999_999))
     micros: np.ndarray = seconds * 1_000_000 + nanos // 1000
     return micros
@@ -155,7 +201,7 @@ def _codec(number: int) -> Callable[[bytes, int], bytes] | None:
 
 
 def _lz4(chunk: bytes, most: int) -> bytes:
-    """A raw block, which does not say how long it is, as the library's own codec wants to know."""
+    """Decompress a raw LZ4 block, which lacks the length that Arrow's codec requires."""
     result = bytearray()
     at = 0
     while at < len(chunk) and len(result) <= most:
@@ -192,7 +238,7 @@ _Fields = dict[int, list[int | bytes]]
 
 
 def _fields(data: bytes) -> _Fields:
-    """The fields of a message by their numbers: integers, and bytes of what has a length."""
+    """The fields of a protobuf message by number: integers, or bytes of length-delimited fields."""
     found: _Fields = {}
     at = 0
     while at < len(data):
@@ -240,7 +286,7 @@ def _stripe(value: int | bytes) -> _Stripe:
 
 
 def _packed(root: _Fields) -> list[int]:
-    """The columns of the root, each by the number of its type."""
+    """The type ids of the root row's columns."""
     found: list[int] = []
     for value in root.get(2, []):
         if isinstance(value, int):
@@ -271,7 +317,7 @@ def _bits(data: bytes, count: int) -> np.ndarray:
 
 
 def _run_lengths(data: bytes, count: int, *, signed: bool) -> list[int]:
-    """Integers of the second version's run lengths."""
+    """Integers decoded from run-length encoding version 2."""
     found: list[int] = []
     at = 0
     while len(found) < count:
@@ -307,7 +353,7 @@ def _run(data: bytes, at: int, *, signed: bool) -> tuple[list[int], int]:
 
 
 def _patched(data: bytes, at: int, length: int, width: int) -> tuple[list[int], int]:
-    """Small numbers above a base, and the high bits of the few that are large."""
+    """Decode "patched base": offsets from a base, with extra high bits for a few large ones."""
     base_bytes, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     base = int.from_bytes(data[at + 2 : at + 2 + base_bytes], "big")

@@ -35,11 +35,11 @@ def encode_quarantine(manifest: QuarantineManifest) -> bytes:
 
 
 def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
-    """Read a manifest; `name` is how errors call it.
+    """Read a manifest; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: it is none, or names a place outside of the table.
-        UnsupportedError: a later version wrote it.
+        UnreadableManifest: the file is no manifest, or names a place outside of the table.
+        UnsupportedError: a later version of lakewright wrote the file.
     """
     try:
         read = read_object(data)
@@ -73,7 +73,7 @@ def _file_json(file: QuarantinedFile) -> dict[str, object]:
 
 def _file(data: Any) -> QuarantinedFile:
     return QuarantinedFile(
-        # What comes back comes back into the table.
+        # A restore may only write into the table.
         path=place_below(as_text(data["path"])),
         size_bytes=_whole(data["size_bytes"]),
         modified_ms=as_moment_ms(data["modified_ms"]),
@@ -99,7 +99,7 @@ def _whole(data: object) -> int:
 
 def _unreadable(name: str, error: Exception) -> UnreadableManifest:
     return UnreadableManifest(
-        f"{name} cannot be read: {error!r}; nothing beside it is touched. To bring its files back "
-        "without its checksums, move it away: what lies in the quarantine is then believed",
+        f"{name} cannot be read: {error!r}; its files were not touched. To restore them without "
+        "checksums, move the manifest away",
         path=name,
     )

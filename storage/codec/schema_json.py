@@ -1,6 +1,6 @@
 """Schema files: JSON ↔ `TableSchema`, versions 1 to 3.
 
-Source: Paimon specification, chapter Schema. Unknown keys are left aside.
+Source: Paimon specification, chapter Schema. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def encode_schema(schema: TableSchema) -> bytes:
 
 
 def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> TableSchema:
-    """Read a schema file; `name` is how errors call it, `schema_id` what its name says.
+    """Read a schema file; error messages call it `name`, and `schema_id` is the id in its name.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no schema, or another than its name says.
+        UnsupportedError: the file has a later version of the format.
+        CorruptionError: the file is no schema, or its id differs from the one in its name.
     """
     try:
         read = read_object(data)
@@ -85,7 +85,7 @@ def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> Ta
         raise CorruptionError(f"{name} is no schema: {error!r}", path=name) from error
     if schema_id not in (None, schema.id):
         raise CorruptionError(
-            f"{name} says that it is schema {schema.id}, which it is not by its name; put it back "
+            f"{name} says that it is schema {schema.id}, which contradicts its name; put it back "
             "from a copy",
             path=name,
         )

@@ -1,6 +1,6 @@
 """Snapshot and tag files: JSON ↔ `Snapshot` and `Tag`.
 
-A tag is the text of its snapshot, with two keys more when it shall expire by itself.
+A tag file is its snapshot file; a tag with a retention time has two more keys.
 Source: Paimon specification, chapters Snapshot and Tag.
 """
 
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 _TAG_CREATE_TIME = "tagCreateTime"
 _TAG_TIME_RETAINED = "tagTimeRetained"
 
-# Attribute of `Snapshot` for each JSON key; `properties` and the commit kind are set apart.
+# Attribute of `Snapshot` for each JSON key; `properties` and the commit kind are handled apart.
 _KEYS = {
     "version": "version",
     "id": "id",
@@ -59,6 +59,9 @@ _KEYS = {
     "operation": "operation",
     "writerVersion": "writer_version",
 }
+# Fields that repeat what other fields state, or that no reader needs: a commit may omit them.
+_LEFT_OUT = frozenset({"logOffsets", "uuid", "totalFileSize", "totalDataFiles"})
+_KNOWN_FIELDS = _KEYS.keys() | _LEFT_OUT | {"commitKind", _TAG_CREATE_TIME, _TAG_TIME_RETAINED}
 _REQUIRED_NUMBERS = ("id", "schema_id", "commit_identifier")
 _OTHER_NUMBERS = (
     "base_manifest_list_size",
@@ -74,7 +77,7 @@ _OTHER_TEXTS = ("operation", "writer_version")
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The snapshot file; what is unknown is left out."""
+    """The snapshot file, with the fields that are known here."""
     data: dict[str, Any] = {}
     for key, attribute in _KEYS.items():
         value = getattr(snapshot, attribute)
@@ -88,12 +91,12 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -> Snapshot:
     """Read a snapshot file (or a tag, which is one with more keys).
 
-    `snapshot_id` is what the file's name says; a tag's name says nothing of it.
+    `snapshot_id` is the id in the file's name; a tag's name holds none.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no snapshot, names a file outside of its folder, or is another
-            snapshot than its name says.
+        UnsupportedError: the file has a later version of the format.
+        CorruptionError: the file is no snapshot, names a file outside of its folder, or its id
+            differs from the one in its name.
     """
     try:
         read = read_object(data)
@@ -105,12 +108,14 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
                 "upgrade lakewright"
             )
         _check_values(values)
-        snapshot = Snapshot(commit_kind=CommitKind(read["commitKind"]), **values)
+        unknown = tuple(sorted(read.keys() - _KNOWN_FIELDS))
+        kind = CommitKind(read["commitKind"])
+        snapshot = Snapshot(commit_kind=kind, unknown_fields=unknown, **values)
     except (ValueError, KeyError) as error:
         raise CorruptionError(f"{name} is no snapshot: {error!r}", path=name) from error
     if snapshot.id < FIRST_SNAPSHOT_ID or snapshot_id not in (None, snapshot.id):
         raise CorruptionError(
-            f"{name} says that it is snapshot {snapshot.id}, which it is not by its name; put it "
+            f"{name} says that it is snapshot {snapshot.id}, which contradicts its name; put it "
             "back from a copy",
             path=name,
         )
@@ -118,7 +123,7 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
 
 
 def _check_values(values: dict[str, Any]) -> None:
-    """Whether values of a snapshot are what they must be; counts left out are zero."""
+    """Check the types of a snapshot's values, and set missing record counts to zero."""
     for number in _REQUIRED_NUMBERS:
         _named(number, as_whole, values[number])
     for count in ("total_record_count", "delta_record_count"):
@@ -141,7 +146,7 @@ def _check_values(values: dict[str, Any]) -> None:
 
 
 def _named(attribute: str, check: Callable[[object], _T], value: object) -> _T:
-    """What a check makes of a value; what is wrong is said with its attribute."""
+    """Run a check on a value; its error names the attribute."""
     try:
         return check(value)
     except ValueError as error:
@@ -151,9 +156,9 @@ def _named(attribute: str, check: Callable[[object], _T], value: object) -> _T:
 def encode_tag(
     snapshot_file: bytes, *, create_time: dt.datetime, time_retained_ms: int | None
 ) -> bytes:
-    """The tag file of a snapshot file, whose keys all stay, known here or not."""
+    """The tag file of a snapshot file; unknown keys stay."""
     if time_retained_ms is None:
-        # Readers of Paimon 0.7 and before know no tags with keys of their own.
+        # Readers of Paimon 0.7 and before cannot read tags with keys of their own.
         return snapshot_file
     data = json.loads(snapshot_file)
     data[_TAG_CREATE_TIME] = _time_array(create_time)
@@ -162,7 +167,7 @@ def encode_tag(
 
 
 def snapshot_file_of_tag(tag_file: bytes, *, has_changelog: bool) -> bytes:
-    """The snapshot file that a tag was made of, without its changelog if that is gone."""
+    """The snapshot file in a tag file, without the changelog unless `has_changelog`."""
     data = json.loads(tag_file)
     left_out = {_TAG_CREATE_TIME, _TAG_TIME_RETAINED}
     if not has_changelog:
@@ -177,8 +182,8 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
     """Read a tag file.
 
     Raises:
-        UnsupportedError: it is of a version after ours.
-        CorruptionError: it is no tag.
+        UnsupportedError: the file has a later version of the format.
+        CorruptionError: the file is no tag.
     """
     snapshot = decode_snapshot(data, name=name)
     read = read_object(data)

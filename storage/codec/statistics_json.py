@@ -1,4 +1,4 @@
-"""Statistics files: JSON ↔ `TableStatistics`, and bounds between text and values.
+"""Statistics files: JSON ↔ `TableStatistics`, and bounds: text ↔ values.
 
 Source: Paimon `Statistics`, `ColStats`; bounds are written as `serializeToString` of their types.
 """
@@ -17,7 +17,7 @@ from lakewright.storage.spec.values import Value, from_python
 
 Json = dict[str, Any]
 
-# Attribute of `ColumnStatistics` for each JSON key; what is unknown is left out.
+# Attribute of `ColumnStatistics` for each JSON key; unknown statistics are omitted.
 _COLUMN_KEYS = {
     "colId": "field_id",
     "distinctCount": "distinct_count",
@@ -41,10 +41,10 @@ def encode_statistics(statistics: TableStatistics) -> bytes:
 
 
 def decode_statistics(data: bytes, *, name: str) -> TableStatistics:
-    """Read a statistics file; `name` is how errors call it.
+    """Read a statistics file; error messages call it `name`.
 
     Raises:
-        CorruptionError: it holds no statistics.
+        CorruptionError: the file holds no statistics.
     """
     try:
         read = read_object(data)
@@ -95,7 +95,7 @@ def decode_bound(text: str | None, field: DataField) -> Value:
     """The inverse of `encode_bound`.
 
     Raises:
-        InvalidRequestError: the text is none of the column's type.
+        InvalidRequestError: the text is no value of the column's type.
     """
     if text is None:
         return None

@@ -1,6 +1,6 @@
 """JSON → values of our own dataclasses, by the types of their fields.
 
-For records and plans that only this library writes, and that anybody may have changed since.
+For records and plans that only this library writes; a user may have edited them since.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _T = TypeVar("_T")
 
 
 def value_of(kind: type[_T], data: object) -> _T:
-    """A value of a type: dataclasses, tuples, choices, and what JSON itself knows.
+    """A value of a type: dataclasses, tuples, enums, and the types of JSON.
 
     Raises:
-        ValueError: a part is missing, unknown, or something else than it should be.
+        ValueError: a part is missing, unknown, or of another type.
     """
     return cast("_T", _value(kind, data))
 

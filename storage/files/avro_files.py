@@ -25,9 +25,9 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
-# Encoded bytes of a block: what other writers of the format use, within a factor.
+# Encoded bytes of a block, of the order that other writers of the format use.
 _BLOCK_BYTES = 64 * 1024
-# Rows encoded at once: while they are, they take some ten times their bytes.
+# Rows encoded at once; encoding takes about ten times their bytes in memory.
 _ENCODED_ROWS = 1 << 15
 
 
@@ -45,7 +45,7 @@ class AvroFileWriter:
         self.path = path
         self.row_count = 0
         self._level = tuning.zstd_level
-        # The mark must be another in each file; nobody has to be unable to guess it.
+        # The mark must differ between files; it need not be unpredictable.
         sync = blake2b(path.encode(), digest_size=SYNC_BYTES).digest()
         self._header = make_header(avro_schema(schema), compression=encoding.compression, sync=sync)
         self._sink: IO[bytes] = fs.open_output(path)
@@ -60,7 +60,7 @@ class AvroFileWriter:
     def _write_blocks(self, rows: pa.Table) -> None:
         lengths, data = encode_rows(rows)
         ends = np.cumsum(lengths)
-        # A block begins with each row that begins in another multiple of the size.
+        # A new block begins at the first row past each multiple of the block size.
         number = (ends - lengths) // _BLOCK_BYTES
         firsts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), rows.num_rows]
         offsets = [0, *ends.tolist()]
@@ -84,7 +84,7 @@ class AvroFileWriter:
 
 
 class AvroFileReader:
-    """One Avro file that is open, its blocks counted; it is not open if it is cut short."""
+    """One open Avro file, whose blocks are counted; opening fails if the file is cut short."""
 
     def __init__(self, source: Any, *, path: str) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class AvroFileReader:
         self.row_count = self._count_rows()
 
     def _count_rows(self) -> int:
-        # There is no footer: the heads of the blocks are what says it.
+        # Avro files have no footer: the heads of the blocks give the row count.
         count = 0
         while head := read_block_head(self._source, path=self._path):
             self._source.seek(head.size, 1)
@@ -121,7 +121,7 @@ class AvroFileReader:
 
 
 def _gathered(blocks: Iterator[pa.Table], batch_rows: int) -> Iterator[pa.Table]:
-    """The rows of small blocks in batches of just so many."""
+    """The rows of small blocks, regrouped into batches of `batch_rows`."""
     waiting: list[pa.Table] = []
     count = 0
     for block in blocks:

@@ -16,9 +16,9 @@ _PUBLIC_CLOUD = ".blob.core.windows.net"
 
 @dataclass(frozen=True)
 class AzureFiles(ObjectFiles):
-    """Blobs of an account by `container/name`; without a host the account is the environment's."""
+    """Blobs by `container/name`; without a host, the environment names the account."""
 
-    # As in `abfss://container@account.dfs.core.windows.net/…`.
+    # The host in `abfss://container@account.dfs.core.windows.net/…`.
     host: str = ""
     scheme = "abfss"
     credentials = (
@@ -48,16 +48,17 @@ class AzureFiles(ObjectFiles):
 
 
 def check_account(host: str, *, name: str | None, address: str) -> None:
-    """See that a client's account is the one that a URI names.
+    """Check that the client connects to the account that the URI names.
 
-    The client prefers the environment's connection string to whatever else it is told.
+    The client prefers the environment's connection string to every other setting.
 
     Raises:
-        InvalidRequestError: it is another one, where another table could be of the same name.
+        InvalidRequestError: the client connects to another account, which may hold a table of the
+        same name.
     """
     if address == _blob_host(host):
         return
-    # An address that is no service's own, as an emulator's, leaves its account's name to go by.
+    # The address of an emulator does not name the account; the client's account name does.
     if ".blob." not in address and name == _name(host):
         return
     raise InvalidRequestError(
@@ -68,7 +69,7 @@ def check_account(host: str, *, name: str | None, address: str) -> None:
 
 
 def _account(host: str) -> dict[str, Any]:
-    """What the client is told of an account; left to itself, it looks in the public cloud."""
+    """The client's settings for an account; without settings it connects to the public cloud."""
     address = _blob_host(host)
     elsewhere = {} if address.endswith(_PUBLIC_CLOUD) else {"account_host": address}
     return {"account_name": _name(host), **elsewhere}
@@ -79,7 +80,7 @@ def _name(host: str) -> str:
 
 
 def _blob_host(host: str) -> str:
-    """Where blobs are asked for; URIs are written with where files of a data lake are."""
+    """The host of the blob service; URIs name the host of the data lake service."""
     if "." not in host:
         return host + _PUBLIC_CLOUD
     return host.replace(".dfs.", ".blob.", 1)

@@ -1,15 +1,15 @@
-"""Logs of stores' clients: what shows secrets is not said because all of a program is debugged.
+"""Logs of stores' clients: secrets stay out of the log of a program that logs at DEBUG.
 
-At DEBUG some clients log each request as they sign or send it, session tokens with it. So their
-loggers say no more than INFO, unless a person gives them a level of their own.
+At DEBUG some clients log each request with its session token. So their loggers stop at INFO, unless
+the user sets a level for them.
 """
 
 from __future__ import annotations
 
 import logging
 
-# Loggers by the protocol whose client uses them. Those of Azure and Google, tried at DEBUG, leave
-# out keys, signatures and tokens; theirs are kept quiet too, as nothing promises that.
+# Loggers by the protocol of the client. The clients of Azure and Google leave out keys, signatures
+# and tokens at DEBUG; their loggers stop at INFO too, since nothing promises that.
 _TALKATIVE = {
     "s3": ("botocore", "aiobotocore", "boto3"),
     "gs": ("gcsfs", "google"),
@@ -21,7 +21,7 @@ _TALKATIVE = {
 
 
 def keep_secrets_out(protocol: str) -> None:
-    """Let the loggers of a client leave out what they say of each request at DEBUG."""
+    """Set the loggers of a client to INFO where the user set no level."""
     for name in _TALKATIVE.get(protocol, ()):
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:

@@ -1,4 +1,4 @@
-"""fsspec's clients of stores: one for each process and store, made when first asked for."""
+"""fsspec's clients of stores: one for each process and store, made at first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.client_logs import keep_secrets_out
 from lakewright.storage.files.ftp_client import FtpClient
 
-# What the extra of this package is called that brings a store's client.
+# The extra of this package that installs a store's client.
 _EXTRAS = {
     "s3": "s3",
     "gs": "gcs",
@@ -26,17 +26,17 @@ _EXTRAS = {
     "sftp": "sftp",
     "ssh": "sftp",
 }
-# The parts of an address that FTP's client takes.
+# The parts of an address that the FTP client takes.
 _PLACE = ("host", "port", "username")
 _OVER_SSH = ("sftp", "ssh")
 _CLIENTS: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
 
-# What stores said of themselves when they were tried, by their URIs, for as long as their clients.
+# Results of probing stores, by URI; they are forgotten with the clients.
 FOUND_OUT: dict[str, bool] = {}
 
 
 class _OfThread(threading.local):
-    """Clients of one thread, whose connections end with it."""
+    """Clients of one thread; their connections end with the thread."""
 
     def __init__(self) -> None:
         self.clients: dict[tuple[object, ...], fsspec.AbstractFileSystem] = {}
@@ -59,7 +59,7 @@ def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
         keep_secrets_out(protocol)
         with _package_of(protocol):
             made = fsspec.filesystem(protocol, skip_instance_cache=True, **options)
-        # Two threads may both make one; the first that is put down serves both.
+        # Two threads may both make a client; both use the one stored first.
         known = _CLIENTS.setdefault(key, made)
     return known
 
@@ -67,7 +67,7 @@ def client(protocol: str, **options: Any) -> fsspec.AbstractFileSystem:
 def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
     """The client of a store at an address, such as `user@host:port`, one for each thread.
 
-    Many of them talk over a single connection, which must not be asked two things at once.
+    Many of these clients use a single connection, which serves one request at a time.
     """
     key = (os.getpid(), protocol, address)
     known = _OF_THREAD.clients.get(key)
@@ -79,19 +79,19 @@ def client_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
 
 
 def drop_client_at(protocol: str, address: str) -> None:
-    """Let this thread's next use of a store connect anew: its connection may be dead."""
+    """Drop this thread's client of a store, whose connection may be dead."""
     _OF_THREAD.clients.pop((os.getpid(), protocol, address), None)
 
 
 def forget_clients() -> None:
-    """Let the next use of a store by this thread look for its settings and credentials again."""
+    """Drop all clients, so that the next use reads settings and credentials again."""
     _CLIENTS.clear()
     FOUND_OUT.clear()
     _OF_THREAD.clients.clear()
 
 
 def knows_protocol(protocol: str) -> bool:
-    """Whether there is a client for a store, be it installed or not."""
+    """Whether fsspec knows a client for a store, installed or not."""
     return protocol in {*fsspec.available_protocols(), *fsspec.registry}
 
 
@@ -105,7 +105,8 @@ def _made_at(protocol: str, address: str) -> fsspec.AbstractFileSystem:
     if protocol in _OVER_SSH:
         connection = made.client.get_transport().sock
         if isinstance(connection, socket.socket):
-            # Or each 32 KiB written would wait for the ones before to be acknowledged.
+            # Without pipelining, each 32 KiB written waits for the acknowledgement of the piece
+            # before.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
 

@@ -1,4 +1,4 @@
-"""What a data file is to the rest of storage, whatever its format."""
+"""Protocols of data files that are read and written, the same for every format."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from lakewright.storage.files.remote_files import StoreOutput
 
 
 class DataFileWriter(Protocol):
-    """One data file being written; nothing of it counts until a commit names it."""
+    """One data file being written; it has no effect until a commit names it."""
 
     path: str
     row_count: int
 
     @property
     def written_bytes(self) -> int:
-        """Bytes that have reached the store; what is buffered is not counted."""
+        """Bytes sent to the store, without buffered bytes."""
         ...
 
     def write(self, rows: pa.Table) -> None:
         """Append rows of the schema.
 
         Raises:
-            InvalidRows: a value cannot be held by the format.
+            InvalidRows: the format cannot hold a value.
             UnavailableError: the store refused the bytes.
         """
         ...
 
     def close(self) -> int:
-        """Finish the file; its size in bytes.
+        """Finish the file and return its size in bytes.
 
         Raises:
             UnavailableError: the store refused the bytes.
@@ -41,28 +41,28 @@ class DataFileWriter(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Let go of the file after a failure; whoever opened it deletes it."""
+        """Close the file after a failure; the caller that opened it deletes it."""
         ...
 
 
 class DataFileReader(Protocol):
-    """One data file that is open; it reads from the source it was given."""
+    """One open data file."""
 
     row_count: int
     column_names: Sequence[str]
 
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
-        """Columns in the order asked for: all rows in one table, or at most `batch_rows` in each.
+        """Columns in the requested order: all rows in one table, or at most `batch_rows` in each.
 
-        With `batch_rows`, memory holds one piece of the file at a time: some rows of a Parquet
-        file, a stripe of an ORC file, a block of an Avro file.
+        With `batch_rows`, memory holds one piece of the file at a time: rows of a Parquet file, a
+        stripe of an ORC file, a block of an Avro file.
         """
         ...
 
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Say of a store's refusal which file it was about."""
+    """Add the file's path to a store's error."""
     try:
         yield
     except OSError as error:
@@ -70,7 +70,7 @@ def writing(path: str) -> Iterator[None]:
 
 
 def let_go(sink: IO[bytes]) -> None:
-    """Close a file that nobody wants; one that closing would make visible is dropped instead."""
+    """Close an abandoned file; discard it if closing would make it visible."""
     if isinstance(sink, StoreOutput):
         sink.discard()
     else:

@@ -1,4 +1,4 @@
-"""Data files of every format: written in the one asked for, read by the one their suffix names."""
+"""Data files of every format: the options choose the format of a new file, the suffix names it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def open_data_file_writer(
     options: TableOptions,
     encoding: FileEncoding,
 ) -> DataFileWriter:
-    """A new data file; which encoding those of a level have says `options.file_encoding`.
+    """Open a new data file; `options.file_encoding` gives the encoding of files of a level.
 
     Raises:
         UnsupportedError: the format has no type for a column; nothing was created.
@@ -62,10 +62,10 @@ def open_data_file_writer(
 
 
 def format_of_path(path: str) -> str:
-    """The format of a data file, which the last suffix of its name says.
+    """The format of a data file, from the last suffix of its name.
 
     Raises:
-        UnsupportedError: it is of none that is implemented.
+        UnsupportedError: the format is not implemented.
     """
     suffix = path.rsplit("/", 1)[-1].rpartition(".")[2].lower()
     if suffix == COUNTED:
@@ -87,17 +87,17 @@ def read_rows(
     expected_rows: int | None = None,
     batch_rows: int | None = None,
 ) -> Iterator[pa.Table]:
-    """Columns of a data file by the names it holds them under, whole or batch by batch.
+    """Columns of a data file, by their names in the file, whole or batch by batch.
 
-    Types are those the file has, which may be others than the table's: ORC knows timestamps as
-    nanoseconds and times as integers, Avro has no small integers.
+    Types are the file's, which may differ from the table's: ORC stores timestamps in nanoseconds
+    and times as integers, Avro has no small integers.
 
     Raises:
-        FileMissing: it is not there.
-        CorruptionError: it is no file of the format its name says, is cut short, lacks a column,
-            or holds another number of rows than its metadata says.
-        UnsupportedError: it is of another format, or holds something that is not read.
-        UnavailableError: the store failed, and may not the next time.
+        FileMissing: the file does not exist.
+        CorruptionError: the file is not of the format in its name, is cut short, lacks a column, or
+            holds another number of rows than its metadata says.
+        UnsupportedError: the format, or something in the file, is not implemented.
+        UnavailableError: the store failed; a retry may succeed.
     """
     with _opened(fs, path, streams=batch_rows is not None) as file:
         _check_rows_and_columns(file, path, columns, expected_rows)
@@ -113,10 +113,10 @@ def read_pieces(
     bounded: Sequence[str],
     may_hold: Callable[[ColumnBounds], bool],
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Those pieces of a data file that may hold what is sought, each with its first row's number.
+    """The pieces of a data file that may hold some rows, each with its first row's number.
 
-    Pieces are the row groups of Parquet files; `may_hold` is asked for each, with what is known
-    of the columns `bounded`. Other formats know nothing of their pieces and are one.
+    A piece is a row group of a Parquet file; `may_hold` decides from the bounds of the columns
+    `bounded`. A file of another format is one piece, since it has no such bounds.
 
     Raises:
         FileMissing, CorruptionError, UnsupportedError: as `read_rows`.
@@ -132,7 +132,7 @@ def read_pieces(
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the store and a file say of the file: its length, its rows, bounds of some columns."""
+    """A file's length, row count and bounds of some columns, from the store and the file itself."""
 
     file_size: int
     row_count: int
@@ -140,14 +140,15 @@ class Footer:
 
 
 def read_footer(fs: FileSystem, path: str, bounded: Sequence[str] = ()) -> Footer:
-    """What a data file says of itself: in its footer, or in Avro files block by block.
+    """Read a data file's own row count and bounds from its footer, or its Avro blocks.
 
-    Bounds are those of the columns `bounded` that Parquet files have any of; others have none.
+    Bounds are given for the columns `bounded` that have any in a Parquet file; other formats have
+    none.
 
     Raises:
-        FileMissing: it is not there.
-        CorruptionError: it is no file of the format its name says, or is cut short.
-        UnsupportedError: it is of another format.
+        FileMissing: the file does not exist.
+        CorruptionError: the file is not of the format in its name, or is cut short.
+        UnsupportedError: the format is not implemented.
     """
     name = format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
@@ -176,7 +177,7 @@ def _check_rows_and_columns(
 
 @contextmanager
 def _opened(fs: FileSystem, path: str, *, streams: bool) -> Iterator[DataFileReader]:
-    """The file; what goes wrong while it is read is told in storage's words."""
+    """The open file; errors of reading are raised as storage errors."""
     name = format_of_path(path)
     with _translated(path), fs.open_input(path) as source:
         yield _reader(name, source, path, streams=streams)
@@ -193,7 +194,8 @@ def _translated(path: str) -> Iterator[None]:
             path=path,
         ) from error
     except (pa.ArrowException, OSError) as error:
-        # Damage is an OSError too; only the system gives a number, which ORC keeps in its text.
+        # Arrow raises OSError for damage too. Only errors of the system have a number, which ORC's
+        # have in their text.
         if _SYSTEM_ERROR.search(str(error)) or getattr(error, "errno", None) is not None:
             raise UnavailableError(
                 f"data file {path} cannot be read now: {error}; try again", path=path

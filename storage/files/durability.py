@@ -1,4 +1,4 @@
-"""What outlives a power loss on a local disk: the bytes and the names that were flushed to it.
+"""Durability on a local disk: flushed bytes and flushed names outlive a power loss.
 
 A file's bytes are flushed with the file, its name with the folder that holds it.
 """
@@ -17,19 +17,19 @@ from lakewright.storage.errors import InvalidRequestError
 
 DURABLE_VARIABLE = "LAKEWRIGHT_DURABLE"
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-# Flushes that wait for the disk together cost little more than one.
+# Concurrent flushes cost little more than one.
 _AT_ONCE = 8
-# From so many on the file system is flushed as a whole first: one call for all of them.
+# From this number of files on, one call flushes the whole file system first.
 _MANY = 64
-# What a file system says that knows no flushing of folders.
+# Errors of file systems that cannot flush folders.
 _NOT_FLUSHED = (errno.EINVAL, errno.ENOTSUP)
 
 
 def is_durable(asked: bool | None) -> bool:
-    """Whether writers flush; where that is not said, the variable LAKEWRIGHT_DURABLE says it.
+    """Whether writers flush; the variable LAKEWRIGHT_DURABLE decides where the caller does not.
 
     Raises:
-        InvalidRequestError: the variable says neither yes nor no.
+        InvalidRequestError: the variable is neither true nor false.
     """
     if asked is not None:
         return asked
@@ -42,14 +42,15 @@ def is_durable(asked: bool | None) -> bool:
 
 
 def flush(files: Collection[str], folders: Collection[str] = ()) -> None:
-    """Flush the bytes of files, and the names in folders; what is not there any more is left out.
+    """Flush the bytes of files, and the names in folders; missing ones are skipped.
 
     Raises:
-        OSError: the disk could not write something, now or since it was written to.
+        OSError: the disk failed to write some bytes, in this call or earlier.
     """
     paths = [*files, *folders]
     if len(paths) >= _MANY:
-        # Each is still asked for afterwards, since only so an earlier failure to write it shows.
+        # Each file is flushed again by itself: only that call reports an earlier failure to write
+        # it.
         flush_all(paths[0])
     work = [partial(_flush_file, path) for path in files]
     work += [partial(_flush_folder, path) for path in folders]
@@ -62,10 +63,10 @@ def flush(files: Collection[str], folders: Collection[str] = ()) -> None:
 
 
 def flush_all(path: str) -> None:
-    """Flush everything on the file system of a path, or of the nearest folder above that is there.
+    """Flush everything on the file system of a path, or of its nearest existing parent.
 
     Raises:
-        OSError: the disk could not write something.
+        OSError: the disk failed to write some bytes.
     """
     there = path
     while not os.path.exists(there) and there != os.path.dirname(there):
@@ -80,7 +81,7 @@ def flush_all(path: str) -> None:
 def _flush_file_system(opened: int) -> None:
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:
-        # Not Linux: the call that flushes all disks.
+        # Other systems than Linux only have a call that flushes all disks.
         os.sync()
     elif syncfs(opened) != 0:
         number = ctypes.get_errno()
@@ -94,7 +95,7 @@ def _flush_file(path: str) -> None:
 
 def _flush_folder(path: str) -> None:
     try:
-        # What may not be listed was there before us; a folder of ours may be.
+        # A folder that may not be listed is not one of ours, so its name was flushed before.
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             _flush(path)
     except OSError as error:
@@ -111,12 +112,13 @@ def _flush(path: str) -> None:
 
 
 def folders_to(path: str, below: str | None) -> list[str]:
-    """The folders whose names lead to a path: its own, and those above it down from `below`."""
+    """The folders that lead to a path: the folder of the path, and its parents below `below`."""
     folder = path.rsplit("/", 1)[0] or "/"
     found = [folder]
-    if below is None or not f"{folder}/".startswith(f"{below.rstrip('/')}/"):
+    top = None if below is None else below.rstrip("/")
+    if top is None or not f"{folder}/".startswith(f"{top}/"):
         return found
-    while folder not in (below, "/"):
+    while folder not in (top, "/"):
         folder = folder.rsplit("/", 1)[0] or "/"
         found.append(folder)
     return found

@@ -1,8 +1,7 @@
-"""Data files outside of their table: where a manifest says that they lie, if options allow it.
+"""Data files outside of their table: read where a manifest places them, if options allow it.
 
-A manifest names such a file by its URI. It is read below the places that the option
-`data-file.external-paths` names and nowhere else, so that no manifest makes a reader open what
-its table does not own.
+A manifest names such a file by its URI. Readers open it only below the paths in the option
+`data-file.external-paths`, so that a manifest cannot make a reader open other files.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ def external_file_path(
 ) -> str:
     """The path, in the table's own store, of a file outside of the table.
 
-    `root` is a path of the table's store, which tells how that store's URIs begin.
+    `root` is the table's path, which gives the prefix of its store's URIs.
 
     Raises:
-        UnsupportedError: it is below none of `roots`, or in another store.
+        UnsupportedError: the file is below none of `roots`, or in another store.
     """
     prefix = fs.uri(root).partition("://")[0]
     path = _path(uri, prefix)
@@ -38,8 +37,8 @@ def external_file_path(
         each is not None and path.startswith(each.rstrip("/") + "/") for each in allowed
     ):
         raise UnsupportedError(
-            f"{table}: data file {uri} lies outside of the table and below none of its option "
-            f"{_OPTION} ({', '.join(roots) or 'not set'}); name its place there if it may be read",
+            f"{table}: data file {uri} lies outside of the table and below no path of its option "
+            f"{_OPTION} ({', '.join(roots) or 'not set'}); add its path there if it may be read",
             table=table,
             option=_OPTION,
         )
@@ -47,17 +46,17 @@ def external_file_path(
 
 
 def _path(uri: str, scheme: str) -> str | None:
-    """The path of a URI in the store of a scheme; None for one of another store."""
+    """The path of a URI in the store of a scheme; None for a URI of another store."""
     if scheme == "file":
         text = uri.removeprefix("file:")
         return "/" + text.lstrip("/") if text.startswith("/") else None
     given, colon, rest = uri.partition("://")
-    # URIs of other stores name a host too, which their paths here do not begin with.
+    # URIs of other stores begin with a host, which is not part of the path here.
     if not colon or _store(given) != _store(scheme) or _store(scheme) not in _WITHOUT_HOST:
         return None
     return f"/{rest.lstrip('/')}" if scheme == "memory" else rest
 
 
 def _store(scheme: str) -> str:
-    """One name for the schemes that name the same store."""
+    """The common name of schemes that mean the same store."""
     return "s3" if scheme in ("s3", "s3a", "s3n") else "gs" if scheme == "gcs" else scheme

@@ -21,7 +21,8 @@ from lakewright.storage.files.s3_files import S3Files
 _S3 = ("s3", "s3a", "s3n")
 _GCS = ("gs", "gcs")
 _AZURE = ("abfs", "abfss", "az")
-# With a port, or in brackets as IPv6 is written. A password with a `/` in it would look otherwise.
+# A host with an optional port, or an IPv6 address in brackets; a password with a `/` does not
+# match.
 _HOST = re.compile(r"([^:?#]*|\[[0-9a-fA-F:.]+\])(:\d*)?")
 
 
@@ -34,8 +35,8 @@ def open_file_system(
 ) -> tuple[FileSystem, str]:
     """The store a URI names, and the path in it; a text without a scheme is a local path.
 
-    Nothing is asked of the store yet. `lock`, or else the variable LAKEWRIGHT_LOCK, names what
-    writers exclude each other by on a store that cannot do so itself. `durable`, or else the
+    This makes no request to the store. `lock`, or else the variable LAKEWRIGHT_LOCK, names the lock
+    of writers on a store without a conditional create. `durable`, or else the
     variable LAKEWRIGHT_DURABLE, says whether writers to a local disk flush what they write.
 
     Raises:
@@ -51,13 +52,13 @@ def open_file_system(
         if parts.netloc not in ("", "localhost"):
             raise UnsupportedError(f"a file:// URI names host {parts.hostname}; write file:///path")
         return LocalFiles(env, is_durable(durable)), os.path.abspath(unquote(parts.path))
-    # Not decoded and not cut at a `#`: these names are written as they are.
+    # Object names are neither decoded nor cut at a `#`.
     authority, _, path = rest.removeprefix("//").partition("/")
     path = path.strip("/")
     if scheme == "memory":
         return MemoryFiles(), "/" + f"{authority}/{path}".strip("/")
     user, at, host = authority.rpartition("@")
-    # Nothing of a URI is repeated here but its scheme: who knows where a secret has come to lie.
+    # The message repeats only the scheme, since the rest of the URI may hold a secret.
     if not _HOST.fullmatch(host) or ":" in user or (at and scheme in (*_S3, *_GCS)):
         raise InvalidRequestError(
             f"a {scheme}:// URI holds credentials, or a : ? or # in the name of its host; leave "
@@ -70,8 +71,8 @@ def open_file_system(
         )
     if scheme in (*_GCS, *_AZURE) and {"#", "?"} & {*path}:
         raise InvalidRequestError(
-            f"the path of a {scheme}:// URI has a # or a ?, which its client takes for something "
-            "else; choose another path"
+            f"the path of a {scheme}:// URI has a # or a ?, which its client does not take for "
+            "part of the path; choose another path"
         )
     locked = _lock(lock)
     root = f"{authority}/{path}".rstrip("/")

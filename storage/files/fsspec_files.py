@@ -1,4 +1,4 @@
-"""What every store reached through fsspec does alike, and how its failures are told."""
+"""Common base of stores reached through fsspec, and the translation of their errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import fsspec
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing, UnavailableError
 
-# What stores call the time a file was written, those that tell it best first.
+# Names under which stores list the time of the last write, the most precise first.
 _MODIFIED = ("mtime", "LastModified", "last_modified", "modify", "created")
-# What an operating system's error means, and the way out, where its own words do not say it.
+# The meaning of operating system errors and a remedy, where the system's text lacks them.
 _MEANINGS = {
     errno.ENOSPC: "its disk is full; free space there, then try again: expiring snapshots and "
     "removing orphans free more, once a few kilobytes are free",
@@ -31,7 +31,7 @@ _MEANINGS = {
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Say in storage's own errors what the store said."""
+    """Translate an error of a store to a storage error."""
     try:
         yield
     except FileNotFoundError as error:
@@ -46,17 +46,17 @@ def translated(path: str) -> Iterator[None]:
 
 
 class FsspecFiles(ABC):
-    """What every fsspec store does alike."""
+    """Common base of fsspec stores."""
 
     scheme: str
 
     @property
     @abstractmethod
     def fs(self) -> fsspec.AbstractFileSystem:
-        """The fsspec store; asked for anew each time, so that ours pickles."""
+        """The fsspec client, looked up at each use, so that this object pickles."""
 
     def translated(self, path: str) -> AbstractContextManager[None]:
-        """Say in storage's own errors what this store said of a path."""
+        """Translate this store's error about a path to a storage error."""
         return translated(path)
 
     def read_bytes(self, path: str) -> bytes:
@@ -107,7 +107,7 @@ class FsspecFiles(ABC):
         return True
 
     def delete_tree(self, path: str) -> None:
-        # `fs.exists` of many clients takes a store that does not answer for a path not there.
+        # `fs.exists` of many clients reports a missing path if the store does not answer.
         if self.exists(path):
             with self.translated(path):
                 self.fs.rm(path, recursive=True)
@@ -122,10 +122,10 @@ class FsspecFiles(ABC):
     def make_durable(  # noqa: B027  # most stores have nothing to do
         self, paths: Collection[str], *, below: str | None = None
     ) -> None:
-        """Nothing: what such a store has acknowledged is its own to keep."""
+        """Do nothing: such a store keeps what it has acknowledged."""
 
     def make_all_durable(self, path: str) -> None:  # noqa: B027  # nor here
-        """Nothing, for the same reason."""
+        """Do nothing, for the same reason."""
 
     def _infos(self, path: str) -> list[dict[str, Any]]:
         try:
@@ -137,18 +137,18 @@ class FsspecFiles(ABC):
 
 
 def status(info: dict[str, Any]) -> FileStatus:
-    """A file as fsspec lists it."""
+    """The status of a file from an entry of fsspec's listing."""
     return FileStatus(info["name"], int(info["size"] or 0), _modified_ms(info))
 
 
 def _modified_ms(info: dict[str, Any]) -> int:
-    """When a file was written; stores call it differently, and count in seconds or otherwise."""
+    """The time of the last write in milliseconds; stores differ in its name and unit."""
     if "modificationTime" in info:
         return int(info["modificationTime"])
     named = (info.get(name) for name in _MODIFIED)
     modified = next((each for each in named if each), 0)
     if isinstance(modified, str):
-        # As FTP writes it, such as 20240101120000.
+        # FTP's form, such as 20240101120000.
         modified = dt.datetime.strptime(modified[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
     seconds = modified.timestamp() if hasattr(modified, "timestamp") else float(modified)
     return int(seconds * 1000)

@@ -1,8 +1,8 @@
-"""FTP's client as fsspec has it, but for what it says of a file that it cannot see.
+"""fsspec's FTP client, corrected in what it reports about files that it cannot access.
 
-FTP has one answer, 550, for what is not there and for what is refused, and fsspec takes every
-other failure for it too. A full folder that looked empty would be taken for a table without
-snapshots, so here nothing is missing unless its folder was listed, to the end, without it.
+FTP has one reply, 550, for missing and for refused paths, and fsspec treats every other failure
+alike. A folder that wrongly looks empty would be taken for a table without snapshots. So this
+client reports a path as missing only after a complete listing of its folder without it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from lakewright.storage.errors import UnsupportedError
 
 _T = TypeVar("_T")
 
-# What a server says to a command that it does not know.
+# Replies to an unknown command.
 _UNKNOWN = ("500", "502")
-# What it says of a path that is not there, and of one that is, but not for everybody.
+# The reply for a missing path and for a refused one.
 _MISSING_OR_REFUSED = ("501", "550")
-# What a listing calls the folder itself and the one above it.
+# Types of the entries for the folder itself and its parent.
 _ITSELF = ("cdir", "pdir")
 
 
 class FtpClient(FTPFileSystem):  # type: ignore[misc]
-    """One connection, asked one thing at a time whatever threads read the files it opened."""
+    """One connection, which serves one request at a time, whatever thread makes it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.talking = threading.RLock()
@@ -46,7 +46,7 @@ class FtpClient(FTPFileSystem):  # type: ignore[misc]
                 raise
             raise UnsupportedError(
                 f"the FTP server at {self.host} cannot list a folder by MLSD, and its other "
-                f"listings tell too little: {error}; use a server that can (RFC 3659)"
+                f"listings lack sizes and times: {error}; use a server that can (RFC 3659)"
             ) from error
         else:
             infos = [_info(path, name, facts) for name, facts in listed if _is_inside(name, facts)]
@@ -107,11 +107,11 @@ class FtpClient(FTPFileSystem):  # type: ignore[misc]
         )
 
     def ask(self, path: str, question: Callable[[], _T]) -> _T:
-        """Ask something of a path.
+        """Send a request about a path.
 
         Raises:
-            FileNotFoundError: its folder was listed without it.
-            PermissionError: it is there, and this is refused all the same.
+            FileNotFoundError: the folder was listed, without the path.
+            PermissionError: the path exists, and the server refuses the request.
         """
         try:
             with self.talking:
@@ -120,7 +120,7 @@ class FtpClient(FTPFileSystem):  # type: ignore[misc]
             if not str(error).startswith(_MISSING_OR_REFUSED):
                 raise
         self.info(path)
-        # Once more: what was made a moment ago is not what is refused.
+        # Retry once: the path may have been created after the first request.
         try:
             with self.talking:
                 return question()
@@ -129,7 +129,7 @@ class FtpClient(FTPFileSystem):  # type: ignore[misc]
 
 
 class _OpenFile(FTPFile):  # type: ignore[misc]
-    """A file whose pieces are asked for between other things, never in the middle of them."""
+    """A file whose pieces are requested between other requests, never during one."""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         fetch = super()._fetch_range

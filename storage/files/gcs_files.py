@@ -1,4 +1,4 @@
-"""Google Cloud Storage: a file is created only if its generation is 0, which means absent."""
+"""Google Cloud Storage: a create requires generation 0, which means that the file is absent."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class GcsFiles(ObjectFiles):
         return client("gs", use_listings_cache=False, **_token())
 
     def _ask_for_bucket(self, bucket: str) -> None:
-        # Listing is what every user of a table may do.
+        # Every user of a table may list it.
         self.fs.call("GET", "b/{}/o", bucket, maxResults=1, json_out=True)
 
 
 def _token() -> dict[str, str]:
-    """Where credentials come from; left to itself, the client would try without any at last."""
+    """The source of credentials; by default, the client would finally try without any."""
     if any("token" in conf.get(name, {}) for name in ("gs", "gcs")):
         return {}
     return {"token": "anon" if os.environ.get(_EMULATOR) else "google_default"}

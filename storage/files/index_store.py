@@ -1,4 +1,4 @@
-"""Index files of one table: deletion vectors, and what else buckets know about their rows."""
+"""Index files of one table: deletion vectors and hash indexes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from lakewright.storage.spec.index import (
 
 @dataclass(frozen=True, slots=True)
 class IndexStore:
-    """Reads index files that a snapshot names, and writes those that the next one will name."""
+    """Reads index files that a snapshot names, and writes those of the next snapshot."""
 
     fs: FileSystem
     paths: TablePaths
 
     def read_deletion_vector(self, index_file: str, where: DeletionVectorRange) -> np.ndarray:
-        """Positions of a data file's rows that are gone, ascending; no others are read.
+        """Positions of a data file's deleted rows, ascending; reads only this vector.
 
         Raises:
             CorruptionError: the index file is missing or damaged.
@@ -66,7 +66,7 @@ class IndexStore:
     def write_deletion_vectors(
         self, positions: Mapping[str, np.ndarray], *, write_id: str, bitmap64: bool = False
     ) -> IndexFileMeta:
-        """Write the positions that are gone, by data file, as one index file."""
+        """Write deleted positions, by data file, as one index file."""
         data, ranges = encode_deletion_vectors(positions, bitmap64=bitmap64)
         name = f"index-{write_id}-0"
         self.fs.write_bytes(self.paths.index(name), data)
@@ -82,7 +82,7 @@ class IndexStore:
         """The key hashes of a dynamic bucket.
 
         Raises:
-            CorruptionError: the file is missing, or of another size than the index manifest says.
+            CorruptionError: the file is missing, or its size contradicts the index manifest.
         """
         name = self.paths.index(index.file_name)
         return decode_hash_index(self._read(index.file_name), name=name, expected=index.row_count)
@@ -102,7 +102,7 @@ class IndexStore:
 
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        """What goes wrong while an index file is read, in storage's words."""
+        """Translate errors of reading an index file."""
         try:
             yield
         except FileMissing as error:

@@ -1,4 +1,4 @@
-"""Files of one table's lease books: `book-1`, `book-2`, … of which the highest counts."""
+"""Files of one table's lease books: `book-1`, `book-2`, …; the highest number is current."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewright.storage.spec.lease import LeaseBook
 
 @dataclass(frozen=True, slots=True)
 class LeaseStore:
-    """Books are created, read and, when later ones are there, deleted; never changed."""
+    """Creates and reads books, and deletes them once later books exist; a book never changes."""
 
     fs: FileSystem
     paths: TablePaths
@@ -30,11 +30,11 @@ class LeaseStore:
         """One book.
 
         Raises:
-            FileMissing: it is gone, so there are later ones.
+            FileMissing: the book was deleted, so later books exist.
         """
         path = self.paths.lease_book(number)
         return decode_book(self.fs.read_bytes(path), number=number, name=path)
 
     def put_book(self, book: LeaseBook) -> bool:
-        """Create the book's file; False if there is one of its number."""
+        """Create the book's file; False if a book of its number exists."""
         return self.fs.put_if_absent(self.paths.lease_book(book.number), encode_book(book))

@@ -1,11 +1,11 @@
 """Local disk.
 
-Creating a file only if it is not there, whole or not at all, is a hard link to a finished
-temporary file: that fails if the name is taken, on every POSIX file system.
+An atomic create-if-absent is a hard link to a finished temporary file: on every POSIX file system,
+the link fails if the name is taken.
 
-A power loss takes what was not flushed. Unless `durable` is off, what is put, replaced or moved is
-flushed with its name before the call returns. What is written or deleted is so once
-`make_durable` says so, which flushes many files together.
+A power loss destroys what was not flushed. Unless `durable` is off, put, replace and move flush the
+bytes and the name before they return. Writes and deletions are durable after `make_durable`, which
+flushes many files together.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from lakewright.storage.errors import FileMissing, NotWritten, UnavailableError
 from lakewright.storage.files.durability import flush, flush_all, folders_to
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
-# How often a folder that was just made may be gone before that is an error.
+# How often a new folder may vanish before that is an error.
 _MOST_TAKEN_AWAY = 30
-# Errors of a link that say that the name was not given; others, such as EIO, leave it open.
+# Link errors after which the name certainly does not exist; after others, such as EIO, it may.
 _NO_EFFECT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMLINK, errno.EPERM, errno.EACCES)
 _Made = TypeVar("_Made")
 
@@ -41,13 +41,13 @@ class LocalFiles(FsspecFiles):
     """Local disk."""
 
     env: Env = field(default_factory=SystemEnv)
-    # Whether a commit outlives a power loss; it is the writer's to say, and goes with its tasks.
+    # Whether a commit outlives a power loss; the writer decides, and its tasks inherit it.
     durable: bool = True
     scheme = "file"
 
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
-        # fsspec keeps one instance per process, so this is a look-up, and the store pickles.
+        # fsspec keeps one instance per process, so this is a look-up, and this object pickles.
         return LocalFileSystem()
 
     def uri(self, path: str) -> str:
@@ -124,7 +124,7 @@ class LocalFiles(FsspecFiles):
     def _new_file(self, path: str, mode: str) -> IO[bytes]:
         new_names, output = _in_folder(lambda: _opened(path, mode))
         try:
-            # Not before: a new folder that is empty may be taken away again.
+            # Flushed only here: another process may remove a new folder while it is empty.
             self._flush_names(*new_names)
         except BaseException:
             output.close()
@@ -140,7 +140,7 @@ class LocalFiles(FsspecFiles):
             self._write_temporary(temporary, data)
             yield temporary
         finally:
-            # Gone already where it was given its name.
+            # Already deleted if it was renamed.
             with suppress(OSError):
                 os.unlink(temporary)
 
@@ -157,7 +157,7 @@ class LocalFiles(FsspecFiles):
 
 
 class _LocalOutput(io.BufferedWriter):
-    """A file being written, whose failures are told in storage's own errors."""
+    """A file being written, whose failures become storage errors."""
 
     def __init__(self, path: str, raw: Any) -> None:
         super().__init__(raw)
@@ -165,7 +165,7 @@ class _LocalOutput(io.BufferedWriter):
 
     @classmethod
     def opened(cls, path: str, mode: str) -> _LocalOutput:
-        """A file that is there from now on."""
+        """Create a file and open it for writing."""
         with translated(path):
             return cls(path, open(path, mode, buffering=0))
 
@@ -183,34 +183,34 @@ class _LocalOutput(io.BufferedWriter):
 
 
 def _in_folder(make: Callable[[], _Made]) -> _Made:
-    """Make a folder and something in it; as long as it is empty others may take it away."""
+    """Create something in a new folder; retried, since others may remove an empty folder."""
     for _ in range(_MOST_TAKEN_AWAY):
         try:
             return make()
         except FileMissing:
             continue
         except UnavailableError as error:
-            # Of a folder that goes while it is made anew it may be said that it is there.
+            # The system may report an existing folder that vanishes during the call.
             if not isinstance(error.__cause__, FileExistsError):
                 raise
     return make()
 
 
 def _opened(path: str, mode: str) -> tuple[list[str], IO[bytes]]:
-    """Folders that hold a new name, and a new file."""
+    """The folders with new names, and a new file."""
     with suppress(FileMissing):
         return [], _LocalOutput.opened(path, mode)
     return _made_dirs(parent(path)), _LocalOutput.opened(path, mode)
 
 
 def _linked(source: str, target: str) -> tuple[list[str], bool]:
-    """Folders that hold a new name, and whether a file has a second one."""
+    """The folders with new names, and whether the link was made."""
     new_names = _made_dirs(parent(target))
     return new_names, _link(source, target)
 
 
 def _made_dirs(path: str) -> list[str]:
-    """Make a folder and those above it; those of them that hold a new name now."""
+    """Make a folder and its parents; returns the folders with new names."""
     above, holding = path, []
     with translated(path):
         while not os.path.isdir(above) and above != parent(above):

@@ -1,6 +1,6 @@
 """Locks for stores that cannot create a file only if it is absent.
 
-Each is held by an open transaction, so that it is free again when whoever holds it dies.
+An open transaction holds the lock, so the lock is free again when its holder dies.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from lakewright.storage.errors import InvalidRequestError, UnavailableError, Uns
 from lakewright.storage.files.store_failures import harmless, without_secrets
 
 LOCK_VARIABLE = "LAKEWRIGHT_LOCK"
-# A lock is held for as long as it takes to look whether a file is there and to write it.
+# A writer holds the lock while it checks whether a file exists and writes it.
 _WAIT_SECONDS = 60
 _CONNECT_SECONDS = 10
 
 
 class Lock(Protocol):
-    """What only one of all writers holds at a time; it pickles, and holds nothing secret."""
+    """A lock that one writer holds at a time; it pickles, and contains no secret."""
 
     def held(self, name: str) -> AbstractContextManager[None]:
-        """Hold the lock of a name for as long as the context lasts.
+        """Hold the lock of a name during the context.
 
         Raises:
-            UnavailableError: others held it for too long, or it cannot be asked for, or it was
-                lost meanwhile, so that what was done under it may have been done beside another.
+            UnavailableError: other writers held the lock for too long, the lock could not be
+            requested, or it was lost during the context, so that another writer may have worked at
+            the same time.
         """
         ...
 
@@ -40,12 +41,12 @@ def open_lock(url: str) -> Lock:
     """The lock that a URL names: `sqlite:///path` or `postgresql://host/database`.
 
     Raises:
-        InvalidRequestError: it names none, or holds a password.
+        InvalidRequestError: the URL names no lock, or holds a password.
         UnsupportedError: a package is missing; the message says how to install it.
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite" and not parts.netloc and parts.path.strip("/"):
-        # Never a relative path: writers in other folders would hold other locks.
+        # A relative path would mean different locks for writers in different folders.
         return SqliteLock("/" + parts.path.lstrip("/"))
     if parts.scheme in ("postgresql", "postgres") and parts.netloc + parts.path:
         if parts.password is not None or any("pass" in key for key, _ in parse_qsl(parts.query)):
@@ -56,14 +57,14 @@ def open_lock(url: str) -> Lock:
         _psycopg()
         return PostgresLock(url)
     raise InvalidRequestError(
-        f"lock {without_secrets(url)!r} is of no kind that is known; write sqlite:///path or "
+        f"lock {without_secrets(url)!r} is of an unknown kind; write sqlite:///path or "
         "postgresql://host/database"
     )
 
 
 @dataclass(frozen=True)
 class SqliteLock:
-    """A file's one write lock: for writers on one machine, which share its local disk."""
+    """The write lock of an SQLite file: for writers on one machine, which share its local disk."""
 
     path: str
     wait_seconds: float = _WAIT_SECONDS
@@ -83,15 +84,15 @@ class SqliteLock:
 
     def _unavailable(self, name: str, error: sqlite3.Error) -> UnavailableError:
         return UnavailableError(
-            f"the lock at {self.path} was not had within {self.wait_seconds:g} s for {name}: "
-            f"{error}; see that its folder is there and who holds it, and try again",
+            f"the lock at {self.path} was not acquired within {self.wait_seconds:g} s for {name}: "
+            f"{error}; check that its folder exists and which process holds it, and try again",
             path=name,
         )
 
 
 @dataclass(frozen=True)
 class PostgresLock:
-    """An advisory lock for each name: for writers on any machines."""
+    """An advisory lock for each name in PostgreSQL: for writers on any number of machines."""
 
     url: str
     wait_seconds: float = _WAIT_SECONDS
@@ -111,16 +112,17 @@ class PostgresLock:
                 raise self._unavailable(name, error) from harmless(error)
             yield
             try:
-                # Whoever lost the session lost the lock with it, maybe before the work was done.
+                # A writer that lost its session lost the lock too, possibly before its work was
+                # done.
                 connection.execute("SELECT 1")
             except failures as error:
                 raise self._unavailable(name, error) from harmless(error)
 
     def _unavailable(self, name: str, error: Exception) -> UnavailableError:
         return UnavailableError(
-            f"the lock at {without_secrets(self.url)} was not had, or not kept, within "
-            f"{self.wait_seconds:g} s for {name}: {without_secrets(str(error)).strip()}; see that "
-            "the database answers and who holds it, and try again",
+            f"the lock at {without_secrets(self.url)} was not acquired, or was lost, within "
+            f"{self.wait_seconds:g} s for {name}: {without_secrets(str(error)).strip()}; check "
+            "that the database answers and which session holds the lock, and try again",
             path=name,
         )
 

@@ -28,30 +28,30 @@ KeepEntry = Callable[[ManifestEntry], bool]
 
 @dataclass(frozen=True, slots=True)
 class ManifestStore:
-    """Reads what snapshots name, and writes what the next one will name.
+    """Reads manifests that snapshots name, and writes those of the next snapshot.
 
-    What is missing, cut short or no manifest is an `UnreadableManifest`, of which `missing` in
-    its details says whether the file is there at all.
+    A missing, truncated or malformed manifest raises `UnreadableManifest`; `missing` in its details
+    tells a missing file.
     """
 
     fs: FileSystem
     paths: TablePaths
     env: Env
-    # Its name, for what people are told.
+    # The table's name, for error messages.
     table: str = ""
 
     def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
-        """The manifests of a list; `size` is what the snapshot says it has, in bytes."""
+        """The manifests of a list; `size` is its length in bytes according to the snapshot."""
         with self._reading(name):
             return decode_manifest_list(self._read(name, size), name=self.paths.manifest(name))
 
     def read_state_lists(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """Manifests whose entries make up the state of a snapshot, in order."""
+        """The manifests of a snapshot's state, in order."""
         base = self.read_list(snapshot.base_manifest_list, size=snapshot.base_manifest_list_size)
         return base + self.read_delta_list(snapshot)
 
     def read_delta_list(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-        """Manifests of what the commit of a snapshot changed."""
+        """The manifests of a snapshot's delta."""
         return self.read_list(snapshot.delta_manifest_list, size=snapshot.delta_manifest_list_size)
 
     def read_manifest(self, name: str) -> Iterator[ManifestEntry]:
@@ -59,10 +59,10 @@ class ManifestStore:
             yield from decode_manifest(self._read(name), name=self.paths.manifest(name))
 
     def read_listed(self, meta: ManifestFileMeta) -> Iterator[ManifestEntry]:
-        """Entries of a manifest, as many as its list says.
+        """Entries of a manifest, whose number must be that of its list.
 
         Raises:
-            UnreadableManifest: also after the last, if there are others than the list says.
+            UnreadableManifest: also after the last entry, if their number contradicts the list.
         """
         count = 0
         for entry in self.read_manifest(meta.file_name):
@@ -70,7 +70,7 @@ class ManifestStore:
             yield entry
         expected = meta.num_added_files + meta.num_deleted_files
         if count != expected:
-            # A file that is cut short between two blocks still is a manifest.
+            # A file that is cut short between two blocks still decodes.
             raise self._unreadable(
                 meta.file_name, f"holds {count} entries where its list says {expected}"
             )
@@ -87,7 +87,7 @@ class ManifestStore:
         keep_manifest: KeepManifest | None = None,
         keep_entry: KeepEntry | None = None,
     ) -> Iterator[ManifestEntry]:
-        """Entries of several manifests, in order; those filtered out never become values."""
+        """Entries of several manifests, in order; filtered records are never decoded to values."""
         for meta in metas:
             if keep_manifest is None or keep_manifest(meta):
                 entries = self.read_listed(meta)
@@ -102,7 +102,7 @@ class ManifestStore:
         compression: str,
         written: list[str],
     ) -> ManifestFileMeta:
-        """Write one manifest; the result says what a list must say of it."""
+        """Write one manifest; the result is its entry for a manifest list."""
         name = f"manifest-{self.env.new_id()}-0"
         data = encode_manifest(entries, compression=compression)
         self._write(name, data, written)
@@ -127,7 +127,7 @@ class ManifestStore:
     def write_list(
         self, metas: Iterable[ManifestFileMeta], *, compression: str, written: list[str]
     ) -> tuple[str, int]:
-        """Write a manifest list; its name and size in bytes."""
+        """Write a manifest list; returns its name and size in bytes."""
         name = f"manifest-list-{self.env.new_id()}-0"
         data = encode_manifest_list(metas, compression=compression)
         self._write(name, data, written)
@@ -136,14 +136,15 @@ class ManifestStore:
     def write_index_manifest(
         self, entries: Iterable[IndexEntry], *, compression: str, written: list[str]
     ) -> str:
-        """Write an index manifest; its name."""
+        """Write an index manifest; returns its name."""
         name = f"index-manifest-{self.env.new_id()}-0"
         data = encode_index_manifest(entries, compression=compression)
         self._write(name, data, written)
         return name
 
     def _write(self, name: str, data: bytes, written: list[str]) -> None:
-        # A write that fails may leave half a file: whoever cleans up must know its name.
+        # A failed write may leave half a file, so the name is recorded before the write for the
+        # cleanup.
         written.append(name)
         self.fs.write_bytes(self.paths.manifest(name), data)
 
@@ -165,7 +166,7 @@ class ManifestStore:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        """What cannot be decoded, said with what to do."""
+        """Add a remedy to errors of decoding."""
         try:
             yield
         except UnreadableManifest as error:

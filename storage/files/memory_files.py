@@ -17,7 +17,7 @@ _MEMORY_LOCK = threading.Lock()
 
 @dataclass(frozen=True)
 class MemoryFiles(FsspecFiles):
-    """Files in this process's memory: for tests and trials, gone when it ends."""
+    """Files in this process's memory, for tests and trials; they end with the process."""
 
     scheme = "memory"
 
@@ -32,7 +32,7 @@ class MemoryFiles(FsspecFiles):
         return pa.BufferReader(self.read_bytes(path))
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        # Opened for writing, a file would be there and empty until it is written.
+        # fsspec would show an empty file from opening it until the write.
         with translated(path):
             self.fs.makedirs(parent(path), exist_ok=True)
             self.fs.pipe_file(path, data)

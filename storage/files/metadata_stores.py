@@ -34,7 +34,7 @@ from lakewright.storage.spec.tag import Tag
 
 @dataclass(frozen=True, slots=True)
 class SchemaStore:
-    """Schema files: versions 0, 1, 2, … of which the highest is current."""
+    """Schema files: versions 0, 1, 2, …; the highest is current."""
 
     fs: FileSystem
     paths: TablePaths
@@ -47,7 +47,7 @@ class SchemaStore:
         """The current schema.
 
         Raises:
-            TableNotFound: there is no schema file, and so no table.
+            TableNotFound: no schema file exists, and so no table.
         """
         ids = self.ids()
         if not ids:
@@ -58,7 +58,7 @@ class SchemaStore:
         """One version.
 
         Raises:
-            SchemaNotFound: there is no such file.
+            SchemaNotFound: no such file exists.
         """
         path = self.paths.schema(schema_id)
         try:
@@ -69,15 +69,15 @@ class SchemaStore:
             ) from error
 
     def put_schema(self, schema: TableSchema) -> bool:
-        """Create the schema's file; False if that version exists already."""
+        """Create the schema's file; False if that version exists."""
         return _put_new(self.fs, self.paths.schema(schema.id), encode_schema(schema))
 
     def read_file(self, schema_id: int) -> bytes:
-        """The file of one version, as it is."""
+        """The bytes of one version's file."""
         return self.fs.read_bytes(self.paths.schema(schema_id))
 
     def restore(self, schema_id: int, schema_file: bytes) -> None:
-        """Make a version what another branch has under its number."""
+        """Overwrite a version with the file of another branch."""
         _set_content(self.fs, self.paths.schema(schema_id), schema_file)
 
 
@@ -85,8 +85,8 @@ class SchemaStore:
 class SnapshotStore:
     """Snapshot files, and the hints that save listing them.
 
-    A hint may be wrong: LATEST is believed only if no later snapshot exists,
-    EARLIEST only if its snapshot does.
+    A hint may be wrong: LATEST counts only if no later snapshot exists, EARLIEST only if its
+    snapshot exists.
     """
 
     fs: FileSystem
@@ -95,11 +95,11 @@ class SnapshotStore:
     table: str = ""
 
     def ids(self) -> list[int]:
-        """Every snapshot there is, in order."""
+        """The ids of all snapshot files, in order."""
         return list(self.listed())
 
     def listed(self) -> dict[int, FileStatus]:
-        """The files of every snapshot there is, in the order of their ids."""
+        """All snapshot files, in the order of their ids."""
         found = [
             (number, status)
             for status in self.fs.list_dir(self.paths.snapshot_dir)
@@ -126,21 +126,21 @@ class SnapshotStore:
         return ids[0] if ids else None
 
     def kept_ids(self) -> list[int]:
-        """Every snapshot that no expiry has begun to take: those from EARLIEST on, in order.
+        """The ids of snapshots from EARLIEST on, in order: no expiry has begun to delete these.
 
-        An expiry points EARLIEST at the first that stays before it deletes anything, so those
-        before it may have lost files already.
+        An expiring process sets EARLIEST to the first snapshot that stays before it deletes
+        anything, so earlier snapshots may have lost files.
         """
         return self.kept_of(self.ids())
 
     def kept_of(self, ids: Sequence[int]) -> list[int]:
-        """Those of the snapshots there are that no expiry has begun to take, in order."""
+        """Of existing snapshots, the ones from EARLIEST on, in order."""
         hint = self._hint(self.paths.earliest_hint)
         first = hint if hint in ids else None
         return list(ids) if first is None else [each for each in ids if each >= first]
 
     def latest(self) -> Snapshot | None:
-        """The current snapshot, None for a table nobody has committed to."""
+        """The current snapshot, None for a table without commits."""
         missing: int | None = None
         rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
@@ -151,8 +151,8 @@ class SnapshotStore:
             try:
                 return self.read(latest_id)
             except SnapshotNotFound:
-                # An expiry took it, so there is a later one; or a rollback, so there is an earlier
-                # one, or it is back by now.
+                # An expiry deleted it, so a later snapshot exists; or a rollback did, so an earlier
+                # one exists, or the rollback was undone.
                 if latest_id == missing and not self.exists(latest_id):
                     raise
                 missing = latest_id
@@ -161,7 +161,7 @@ class SnapshotStore:
         """One snapshot.
 
         Raises:
-            SnapshotNotFound: it is not there, or no more; the message says which there are.
+            SnapshotNotFound: the snapshot does not exist; the message lists the existing ids.
         """
         return decode_snapshot(
             self.read_file(snapshot_id),
@@ -170,10 +170,10 @@ class SnapshotStore:
         )
 
     def read_file(self, snapshot_id: int) -> bytes:
-        """The file of one snapshot, as it is.
+        """The bytes of one snapshot's file.
 
         Raises:
-            SnapshotNotFound: it is not there, or no more; the message says which there are.
+            SnapshotNotFound: the snapshot does not exist; the message lists the existing ids.
         """
         try:
             return self.fs.read_bytes(self.paths.snapshot(snapshot_id))
@@ -190,19 +190,19 @@ class SnapshotStore:
         return self.fs.exists(self.paths.snapshot(snapshot_id))
 
     def put_snapshot(self, snapshot: Snapshot) -> bool:
-        """Make the snapshot visible; False if another has taken its id."""
+        """Make the snapshot visible; False if its id is taken."""
         return self.fs.put_if_absent(self.paths.snapshot(snapshot.id), encode_snapshot(snapshot))
 
     def restore(self, snapshot_id: int, snapshot_file: bytes) -> None:
-        """Make a snapshot what a tag or another branch has under its id."""
+        """Overwrite a snapshot with the file of a tag or of another branch."""
         _set_content(self.fs, self.paths.snapshot(snapshot_id), snapshot_file)
 
     def put_back(self, snapshot_id: int, snapshot_file: bytes) -> bool:
-        """Let a snapshot that was taken away be there again; False if another has its id."""
+        """Create a deleted snapshot's file again; False if its id is taken."""
         return self.fs.put_if_absent(self.paths.snapshot(snapshot_id), snapshot_file)
 
     def newest_first(self) -> Iterator[Snapshot]:
-        """Snapshots from the latest to the earliest; those that vanish meanwhile are left out."""
+        """Snapshots from the latest to the earliest, without those deleted during the iteration."""
         for snapshot_id in reversed(self.ids()):
             try:
                 yield self.read(snapshot_id)
@@ -210,7 +210,7 @@ class SnapshotStore:
                 continue
 
     def back_from(self, latest: Snapshot) -> Iterator[Snapshot]:
-        """A snapshot and those before it, the last first; ids that are missing are left out."""
+        """A snapshot and its predecessors, newest first; missing ids are skipped."""
         yield latest
         snapshot_id = latest.id - 1
         while snapshot_id >= FIRST_SNAPSHOT_ID:
@@ -223,11 +223,11 @@ class SnapshotStore:
             snapshot_id -= 1
 
     def hinted_earliest(self) -> int | None:
-        """What EARLIEST says, be it true or not."""
+        """The content of the hint EARLIEST, unchecked."""
         return self._hint(self.paths.earliest_hint)
 
     def hinted_latest(self) -> int | None:
-        """What LATEST says, be it true or not."""
+        """The content of the hint LATEST, unchecked."""
         return self._hint(self.paths.latest_hint)
 
     def hint_latest(self, snapshot_id: int) -> None:
@@ -246,7 +246,7 @@ class SnapshotStore:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStore:
-    """What keeps snapshots alive besides being recent: tags, branches, consumers, changelogs."""
+    """References that keep snapshots or their changes: tags, branches, consumers, changelogs."""
 
     fs: FileSystem
     paths: TablePaths
@@ -256,8 +256,8 @@ class ReferenceStore:
     def tags(self) -> dict[str, Tag]:
         """Tags by name, in the order of their snapshots.
 
-        Every one must be readable, since expiry trusts this; one that somebody deletes meanwhile
-        is left out.
+        Every tag must be readable, since expiry relies on this list; tags deleted during the call
+        are left out.
         """
         found = []
         for name in self.tag_names():
@@ -273,22 +273,22 @@ class ReferenceStore:
         return sorted(name.removeprefix("tag-") for name in names if name.startswith("tag-"))
 
     def tag_modified_ms(self) -> dict[str, int]:
-        """When each tag's file was written, by the store's clock."""
+        """The time of the last write of each tag's file, by the store's clock."""
         return _modified_ms(self.fs, self.paths.tag_dir, "tag-")
 
     def tag(self, name: str) -> Tag:
         """One tag.
 
         Raises:
-            TagNotFound: there is none of that name; the message lists those there are.
+            TagNotFound: no tag has that name; the message lists the existing tags.
         """
         return self._decode_tag(name, self.read_tag_file(name))
 
     def read_tag_file(self, name: str) -> bytes:
-        """The file of one tag, as it is.
+        """The bytes of one tag's file.
 
         Raises:
-            TagNotFound: there is none of that name; the message lists those there are.
+            TagNotFound: no tag has that name; the message lists the existing tags.
         """
         try:
             return self.fs.read_bytes(self.paths.tag(name))
@@ -299,30 +299,30 @@ class ReferenceStore:
             ) from error
 
     def read_tagged_snapshot_file(self, name: str) -> bytes:
-        """The snapshot file that a tag holds, fit to be a snapshot again.
+        """The snapshot file in a tag, in a form that can become a snapshot again.
 
         Raises:
-            TagNotFound: there is none of that name.
+            TagNotFound: no tag has that name.
         """
         tag_file = self.read_tag_file(name)
         changelog = self._decode_tag(name, tag_file).snapshot.changelog_manifest_list
-        # It went when the snapshot expired.
+        # The changelog was deleted when the snapshot expired.
         there = changelog is not None and self.fs.exists(self.paths.manifest(changelog))
         return snapshot_file_of_tag(tag_file, has_changelog=there)
 
     def put_tag(self, name: str, tag_file: bytes) -> bool:
-        """Create a tag; False if there is one of that name."""
+        """Create a tag; False if the name is taken."""
         return _put_new(self.fs, self.paths.tag(name), tag_file)
 
     def replace_tag(self, name: str, tag_file: bytes) -> None:
-        """Let a name stand for another snapshot from now on."""
+        """Point an existing tag at another snapshot."""
         _set_content(self.fs, self.paths.tag(name), tag_file)
 
     def _decode_tag(self, name: str, data: bytes) -> Tag:
         return decode_tag(data, tag_name=name, name=self.paths.tag(name))
 
     def consumers(self) -> dict[str, int]:
-        """The next snapshot each consumer wants to read; without those deleted meanwhile."""
+        """The next snapshot of each consumer, without consumers deleted during the call."""
         positions = {}
         for status in self.fs.list_dir(self.paths.consumer_dir):
             if status.name.startswith("consumer-"):
@@ -335,14 +335,14 @@ class ReferenceStore:
                 except (ValueError, KeyError) as error:
                     raise CorruptionError(
                         f"{status.path} is no consumer: {error!r}; delete the consumer, or let it "
-                        "say again where it is",
+                        "write its position again",
                         path=status.path,
                     ) from error
                 positions[status.name.removeprefix("consumer-")] = position
         return positions
 
     def consumer_modified_ms(self) -> dict[str, int]:
-        """When each consumer moved last, by the store's clock."""
+        """The time of each consumer's last progress, by the store's clock."""
         return _modified_ms(self.fs, self.paths.consumer_dir, "consumer-")
 
     def set_consumer(self, name: str, next_snapshot_id: int) -> None:
@@ -350,7 +350,7 @@ class ReferenceStore:
         self.fs.replace(self.paths.consumer(name), data)
 
     def branches(self) -> dict[str, TablePaths]:
-        """Paths of every branch, by its name; also of one that is half made or half deleted."""
+        """The paths of every branch by name, including half-made and half-deleted branches."""
         names = self.fs.list_subdirs(self.paths.branch_dir)
         return {
             name.removeprefix("branch-"): replace(self.paths, branch=name.removeprefix("branch-"))
@@ -359,15 +359,15 @@ class ReferenceStore:
         }
 
     def changelog_ids(self) -> list[int]:
-        """Of which snapshots there are long-lived changelogs, in order."""
+        """The ids of snapshots with a long-lived changelog, in order."""
         names = (status.name for status in self.fs.list_dir(self.paths.changelog_dir))
         found = (numbered(name, "changelog-") for name in names)
         return sorted(number for number in found if number is not None)
 
     def changelogs(self) -> list[Snapshot]:
-        """Long-lived changelogs, oldest first: snapshots that outlive expiry for their changes.
+        """Long-lived changelogs, oldest first: snapshots whose changes outlive their expiry.
 
-        One that somebody expires meanwhile is left out.
+        Changelogs expired during the call are left out.
         """
         found = []
         for status in self.fs.list_dir(self.paths.changelog_dir):
@@ -380,7 +380,7 @@ class ReferenceStore:
         return sorted(found, key=lambda changelog: changelog.id)
 
     def put_changelog(self, snapshot_id: int, snapshot_file: bytes) -> None:
-        """Let the changes of a snapshot outlive it."""
+        """Keep the changes of a snapshot beyond its expiry."""
         _set_content(self.fs, self.paths.changelog(snapshot_id), snapshot_file)
 
     def hint_changelogs(self, *, earliest: int | None = None, latest: int | None = None) -> None:
@@ -391,10 +391,10 @@ class ReferenceStore:
 
 
 def _put_new(fs: FileSystem, path: str, data: bytes) -> bool:
-    """Create a file; False if there was one.
+    """Create a file; False if it exists.
 
-    One that appears just then and is what we wrote is ours: its answer was lost, and the request
-    was sent again.
+    A file that appears meanwhile with the same bytes is ours: the store's answer was lost, and the
+    client sent the request again.
     """
     if fs.exists(path):
         return False
@@ -402,7 +402,7 @@ def _put_new(fs: FileSystem, path: str, data: bytes) -> bool:
 
 
 def _set_content(fs: FileSystem, path: str, data: bytes) -> None:
-    """Write a file unless it is what it should be already."""
+    """Write a file unless it has that content."""
     if not fs.exists(path) or fs.read_bytes(path) != data:
         fs.replace(path, data)
 

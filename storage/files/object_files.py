@@ -1,4 +1,4 @@
-"""Object stores: no folders, files that appear whole, and a create that can be conditional."""
+"""Object stores: no folders, files that appear whole, and a conditional create."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lakewright.storage.files.store_failures import (
     store_not_found,
 )
 
-# A larger file is sent in parts of this size while it is written.
+# A larger file is uploaded in parts of this size while it is written.
 PART_BYTES = 8 << 20
 _DELETES_AT_ONCE = 16
 _CONFLICT_TRIES = 8
@@ -37,7 +37,7 @@ _CONFLICT_WAIT_MS = 50
 
 @dataclass(frozen=True)
 class ObjectFiles(RemoteFiles):
-    """A bucket's objects by `bucket/key`; what looks like a folder is part of their names."""
+    """A bucket's objects by `bucket/key`; folders exist only as parts of names."""
 
     def write_bytes(self, path: str, data: bytes) -> None:
         self._check_safe(path)
@@ -48,14 +48,14 @@ class ObjectFiles(RemoteFiles):
         self.write_bytes(path, data)
 
     def make_dirs(self, path: str) -> None:
-        """Nothing: a folder is there when something is in it."""
+        """Do nothing: a folder exists as soon as a file is in it."""
 
     def remove_empty_dir(self, path: str) -> bool:
-        """False: a folder went when the last file of it did."""
+        """Return False: a folder vanishes with its last file."""
         return False
 
     def delete(self, path: str) -> bool:
-        # The store does not say whether there was anything to delete.
+        # The store does not report whether the file existed.
         return self.exists(path) and self._take_away(path)
 
     def delete_tree(self, path: str) -> None:
@@ -70,12 +70,12 @@ class ObjectFiles(RemoteFiles):
         return [each for each in found if each.path.startswith(f"{path}/")]
 
     def _infos(self, path: str) -> list[dict[str, Any]]:
-        # A marker that other tools put where they think of a folder is none of its files.
+        # A marker object that other tools create for a folder is not a file of the table.
         below = f"{path}/"
         return [info for info in super()._infos(path) if info["name"].rstrip("/").startswith(below)]
 
     def _refuses_to_replace(self, path: str) -> bool:
-        # Found out once in each process; a bucket of that name may be in several accounts.
+        # Probed once per process; several accounts may have a bucket of that name.
         bucket = self.uri(path.split("/", maxsplit=1)[0])
         if bucket not in FOUND_OUT:
             with self.translated(path):
@@ -83,7 +83,7 @@ class ObjectFiles(RemoteFiles):
         return FOUND_OUT[bucket]
 
     def _probe(self, path: str) -> bool:
-        """Whether a second create of a file is refused, tried with one that nobody needs."""
+        """Probe with a temporary file whether the store refuses a second create."""
         try:
             self._create(path, b"1")
             return not self._create(path, b"2")
@@ -107,8 +107,8 @@ class ObjectFiles(RemoteFiles):
                 return True
             self.env.sleep_ms(_CONFLICT_WAIT_MS * 2**attempt * (0.5 + self.env.jitter()))
         raise UnavailableError(
-            f"file {path} cannot be created: others try to all the time, {_CONFLICT_TRIES} of "
-            f"{_CONFLICT_TRIES} tries met them; try later",
+            f"file {path} cannot be created: concurrent requests for it, {_CONFLICT_TRIES} of "
+            f"{_CONFLICT_TRIES} attempts met one; try later",
             path=path,
         )
 
@@ -119,9 +119,9 @@ class ObjectFiles(RemoteFiles):
         self.fs.pipe_file(path, data)
 
     def _move(self, source: str, target: str) -> bool:
-        """Copy in parts, which nobody sees until all are there, then delete."""
+        """Copy in parts, which become visible together, then delete the source."""
         if self.exists(target):
-            # Said at once, so that nothing large is copied in vain.
+            # Checked first, so that no large copy is made in vain.
             return False
         output = self._stream_new(target)
         try:
@@ -130,7 +130,7 @@ class ObjectFiles(RemoteFiles):
         except Exception as error:
             if not is_taken(error):
                 raise
-            # Where the answer was lost the client asked again, and met the file that it had made.
+            # After a lost answer the client sent the request again, and found its own file.
             if not self._is_same(source, target):
                 return False
         self._take_away(source)
@@ -144,8 +144,9 @@ class ObjectFiles(RemoteFiles):
             return not right.read(1)
 
     def _stream_new(self, path: str) -> StoreOutput:
-        """A file being written that appears when it is closed, if there is none of its name."""
-        # A store that knows no conditions refuses the ones it is given; there the lock decides.
+        """A file being written that becomes visible at close, if the name is free."""
+        # A store without conditional creates rejects the condition; there the lock protects the
+        # file.
         mode = "xb" if self._refuses_to_replace(path) else "wb"
         return StoreOutput(self, path, self.fs.open(path, mode, **self._output_options))
 
@@ -156,13 +157,13 @@ class ObjectFiles(RemoteFiles):
     def _missing(
         self, path: str, missing: FileMissing, error: Exception
     ) -> FileMissing | StoreNotFound:
-        """A vanished bucket must never look like a table without snapshots."""
+        """A missing bucket must never look like a table without snapshots."""
         bucket, inside, _ = path.partition("/")
         there = not inside or is_file_missing(error) or self._has_bucket(bucket)
         return missing if there else store_not_found(path, f"{self.scheme}://")
 
     def _refused(self, path: str, refused: AccessRefused) -> StorageError:
-        """Why access is refused, where the answer had no room to say so, as that to a HEAD."""
+        """The reason why access is refused, where the answer has no body, as that to a HEAD."""
         bucket, inside, _ = path.partition("/")
         try:
             if inside:
@@ -170,7 +171,7 @@ class ObjectFiles(RemoteFiles):
         except ClockJumped as error:
             return error
         except StorageError:
-            # Refused as well; that it concerns the file is the better thing to say.
+            # Refused as well; the error about the file says more.
             pass
         return refused
 
@@ -184,4 +185,4 @@ class ObjectFiles(RemoteFiles):
 
     @abstractmethod
     def _ask_for_bucket(self, bucket: str) -> None:
-        """Do something small with a bucket, which fails if it is not there."""
+        """Make a small request to a bucket, which fails if the bucket does not exist."""

@@ -1,11 +1,10 @@
 """ORC data files, with the types that Paimon's other writers choose (`OrcTypeUtil`).
 
-A time is an integer of milliseconds. Field ids ride along as the attribute `paimon.id`.
+A time is an integer of milliseconds. The attribute `paimon.id` holds the field ids.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
@@ -24,15 +23,15 @@ from lakewright.storage.errors import StorageError, UnsupportedError
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
-# A stripe is read whole, and takes several times its size in memory then.
+# A stripe is read whole, and takes several times its size in memory.
 _STRIPE_BYTES = 16 * 1024 * 1024
 # Sizes of compressed blocks are multiples of this, below 8 MB.
 _COMPRESS_BLOCK_BYTES = 64 * 1024
 _MOST_COMPRESS_BLOCKS = 127
 _ROW_INDEX_STRIDE = 10_000
-# Rows that the writer of the format takes over at once.
+# Rows that the library's writer takes in one batch.
 _WRITE_BATCH_ROWS = 1 << 14
-# Names of compressions in table options that the library calls otherwise.
+# The library's names of compressions that table options call differently.
 _CODECS = {"none": "uncompressed"}
 _PAIMON_ID = b"paimon.id"
 
@@ -67,8 +66,8 @@ class OrcFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         check_fits_nanoseconds(rows, "ORC files")
-        # The library would write negative fractions, which other readers do not take; Java's own
-        # writer makes them a second later.
+        # The library would write negative fractions, which other readers reject; Java's writer
+        # moves such values by a second.
         check_whole_seconds_before_1970(rows, "ORC files")
         columns = [
             compact_column(column, field.type)
@@ -92,15 +91,15 @@ class OrcFileWriter:
         return size
 
     def abandon(self) -> None:
-        # Otherwise the writer would add its footer when it is collected, to a file that is closed.
+        # Otherwise the garbage collector would make the writer add its footer to a closed file.
         self._writer.is_open = False
         let_go(self._sink)
 
 
 class _LibrarySink:
-    """The file as the library is given it: a write that fails is told afterwards.
+    """The sink given to the library, which keeps a write error for `check`.
 
-    The library ends the process where the last bytes of a file cannot be written.
+    The library aborts the process if the last bytes of a file cannot be written.
     """
 
     def __init__(self, sink: IO[bytes]) -> None:
@@ -109,7 +108,7 @@ class _LibrarySink:
         self.closed = False
 
     def check(self) -> None:
-        """Raise what has failed."""
+        """Raise the kept write error, if any."""
         if self._failure is not None:
             raise self._failure
 
@@ -123,13 +122,13 @@ class _LibrarySink:
         return size
 
     def flush(self) -> None:
-        """Nothing: the file is flushed when it is closed."""
+        """Do nothing: closing the file flushes it."""
 
     def tell(self) -> int:
         return int(self._sink.tell())
 
     def close(self) -> None:
-        """Nothing: the writer of the file closes it."""
+        """Do nothing: the file writer closes it."""
 
     def readable(self) -> bool:
         return False
@@ -142,7 +141,7 @@ class _LibrarySink:
 
 
 def _compress_block_bytes(tuning: FormatTuning) -> int:
-    """The size asked for, as near as the library takes it; it ends the process on others."""
+    """The nearest size that the library accepts; other sizes abort the process."""
     asked = tuning.orc_compress_block_bytes or _COMPRESS_BLOCK_BYTES
     blocks = asked // _COMPRESS_BLOCK_BYTES
     return _COMPRESS_BLOCK_BYTES * min(max(blocks, 1), _MOST_COMPRESS_BLOCKS)
@@ -151,7 +150,7 @@ def _compress_block_bytes(tuning: FormatTuning) -> int:
 def _stored_field(field: pa.Field) -> pa.Field:
     number = (field.metadata or {}).get(FIELD_ID)
     metadata = None if number is None else {_PAIMON_ID: number}
-    # The format knows no columns that must not be null, and a member is null where its struct is.
+    # ORC has no NOT NULL columns, and a member is null where its struct is null.
     return pa.field(field.name, _stored_type(field.type), True, metadata)
 
 
@@ -169,7 +168,7 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 class OrcFileReader:
-    """One ORC file that is open."""
+    """One open ORC file."""
 
     def __init__(self, source: Any, *, path: str) -> None:
         self._path = path
@@ -179,8 +178,8 @@ class OrcFileReader:
         self.column_names: Sequence[str] = self._file.schema.names
 
     def tables(self, columns: Sequence[str], batch_rows: int | None) -> Iterator[pa.Table]:
-        # The library takes a name with a dot for the path of a member as well, so that only whole
-        # files can be read with certainty.
+        # The library also takes a name with a dot for the path of a member, so such a file is read
+        # whole.
         asked = None if any("." in name for name in columns) else list(columns)
         if batch_rows is None:
             try:
@@ -193,7 +192,7 @@ class OrcFileReader:
             rows = self._stripe(stripe, columns, asked)
             for start in range(0, rows.num_rows, batch_rows):
                 yield rows.slice(start, batch_rows)
-            # Let go of, or two stripes would be in memory while the next is read.
+            # Dropped here, so that memory does not hold two stripes while the next is read.
             del rows
 
     def _stripe(self, stripe: int, columns: Sequence[str], asked: list[str] | None) -> pa.Table:
@@ -204,7 +203,7 @@ class OrcFileReader:
         return pa.Table.from_batches([batch]).select(list(columns))
 
     def _far(self, stripe: int, columns: Sequence[str], error: pa.ArrowInvalid) -> pa.Table:
-        """Columns of a stripe with timestamps that the library cannot read, which `error` says."""
+        """Columns of a stripe after the library failed with `error` on a timestamp."""
         if "out of range for nanosecond" not in str(error):
             raise error
         try:
@@ -215,12 +214,12 @@ class OrcFileReader:
             others = [name for name in columns if name not in far]
             if any("." in name for name in others):
                 raise NotDecoded("columns with a dot in their name")
-            # Without any, the library would say of no rows how many there are.
+            # Without columns, the library would lose the number of rows.
             rest = self._file.read_stripe(stripe, columns=others) if others else None
-        except (NotDecoded, pa.ArrowInvalid, LookupError, ValueError, zlib.error) as reason:
+        except (NotDecoded, pa.ArrowInvalid) as reason:
             raise UnsupportedError(
                 f"data file {self._path} holds a timestamp outside of the years 1677 to 2262, "
-                f"which is read from ORC files only in columns of their own: {reason}",
+                f"which can be read from ORC files only in top-level columns: {reason}",
                 path=self._path,
             ) from error
         arrays = [

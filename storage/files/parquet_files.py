@@ -1,7 +1,7 @@
 """Parquet data files, written so that every Paimon reader takes them.
 
-Decimals of up to 18 digits are integers and timestamps beyond microseconds are
-INT96, since that is what readers of the format expect (`ParquetSchemaConverter`).
+Decimals of up to 18 digits are integers, and timestamps finer than microseconds are INT96, as
+readers of the format expect (`ParquetSchemaConverter`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lakewright.storage.env import FileSystem
 from lakewright.storage.files.data_file import let_go, writing
 from lakewright.storage.spec.file_format import FileEncoding, FormatTuning
 
-# Bounds of some columns, by their names.
+# Bounds of some columns, by name.
 ColumnBounds = Mapping[str, tuple[Any, Any]]
 
-# NaN has no place among the bounds of floating numbers, and INT96 no order.
+# Bounds of floating numbers ignore NaN, and INT96 has no order.
 _WITHOUT_BOUNDS = ("FLOAT", "DOUBLE", "INT96")
 # Rows per row group: small enough to prune within a file, large enough to compress.
 _ROW_GROUP_ROWS = 1 << 20
-# A column chunk that is read in pieces is read in pieces of this size.
+# The size of pieces in which a column chunk is read.
 _READ_BUFFER_BYTES = 1 << 20
 
 
@@ -52,7 +52,8 @@ class ParquetFileWriter:
             compression_level=level if encoding.compression == "zstd" else None,
             data_page_size=tuning.parquet_page_bytes,
             use_dictionary=tuning.parquet_dictionary,
-            # Damage inside of a page would be other values otherwise, without an error.
+            # Without checksums, damage inside of a page would decode to other values, without an
+            # error.
             write_page_checksum=True,
             store_decimal_as_integer=True,
             use_deprecated_int96_timestamps=self._needs_int96,
@@ -83,16 +84,16 @@ class ParquetFileWriter:
         return size
 
     def abandon(self) -> None:
-        # Otherwise the writer would add its footer when it is collected, to a file that is closed.
+        # Otherwise the garbage collector would make the writer add its footer to a closed file.
         self._writer.is_open = False
         let_go(self._sink)
 
 
 class ParquetFileReader:
-    """One Parquet file that is open."""
+    """One open Parquet file."""
 
     def __init__(self, source: Any, *, streams: bool) -> None:
-        # Unbuffered, reading some rows of a column takes the whole of its row group into memory.
+        # Without buffering, reading some rows of a column loads its whole row group.
         self._file = pq.ParquetFile(
             source,
             buffer_size=_READ_BUFFER_BYTES if streams else 0,
@@ -110,7 +111,7 @@ class ParquetFileReader:
             yield pa.Table.from_batches([batch])
 
     def bounds(self, names: Sequence[str]) -> ColumnBounds:
-        """The least and the greatest value of columns, of those for which every part says it."""
+        """The least and the greatest value of the columns that have bounds in every row group."""
         metadata = self._file.metadata
         found: dict[str, tuple[Any, Any]] = {}
         for name, index in self._leaves(names).items():
@@ -129,7 +130,7 @@ class ParquetFileReader:
     ) -> Iterator[tuple[int, pa.Table]]:
         """The row groups that `may_hold` takes, each with the number of its first row.
 
-        It is asked for each, with the bounds of the columns `bounded` that are known.
+        `may_hold` gets the known bounds of the columns `bounded` for each row group.
         """
         metadata = self._file.metadata
         leaves = self._leaves(bounded)
@@ -143,9 +144,9 @@ class ParquetFileReader:
             start += int(group.num_rows)
 
     def _leaves(self, names: Sequence[str]) -> dict[str, int]:
-        """Where the chunks of columns lie, of those without parts.
+        """The places of the column chunks of atomic columns.
 
-        By the place of the column: a path of names says both `a.b` and the member `b` of `a`.
+        By position: a dotted path could mean the column `a.b` or the member `b` of `a`.
         """
         found: dict[str, int] = {}
         index = 0
@@ -163,7 +164,7 @@ def _leaf_count(kind: pa.DataType) -> int:
 
 
 def _bounds(column: Any) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a column chunk, None where nobody wrote them down."""
+    """The least and the greatest value of a column chunk, None where the writer left them out."""
     if column.physical_type in _WITHOUT_BOUNDS or not column.is_stats_set:
         return None
     statistics = column.statistics

@@ -1,4 +1,4 @@
-"""Where everything of a table lies; every on-disk name is built and parsed here.
+"""Paths of a table's files; every name on disk is built and parsed here.
 
 Source: Paimon specification, chapter File Layouts; `FileStorePathFactory`.
 """
@@ -22,14 +22,14 @@ _MOST_DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class TablePaths:
-    """Paths below one table's root; `branch` is empty for the main one."""
+    """Paths below one table's root; `branch` is empty for the main branch."""
 
     root: str
     branch: str = ""
 
     @property
     def metadata_root(self) -> str:
-        """Where snapshots, schemas and tags lie; branches keep their own."""
+        """The folder of snapshots, schemas and tags; each branch has its own."""
         return _inside(self.branch_dir, f"branch-{self.branch}") if self.branch else self.root
 
     @property
@@ -110,12 +110,12 @@ class TablePaths:
 
     @property
     def upkeep_dir(self) -> str:
-        """What upkeep keeps beside the table; readers of the format skip hidden folders."""
+        """The hidden folder of maintenance data; readers of the format skip hidden folders."""
         return f"{self.root}/{UPKEEP_FOLDER}"
 
     @property
     def store_clock(self) -> str:
-        """A file that is written to learn what time the store says it is."""
+        """A file that is written to learn the store's time."""
         return f"{self.upkeep_dir}/clock"
 
     @property
@@ -129,11 +129,11 @@ class TablePaths:
         return f"{self.quarantine(quarantine_id)}/manifest.json"
 
     def quarantined(self, quarantine_id: str, path: str) -> str:
-        """Where a file lies that was at a path below the table's root."""
+        """The quarantined place of a file, given its path below the table's root."""
         return f"{self.quarantine(quarantine_id)}/files/{_place(path)}"
 
     def below(self, path: str) -> str:
-        """A file by its path below the table's root, as plans and quarantines name it.
+        """The full path of a path below the table's root, as plans and quarantines name files.
 
         Raises:
             InvalidRequestError: the path would lead out of the table.
@@ -142,15 +142,16 @@ class TablePaths:
 
     @property
     def expiry_mark_dir(self) -> str:
-        """Where expiries that are under way say so, each branch's by themselves."""
-        return f"{self.upkeep_dir}/expiring" + (f"/branch-{self.branch}" if self.branch else "")
+        """The folder of marks of running expiries; each branch has its own."""
+        marks = f"{self.upkeep_dir}/expiring"
+        return _inside(marks, f"branch-{self.branch}") if self.branch else marks
 
     def expiry_mark(self, end_id: int) -> str:
         return f"{self.expiry_mark_dir}/before-{end_id}"
 
     @property
     def pending_dir(self) -> str:
-        """Batches that are staged and not committed yet; each branch has its own."""
+        """The folder of staged batches that wait for their commit; each branch has its own."""
         return f"{self.metadata_root}/{UPKEEP_FOLDER}/pending"
 
     def pending(self, user: str, identifier: int) -> str:
@@ -164,7 +165,7 @@ class TablePaths:
         return f"{self.lease_dir}/book-{number}"
 
     def bucket_dir(self, partition: str, bucket: int) -> str:
-        """Folder of a bucket; `partition` is the path of its partition's folder, maybe empty."""
+        """The folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return "/".join(part for part in (self.root, partition, name) if part)
 
@@ -172,7 +173,7 @@ class TablePaths:
 def partition_folder(
     fields: Sequence[DataField], values: Sequence[Value], options: TableOptions
 ) -> str:
-    """The path text of a partition, as the table's options write it."""
+    """The path text of a partition under the table's options."""
     return partition_path(
         fields,
         values,
@@ -188,9 +189,9 @@ def numbered(name: str, prefix: str) -> int | None:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text is in a file's name or a hint, None for other texts.
+    """The number in a file's name or a hint, None for other texts.
 
-    A number has one spelling: `snapshot-007` is not where snapshot 7 would be looked for.
+    Only one spelling counts: `snapshot-007` is not the file of snapshot 7.
     """
     if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
         return None
@@ -198,7 +199,7 @@ def whole_number(text: str) -> int | None:
 
 
 def _inside(folder: str, name: str) -> str:
-    """The path of something in a folder, which a caller or a plan may have named.
+    """The path of a name in a folder; the name may come from a caller or a plan.
 
     Raises:
         InvalidRequestError: the name would lead out of the folder.

@@ -1,4 +1,4 @@
-"""Staged batches that wait for their commit: a file each, below a folder of their user.
+"""Staged batches that wait for their commit: one file each, in a folder of their user.
 
 <table>/.lakewright/pending/user-<user>/batch-<identifier>
 """
@@ -15,13 +15,13 @@ from lakewright.storage.spec.commit import StagedWrite
 
 @dataclass(frozen=True, slots=True)
 class PendingStore:
-    """Files of batches are created and deleted, never changed."""
+    """Creates, reads and deletes batch files, which never change."""
 
     fs: FileSystem
     paths: TablePaths
 
     def files(self, user: str | None = None) -> list[str]:
-        """Paths of the batches of a user, or of all."""
+        """Paths of the batches of one user, or of all users."""
         folder = self.paths.pending_dir
         if user is not None:
             folder = self.paths.pending(user, 0).rsplit("/", 1)[0]
@@ -29,7 +29,7 @@ class PendingStore:
         return [each.path for each in listed if numbered(each.name, "batch-") is not None]
 
     def put(self, staged: StagedWrite) -> bool:
-        """Create the file of a batch; False if there is one of its user and identifier."""
+        """Create the file of a batch; False if its user and identifier have one."""
         path = self.paths.pending(staged.commit_user, staged.commit_identifier)
         return self.fs.put_if_absent(path, encode_staged(staged))
 
@@ -37,6 +37,6 @@ class PendingStore:
         """One batch.
 
         Raises:
-            FileMissing: it is gone: committed, or aborted.
+            FileMissing: the batch was committed or aborted.
         """
         return decode_staged(self.fs.read_bytes(path), name=path)

@@ -1,9 +1,9 @@
-"""Quarantines of one table: a folder each, with a manifest and the files at their old paths.
+"""Quarantines of one table: one folder each, with a manifest and the files at their old paths.
 
     <table>/.lakewright/quarantine/<id>/manifest.json
     <table>/.lakewright/quarantine/<id>/files/<path below the table>
 
-Readers of the format, their removals of orphans among them, look into no such folder.
+Readers and orphan removals of other clients skip these hidden folders.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lakewright.storage.spec.quarantine import QuarantineManifest
 _PIECE_BYTES = 1 << 20
 _SET_ASIDE = re.compile(r"([^/]+)/files/(.+)")
 _MANIFEST = re.compile(r"([^/]+)/manifest\.json")
-# What a store writes before it gives a file its name.
+# The suffix of temporary files that a store renames when they are finished.
 UNFINISHED = re.compile(r"\.[^/]+\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What lies below the folder of quarantines.
+    """The contents of the folder of quarantines.
 
-    `files` are by their quarantine and by their path below the table; `unfinished` are what a
-    store had not given its name yet, anywhere beside the table.
+    `files` are keyed by quarantine and by path below the table; `unfinished` are temporary files
+    that were never renamed, anywhere in the hidden folder.
     """
 
     files: dict[str, dict[str, FileStatus]]
@@ -43,13 +43,13 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineStore:
-    """Manifests, and files on their way in and out."""
+    """Reads and writes manifests, and moves files into quarantine and back."""
 
     fs: FileSystem
     paths: TablePaths
 
     def listed(self, quarantine_id: str | None = None) -> Listed:
-        """What there is: of one quarantine, or of all and whatever else lies beside the table."""
+        """List one quarantine, or all of them and everything else in the hidden folder."""
         files: dict[str, dict[str, FileStatus]] = {}
         manifests: dict[str, FileStatus] = {}
         unfinished = []
@@ -66,26 +66,26 @@ class QuarantineStore:
         return Listed(files, manifests, tuple(unfinished))
 
     def folders(self, quarantine_id: str) -> list[str]:
-        """Folders of a quarantine, on stores that have any."""
+        """The folders of a quarantine, on stores with folders."""
         found = [self.paths.quarantine(quarantine_id)]
-        # Grows while it is looked at: folders within folders are looked into too.
+        # The list grows during the loop, so that nested folders are visited too.
         for folder in found:
             found += [f"{folder}/{name}" for name in self.fs.list_subdirs(folder)]
         return found
 
     def put_manifest(self, quarantine_id: str, manifest: QuarantineManifest) -> bool:
-        """Begin a quarantine; False if there is one of that id."""
+        """Begin a quarantine; False if the id is taken."""
         path = self.paths.quarantine_manifest(quarantine_id)
         if self.fs.put_if_absent(path, encode_quarantine(manifest)):
             return True
-        # Nobody else draws this id: what says the same is ours, and the answer to it was lost.
+        # Ids are unique: an equal manifest is ours, and the store's answer was lost.
         return self.read_manifest(quarantine_id) == manifest
 
     def read_manifest(self, quarantine_id: str) -> QuarantineManifest | None:
-        """What was to be set aside, None where nothing says.
+        """The manifest of a quarantine, None without a manifest.
 
         Raises:
-            UnreadableManifest: the file is there and holds something else.
+            UnreadableManifest: the file exists and is no manifest.
         """
         path = self.paths.quarantine_manifest(quarantine_id)
         try:
@@ -97,19 +97,20 @@ class QuarantineStore:
         return self.fs.exists(self.paths.quarantine_manifest(quarantine_id))
 
     def set_aside(self, quarantine_id: str, path: str) -> bool:
-        """Move a file of the table in; False if it was gone already."""
+        """Move a file of the table into quarantine; False if it did not exist."""
         target = self.paths.quarantined(quarantine_id, path)
         try:
             return self.fs.move_if_absent(self.paths.below(path), target)
         except FileMissing:
-            # Where two move a file at once, each may end with one, and neither with the first.
+            # If two processes move a file at once, both may succeed with copies, and the original
+            # is gone.
             return self.fs.exists(target)
 
     def put_back(self, quarantine_id: str, path: str) -> bool:
-        """Move a file back; False if there is one in its place.
+        """Move a file back; False if its place is taken.
 
         Raises:
-            FileMissing: it is not in quarantine any more.
+            FileMissing: the file is no longer in quarantine.
         """
         source = self.paths.quarantined(quarantine_id, path)
         try:
@@ -117,14 +118,14 @@ class QuarantineStore:
         except FileMissing:
             if not self.fs.exists(source):
                 raise
-        # Its folder was taken away as empty on the way.
+        # Another process removed the empty folder meanwhile.
         return self.fs.move_if_absent(source, self.paths.below(path))
 
     def size_and_crc32(self, path: str) -> tuple[int, int]:
-        """How many bytes a file holds, and their checksum.
+        """A file's size in bytes and its checksum.
 
         Raises:
-            FileMissing: it is not there.
+            FileMissing: the file does not exist.
         """
         size, value = 0, 0
         for piece in self._pieces(path):
@@ -135,13 +136,13 @@ class QuarantineStore:
         """Whether two files hold the same bytes.
 
         Raises:
-            FileMissing: one is not there.
+            FileMissing: one file does not exist.
         """
         pairs = zip_longest(self._pieces(one), self._pieces(other))
         return all(left == right for left, right in pairs)
 
     def there(self, paths: Iterable[str]) -> dict[str, FileStatus]:
-        """Of some paths below the table those where there is a file; lists their folders."""
+        """Of some paths below the table, those with a file; lists their folders."""
         wanted: dict[str, set[str]] = {}
         for path in paths:
             folder, _, name = self.paths.below(path).rpartition("/")

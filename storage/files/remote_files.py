@@ -1,4 +1,4 @@
-"""What every store does alike that is reached over a network: safe creation, streams, failures."""
+"""Common base of stores reached over a network: safe creation, streams, error translation."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from lakewright.storage.files.fsspec_files import FsspecFiles, parent
 from lakewright.storage.files.locks import Lock
 from lakewright.storage.files.store_failures import gives_no_reason, harmless, told
 
-# Read at once where little is asked for: a footer, a header, a block of rows.
+# Bytes read at once for a small request: a footer, a header, a block of rows.
 _READ_BYTES = 1 << 20
-# Copied at once where a file is moved through this process.
+# Bytes copied at once if a file is moved through this process.
 _COPY_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
 class RemoteFiles(FsspecFiles):
-    """A store that others reach too, each from a machine of their own.
+    """A store that writers on several machines share.
 
-    What it cannot do alone, creating a file only if it is absent, it does under `lock`; a store
-    that needs one and has none is for reading.
+    A store without a conditional create uses `lock` for it; without a lock, such a store can only
+    be read.
     """
 
     env: Env = field(default_factory=SystemEnv)
     lock: Lock | None = None
     scheme = ""
-    # Where its client looks for credentials, as advice.
+    # Advice for errors: where the client looks for credentials.
     credentials = ""
 
     @property
     def needs_lock(self) -> bool:
-        """Whether the store can neither refuse to replace a file nor be asked whether it can."""
+        """Whether the store has no conditional create that could be probed."""
         return False
 
     def uri(self, path: str) -> str:
@@ -106,7 +106,7 @@ class RemoteFiles(FsspecFiles):
                 return not self.exists(target) and self._move(source, target)
 
     def exists(self, path: str) -> bool:
-        # `fs.exists` would take a bucket that is gone, and a refusal, for a file that is not there.
+        # `fs.exists` would report a missing bucket, and a refusal, as a missing file.
         try:
             with self.translated(path):
                 self.fs.info(path)
@@ -117,8 +117,8 @@ class RemoteFiles(FsspecFiles):
     def _check_safe(self, path: str) -> None:
         if self.lock is None and not self._refuses_to_replace(path):
             raise UnsafeStore(
-                f"{self.uri(path)} cannot be created only if it is absent: its store knows no such "
-                "thing, so that writers could replace each other's commits; read it only, or "
+                f"{self.uri(path)} cannot be created safely: its store has no create-if-absent, so"
+                " writers could replace each other's commits; only read it, or "
                 "give all writers one lock, as Catalog.open(…, lock=…) or LAKEWRIGHT_LOCK: "
                 "sqlite:///path on one machine, postgresql://host/database across machines",
                 path=path,
@@ -129,25 +129,25 @@ class RemoteFiles(FsspecFiles):
         return not self.needs_lock
 
     def _create_alone(self, path: str, data: bytes) -> bool:
-        """Create a file while nobody else can, and see that it is what was written."""
+        """Create a file under the lock, and check its content."""
         if self.exists(path):
             return False
         self._write_whole(path, data)
         if self.read_bytes(path) != data:
             raise UnavailableError(
-                f"file {path} is not what was written to it: somebody writes there without the "
-                "lock; give every writer the same one",
+                f"file {path} is not what was written to it: another process writes there without "
+                "the lock; give every writer the same lock",
                 path=path,
             )
         return True
 
     @abstractmethod
     def _create(self, path: str, data: bytes) -> bool:
-        """Create a file whole if it is absent, in one step that the store itself takes."""
+        """Create a whole file if it is absent, in one atomic step of the store."""
 
     @abstractmethod
     def _write_whole(self, path: str, data: bytes) -> None:
-        """Set the content of a file in one step."""
+        """Set the whole content of a file in one atomic step."""
 
     @abstractmethod
     def _move(self, source: str, target: str) -> bool: ...
@@ -155,11 +155,11 @@ class RemoteFiles(FsspecFiles):
     def _missing(
         self, path: str, missing: FileMissing, error: Exception
     ) -> FileMissing | StoreNotFound:
-        """What it means that a file is not there: maybe the whole store is not."""
+        """The error for a missing file, or for a missing bucket."""
         return missing
 
     def _refused(self, path: str, refused: AccessRefused) -> StorageError:
-        """What it means that access is refused without a reason."""
+        """The error for a refusal without a reason."""
         return refused
 
     @property
@@ -171,14 +171,14 @@ class RemoteFiles(FsspecFiles):
         return {}
 
     def copy_into(self, source: str, output: Any) -> None:
-        """Write a file's bytes into another that is open, a piece at a time."""
+        """Copy a file's bytes into an open file, piece by piece."""
         with self.open_input(source) as file:
             while piece := file.read(_COPY_BYTES):
                 output.write(piece)
 
 
 class _StoreInput(io.RawIOBase):
-    """A file being read, whose failures are told as the store's."""
+    """A file being read, whose failures become storage errors."""
 
     def __init__(self, owner: RemoteFiles, path: str, handle: Any) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class _StoreInput(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        # Some say where they are now, some do not; some ask the store where the end is.
+        # Some handles return the new position, some do not, and some ask the store for the end.
         with self._owner.translated(self._path):
             self._handle.seek(offset, whence)
         return self.tell()
@@ -243,13 +243,13 @@ class StoreOutput:
         except BaseException:
             self._failed = True
             raise
-        # Counted here, as some handles say neither what they took nor where they are.
+        # Counted here, since some handles return neither the bytes written nor their position.
         size = memoryview(data).nbytes
         self._written += size
         return size
 
     def flush(self) -> None:
-        """Nothing: what is buffered is sent when there is enough of it, and at the end."""
+        """Do nothing: the buffer is sent when it is full, and at the end."""
 
     def tell(self) -> int:
         return self._written
@@ -278,12 +278,12 @@ class StoreOutput:
             raise
 
     def discard(self) -> None:
-        """Let go of the file, so that nothing of it is ever visible."""
+        """Drop the file, so that it never becomes visible."""
         self.closed = True
-        # Told already what went wrong; the store drops what it holds of the file in time.
+        # The failure was raised before; the store drops the incomplete upload in time.
         with suppress(StorageError), self._owner.translated(self._path):
             if isinstance(self._handle, AbstractBufferedFile):
-                # Or it would be finished, half as it is, when it is collected.
+                # Otherwise the garbage collector would finish the incomplete file.
                 self._handle.closed = True
                 self._handle.discard()
             else:

@@ -1,8 +1,7 @@
-"""Stores that can give a finished file its name: HDFS, and others that need a lock to do so.
+"""Stores that create a file by renaming a finished one: HDFS, and others that need a lock for it.
 
-HDFS never renames over a file, so that a rename is a create only if absent. Whether it was ours
-that got the name shows in what is left: if the file that was to get it is gone, it has it. That
-holds as well where the answer to the rename was lost.
+HDFS never renames over a file, so a rename is a create-if-absent. The rename succeeded if the
+temporary file is gone afterwards; this also tells after a lost answer.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from lakewright.storage.files.fsspec_files import parent, status
 from lakewright.storage.files.remote_files import RemoteFiles
 
 _WEBHDFS = "webhdfs"
-# Stores whose rename fails where there is a file of the new name.
+# Stores whose rename fails if the new name is taken.
 _NEVER_REPLACE = ("hdfs", _WEBHDFS)
-# Stores that refuse to remove a folder that holds something; others take its files with it.
+# Stores that refuse to remove a folder with files; others delete the files with it.
 _REFUSE_FULL_FOLDERS = ("ftp", "sftp", "ssh")
 _FOLDER_TRIES = 5
 _BLOCK_BYTES = 8 << 20
@@ -50,7 +49,7 @@ class RenamingFiles(RemoteFiles):
     def fs(self) -> fsspec.AbstractFileSystem:
         with self.translated("/"):
             found = client_at(self.protocol, self.address)
-            # A listing kept from before would hide what others have written.
+            # A cached listing would hide files of other writers.
             found.invalidate_cache()
             return found
 
@@ -60,7 +59,7 @@ class RenamingFiles(RemoteFiles):
             with super().translated(path):
                 yield
         except UnavailableError:
-            # Maybe for ever: its one connection may be dead, or out of step.
+            # The failure may be permanent: the connection may be dead or out of step.
             drop_client_at(self.protocol, self.address)
             raise
 
@@ -68,7 +67,7 @@ class RenamingFiles(RemoteFiles):
         return f"{self.protocol}://{self.address}{path}"
 
     def list_tree(self, path: str) -> list[FileStatus]:
-        # fsspec would leave out the folders that it fails to list.
+        # fsspec would omit folders that it fails to list.
         found, folders = [], [path]
         while folders:
             for info in self._infos(folders.pop()):
@@ -83,7 +82,7 @@ class RenamingFiles(RemoteFiles):
             try:
                 super().make_dirs(path)
             except StorageError:
-                # Somebody may make the same folders, each a moment before.
+                # Another process may make the same folders at the same time.
                 if not tries_left and not self.exists(path):
                     raise
             else:
@@ -99,7 +98,7 @@ class RenamingFiles(RemoteFiles):
                     self._write_whole(path, data)
 
     def delete(self, path: str) -> bool:
-        # Not every store says whether there was anything to delete.
+        # Not every store reports whether the file existed.
         return self.exists(path) and self._take_away(path)
 
     def remove_empty_dir(self, path: str) -> bool:
@@ -112,12 +111,12 @@ class RenamingFiles(RemoteFiles):
                 elif self.protocol in _REFUSE_FULL_FOLDERS:
                     self.fs.rmdir(path)
         except StorageError:
-            # Somebody put something into it.
+            # Another process put a file into it.
             return False
         return not self.exists(path)
 
     def _infos(self, path: str) -> list[dict[str, Any]]:
-        # Listing a file names the file.
+        # Listing a file returns the file itself.
         below = f"{path.rstrip('/')}/"
         infos = super()._infos(path)
         return [info for info in infos if info["name"].startswith(below) and info["name"] != below]
@@ -134,13 +133,16 @@ class RenamingFiles(RemoteFiles):
         self.make_dirs(parent(target))
         if not self._rename(source, target, leave=True):
             return False
-        # Gone it is also if somebody else moved it elsewhere, or deleted it.
+        # The source is also gone if another process moved or deleted it.
         if not self.exists(target):
             raise FileMissing(f"file {source} does not exist any more", path=source)
         return True
 
     def _rename(self, source: str, target: str, *, leave: bool) -> bool:
-        """Give a file a name that is free; whether it has it. One that lost is left or deleted."""
+        """Rename a file if the new name is free; returns whether the file has the name.
+
+        Without `leave`, a file whose new name is taken is deleted.
+        """
         failure: StorageError | None = None
         try:
             with self.translated(target):
@@ -168,7 +170,7 @@ class RenamingFiles(RemoteFiles):
 
     def _rename_over(self, source: str, target: str) -> None:
         if self.protocol == _WEBHDFS:
-            # The one way to replace a file there in one step, which the client has no method for.
+            # The only atomic replace of HDFS, for which the client has no method.
             self.fs._call(  # noqa: SLF001
                 "RENAME",
                 method="put",
@@ -178,7 +180,7 @@ class RenamingFiles(RemoteFiles):
             )
             return
         if self.protocol in _NEVER_REPLACE:
-            # Readers of hints bear with one that is missing for a moment.
+            # Readers of hints tolerate a hint that is missing for a moment.
             self._take_away(target)
         self.fs.mv(source, target)
 

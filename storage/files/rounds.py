@@ -1,19 +1,19 @@
-"""Looking once more at what others changed meanwhile, and not for ever.
+"""A bound on loops that read again after another process changed the table.
 
-Each such loop ends because others are done at some time. Metadata that contradicts itself would
-keep one going, as would a store that lists what it does not have.
+Such a loop ends when the other processes stop. Contradicting metadata, or a store that lists
+missing files, would keep it running for ever.
 """
 
 from __future__ import annotations
 
 from lakewright.storage.errors import UnavailableError
 
-# A round reads metadata, and a change by others makes the next: no table changes so often in a row.
+# Each further round needs a change by another process; no table changes so often in a row.
 MOST_ROUNDS = 1_000
 
 
 class Rounds:
-    """Counts the rounds of one loop; `what` is done in each of them."""
+    """Counts the rounds of one loop; `what` names the work of a round."""
 
     def __init__(self, table: str, what: str) -> None:
         self._table = table
@@ -24,13 +24,13 @@ class Rounds:
         """Begin the next round.
 
         Raises:
-            UnavailableError: there were more than others can have caused.
+            UnavailableError: there were more rounds than other processes can have caused.
         """
         self._count += 1
         if self._count > MOST_ROUNDS:
             raise UnavailableError(
-                f"{self._table} was another each of the {MOST_ROUNDS:,} times that {self._what}; "
-                "try again when less is written to it, and if nothing is, look for files of its "
-                "metadata that are listed and cannot be read",
+                f"{self._table} changed during each of the {MOST_ROUNDS:,} times that "
+                f"{self._what}; try again when fewer processes write to it; if none does, look for"
+                " metadata files that are listed and cannot be read",
                 table=self._table,
             )

@@ -1,7 +1,7 @@
-"""S3, and what speaks its protocol.
+"""S3, and stores with its protocol.
 
-A file is created only if it is absent by a PUT with `If-None-Match: *`. The client sends a request
-again whose answer was lost, so that its own file can be what it finds there.
+A PUT with `If-None-Match: *` creates a file only if it is absent. After a lost answer the client
+sends the request again, and may then find its own file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class S3Files(ObjectFiles):
 
     def read_bytes(self, path: str) -> bytes:
         with self.translated(path):
-            # Unless told so, the client asks for the size first, to read large files in parts.
+            # By default, the client requests the size first, to read large files in parts.
             data = self.fs.cat_file(path, max_concurrency=1)
             assert isinstance(data, bytes)
             return data
 
     def exists(self, path: str) -> bool:
-        # The answer to a GET says what is missing, the file or its bucket; a HEAD has none, so
-        # that each time a file is not there the bucket had to be asked for.
+        # The answer to a GET tells whether the file or its bucket is missing. A HEAD has no body,
+        # so each missing file would need a second request about the bucket.
         try:
             with self.translated(path):
                 self._read_first_byte(path)
@@ -54,5 +54,5 @@ class S3Files(ObjectFiles):
                 raise
 
     def _ask_for_bucket(self, bucket: str) -> None:
-        # Listing is what every user of a table may do.
+        # Every user of a table may list it.
         self.fs.call_s3("list_objects_v2", Bucket=bucket, MaxKeys=1)

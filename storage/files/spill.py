@@ -1,4 +1,4 @@
-"""Rows put aside on the machine's own disk, while there are more of them than fit in memory."""
+"""Rows spilled to the machine's own disk, if more rows are needed than fit in memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from lakewright.storage.errors import UnavailableError
 
-# Files that are written at once; of more heaps the one longest without rows is closed.
+# The most files open for writing; beyond, the file of the heap longest without rows is closed.
 _MOST_OPEN = 64
 
 
 @dataclass
 class _Part:
-    """A file with pieces of one heap; `batch_counts` says of how many batches each piece is."""
+    """A file with pieces of one heap; `batch_counts` holds the number of batches of each piece."""
 
     path: Path
     sink: Any
@@ -30,22 +30,21 @@ class _Part:
     batch_counts: list[int] = field(default_factory=list)
 
     def close(self) -> None:
-        # The writer leaves its sink open.
+        # Arrow's writer leaves its sink open.
         with self.sink:
             self.writer.close()
 
 
 class Spill:
-    """Numbered heaps of rows; each is filled piece by piece, then taken back once.
+    """Numbered heaps of rows; a caller fills each piece by piece, then takes it back once.
 
-    Use it as a context: what is left of it on disk goes at the end. However many heaps there are,
-    few files are open.
+    Use it as a context, which deletes the files at its end. The number of open files is bounded.
     """
 
     def __init__(self) -> None:
         self._folder: TemporaryDirectory[str] | None = None
         self._numbers = count()
-        # Those being written, by heap, and all files of each.
+        # The files being written, by heap, and all files of each heap.
         self._open: dict[int, _Part] = {}
         self._parts: dict[int, list[_Part]] = defaultdict(list)
 
@@ -59,34 +58,34 @@ class Spill:
         trace: TracebackType | None,
     ) -> None:
         for part in self._open.values():
-            # On a full disk the end of a file finds no room either, and nobody needs it.
+            # On a full disk the end of the file cannot be written either, and no reader needs it.
             with suppress(OSError):
                 part.close()
         if self._folder is not None:
             self._folder.cleanup()
 
     def put(self, heap: int, rows: pa.Table) -> None:
-        """Add a piece to a heap; all of a heap have the same columns.
+        """Add a piece to a heap; all pieces of a heap have the same columns.
 
         Raises:
-            UnavailableError: the disk takes no more.
+            UnavailableError: the disk is full or failed.
         """
         batches = rows.combine_chunks().to_batches()
         with self._writing():
             part = self._open.pop(heap, None) or self._new_part(heap, rows.schema)
-            # At the end, so that the first is the one longest without rows.
+            # Moved to the end, so that the first heap is the one longest without rows.
             self._open[heap] = part
             for batch in batches:
                 part.writer.write_batch(batch)
         part.batch_counts.append(len(batches))
 
     def take(self, heap: int) -> pa.Table | None:
-        """All rows of a heap in the order they came, None if there are none; then it is empty."""
+        """Remove and return all rows of a heap in their order, None without rows."""
         pieces = list(self.pieces(heap))
         return pa.concat_tables(pieces) if pieces else None
 
     def pieces(self, heap: int) -> Generator[pa.Table, None, None]:
-        """The rows of a heap as they were put there, one piece in memory; then it is empty."""
+        """Remove and yield the pieces of a heap as they were added, one in memory at a time."""
         self.finish(heap)
         for part in self._parts.pop(heap, ()):
             with pa.OSFile(str(part.path)) as source:
@@ -98,10 +97,10 @@ class Spill:
             part.path.unlink()
 
     def finish(self, heap: int) -> None:
-        """Close the file of a heap that is full.
+        """Close the file of a complete heap.
 
         Raises:
-            UnavailableError: the disk takes no more.
+            UnavailableError: the disk is full or failed.
         """
         part = self._open.pop(heap, None)
         if part is not None:
@@ -125,8 +124,15 @@ class Spill:
         try:
             yield
         except OSError as error:
-            folder = gettempdir() if self._folder is None else self._folder.name
             raise UnavailableError(
-                f"rows cannot be put aside in {folder}: {error}; make room there, or "
-                "point TMPDIR at a disk that has some"
+                f"rows cannot be spilled to {self._place()}: {error}; free space there, or point "
+                "TMPDIR at a disk with space"
             ) from error
+
+    def _place(self) -> str:
+        if self._folder is not None:
+            return self._folder.name
+        try:
+            return gettempdir()
+        except OSError:
+            return "a folder for temporary files"

@@ -13,7 +13,7 @@ from lakewright.storage.spec.table_statistics import STATISTICS_PREFIX, TableSta
 
 @dataclass(frozen=True, slots=True)
 class StatisticsStore:
-    """What snapshots name as their statistics; a file is never changed."""
+    """Reads and writes the statistics files that snapshots name; a file never changes."""
 
     fs: FileSystem
     paths: TablePaths
@@ -23,7 +23,7 @@ class StatisticsStore:
         """One statistics file.
 
         Raises:
-            CorruptionError: it is missing though a snapshot names it, or holds no statistics.
+            CorruptionError: the file is missing though a snapshot names it, or holds no statistics.
         """
         path = self.paths.statistics(name)
         try:
@@ -36,7 +36,7 @@ class StatisticsStore:
         return decode_statistics(data, name=path)
 
     def new_name(self) -> str:
-        """What to call the next file."""
+        """A name for the next file."""
         return f"{STATISTICS_PREFIX}{self.env.new_id()}-0"
 
     def write(self, name: str, statistics: TableStatistics) -> None:

@@ -1,6 +1,6 @@
-"""What a store's client raises, in storage's own errors and without anything secret.
+"""Errors of stores' clients, translated to storage errors without secrets.
 
-Clients come and go with their extras, so their errors are known by name, code and status.
+A client may not be installed, so its errors are matched by name, code and status.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lakewright.storage.errors import (
     UnavailableError,
 )
 
-# Codes of S3, of Azure, and what a status says where a store gives no code.
+# Codes of S3 and of Azure, and HTTP statuses where a store gives no code.
 _NO_STORE = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "AccountNotFound"}
-# It is the file that is not there, so its bucket is; a HEAD and some stores cannot say so.
+# Codes for a missing file in an existing bucket; a HEAD and some stores cannot tell the two apart.
 _NO_FILE = {"NoSuchKey", "BlobNotFound"}
 _NO_SUCH_BYTES = {"InvalidRange", "416"}
 _EXISTS = {"PreconditionFailed", "412", "BlobAlreadyExists", "ConditionNotMet"}
@@ -69,7 +69,7 @@ _REFUSED_ERRORS = {
     "ClientAuthenticationError",
     "AuthenticationException",
 }
-# What azure's chain of credentials says when none of its links has any, and paramiko.
+# Messages of Azure's chain of credentials without any credentials, and of paramiko.
 _NO_TOKEN = (
     "failed to retrieve a token",
     "Must provide either a connection_string",
@@ -77,12 +77,12 @@ _NO_TOKEN = (
 )
 _ANONYMOUS = "Anonymous caller"
 _FORBIDDEN = "Forbidden:"
-# Ours. Whatever else comes out of a client is its way to say that it failed: gcsfs asserts on
-# answers, and others look for what a broken connection no longer has.
+# Errors in our own code. Every other exception of a client means that it failed: gcsfs asserts on
+# answers, and others access attributes that a broken connection lacks.
 _MISTAKES = (NameError, SyntaxError, TypeError)
-# An upload in parts that the store knows no more was finished, and the answer lost, or given up.
+# An unknown multipart upload was finished, with a lost answer, or was aborted.
 _UPLOAD_GONE = "NoSuchUpload"
-# FTP has no code for it.
+# FTP has no code for a refusal.
 _DENIED = re.compile(r"(?i)permission|privilege|denied")
 
 _SECRET_NAMES = re.compile(
@@ -93,49 +93,48 @@ _SECRET_PARTS = re.compile(
     r"[^&;\s\"'<>]+"
 )
 _SHORTEST_SECRET = 6
-# Of a failure, such as every place in which a library was looked for.
+# Lines shown of a long error, such as a list of every place searched for a library.
 _MOST_LINES = 3
 
 
 def is_taken(error: BaseException) -> bool:
-    """Whether a conditional create was refused since there is a file of that name."""
+    """Whether a conditional create was refused because the file exists."""
     return any(
         isinstance(each, FileExistsError) or code_of(each) in _EXISTS for each in _chain(error)
     )
 
 
 def is_file_missing(error: BaseException) -> bool:
-    """Whether the store says that it has the bucket, and no such file in it."""
+    """Whether the store reports a missing file in an existing bucket."""
     return any(code_of(each) in _NO_FILE for each in _chain(error))
 
 
 def is_empty(error: BaseException) -> bool:
-    """Whether a part of a file was asked for that is there and has no bytes."""
+    """Whether a range of an empty file was requested."""
     return any(code_of(each) in _NO_SUCH_BYTES for each in _chain(error))
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether another request for the same name was under way, and this one came to nothing."""
+    """Whether this request failed because of a concurrent request for the same name."""
     return any(code_of(each) in _CONFLICT for each in _chain(error))
 
 
 def knows_no_conditions(error: BaseException) -> bool:
-    """Whether the store says that it has no conditional create."""
+    """Whether the store reports that it has no conditional create."""
     return any(code_of(each) in _IGNORES_CONDITIONS for each in _chain(error))
 
 
 def gives_no_reason(error: BaseException) -> bool:
-    """Whether a refusal is a mere status, as that of an answer without a body."""
+    """Whether a refusal is only a status, as in an answer without a body."""
     return any(code_of(each) == "403" for each in _chain(error))
 
 
 def told(
     error: Exception, path: str, *, store: str, credentials: str, uri: str | None = None
 ) -> StorageError | None:
-    """The error that says what happened, None for one that is no answer of a store.
+    """The storage error for a client's error, None for an error in our own code.
 
-    `uri` names the path with its host, which a path alone does not; `credentials` says
-    where the store's client looks for them.
+    `uri` is the path with its host; `credentials` advises where the client looks for credentials.
     """
     chain = list(_chain(error))
     names = {kind.__name__ for each in chain for kind in type(each).__mro__}
@@ -163,8 +162,8 @@ def told(
         )
     if _UPLOAD_GONE in codes:
         return UnavailableError(
-            f"the upload of {path} was finished or given up before the store said so: {text}; see "
-            "whether the file is there, and try again",
+            f"the upload of {path} was finished or aborted before the store answered: {text}; "
+            "check whether the file exists, and try again",
             path=path,
         )
     if "FileNotFoundError" in names or "404" in codes:
@@ -183,7 +182,7 @@ def _first_lines(text: str) -> str:
 
 
 def store_not_found(path: str, store: str) -> StoreNotFound:
-    """What to say where the bucket of a path is not there."""
+    """The error for a path whose bucket does not exist."""
     bucket = path.strip("/").split("/")[0]
     return StoreNotFound(
         f"{store} has no bucket or container {bucket}; create it, or correct the warehouse's URI",
@@ -192,7 +191,7 @@ def store_not_found(path: str, store: str) -> StoreNotFound:
 
 
 def without_secrets(text: str) -> str:
-    """A text without what this process was given to identify itself with."""
+    """A text without the credentials of this process."""
     for name, value in os.environ.items():
         if len(value) >= _SHORTEST_SECRET and _SECRET_NAMES.search(name.upper()):
             text = text.replace(value, "***")
@@ -200,13 +199,13 @@ def without_secrets(text: str) -> str:
 
 
 def harmless(error: BaseException) -> BaseException | None:
-    """The error, for a traceback to show, unless it would show a secret with it."""
+    """The error as a cause in a traceback, None if the traceback would show a secret."""
     texts = [text for each in _all_behind(error) for text in _texts(each)]
     return error if all(without_secrets(text) == text for text in texts) else None
 
 
 def code_of(error: BaseException) -> str:
-    """What a store called the failure, or its HTTP status, empty if it said neither."""
+    """The store's error code, or its HTTP status, empty without either."""
     if isinstance(error, ftplib.Error):
         return f"FTP {str(error)[:3]}"
     response = getattr(error, "response", None)
@@ -226,13 +225,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while current is not None and not any(current is each for each in seen):
         seen.append(current)
         yield current
-        # What merely happened before says nothing of this one.
+        # An unrelated earlier exception is not a cause.
         hidden = current.__context__ if current.__suppress_context__ else None
         current = current.__cause__ or hidden
 
 
 def _all_behind(error: BaseException) -> Iterator[BaseException]:
-    """What a traceback can show: every cause, and what each happened in the handling of."""
+    """Every exception that a traceback would show: causes and contexts."""
     seen: list[BaseException] = []
     waiting: list[BaseException | None] = [error]
     while waiting:

@@ -1,4 +1,4 @@
-"""One table's files as a value: what operations take instead of a table object."""
+"""One table's files as a value, which operations take instead of a table object."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lakewright.storage.spec.values import Value, to_python
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's name, place and current schema; it pickles, so tasks take it along."""
+    """A table's name, place and current schema; it pickles, so tasks can carry it."""
 
     name: str
     fs: FileSystem
@@ -77,7 +77,7 @@ class TableFiles:
         return LeaseStore(self.fs, self.paths)
 
     def at_schema(self, schema_id: int) -> TableFiles:
-        """The same table, seen with another version of its schema."""
+        """The same table under another version of its schema."""
         if schema_id == self.schema.id:
             return self
         return replace(self, schema=self.schemas.read(schema_id))
@@ -89,7 +89,7 @@ class TableFiles:
         return encode_row(values, [field.type for field in self.schema.partition_fields])
 
     def partition_spec(self, partition: bytes) -> dict[str, object]:
-        """Partition columns with their values, as Python users know them."""
+        """Partition columns with their values as Python objects."""
         return {
             field.name: to_python(value, field.type)
             for field, value in zip(
@@ -98,7 +98,7 @@ class TableFiles:
         }
 
     def partition_text(self, partition: bytes) -> str:
-        """A partition as its folder is called, empty where the table has none."""
+        """The name of a partition's folder, empty for an unpartitioned table."""
         values = self.partition_values(partition)
         return partition_folder(self.schema.partition_fields, values, self.options)
 
@@ -111,10 +111,11 @@ class TableFiles:
         return self.paths.bucket_dir(folder, bucket)
 
     def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
-        """Where a reader finds a data file, which may lie outside of the table.
+        """The path of a data file for reading; the file may lie outside of the table.
 
         Raises:
-            UnsupportedError: it lies where the table's options name no place, or in another store.
+            UnsupportedError: the file lies outside of the paths that the table's options allow, or
+            in another store.
         """
         if file.external_path is None:
             return self.data_file_path(partition, bucket, file)
@@ -127,7 +128,7 @@ class TableFiles:
         )
 
     def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
-        """Where a data file of the table's own lies: what is deleted or written is nowhere else."""
+        """The path of a data file inside of the table, for writing and deleting."""
         if file.external_path is not None:
             raise UnsupportedError(
                 f"{self.name}: data file {file.file_name} lies outside of the table, at "
@@ -137,7 +138,7 @@ class TableFiles:
         return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
     def written_paths(self, message: CommitMessage) -> list[str]:
-        """All files that a message has written: data, changelogs, what goes with them, indexes."""
+        """All files that a message has written: data, changelogs, their extra files, indexes."""
         folder = self.bucket_dir(*message.place)
         names = (
             name for file in message.written_files for name in (file.file_name, *file.extra_files)
@@ -146,7 +147,7 @@ class TableFiles:
         return [*(f"{folder}/{name}" for name in names), *indexes]
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
-        """The data file of an entry and the files that go with it."""
+        """The data file of an entry and its extra files."""
         path = self.data_file_path(entry.partition, entry.bucket, entry.file)
         folder = path.rsplit("/", 1)[0]
         return [path, *(f"{folder}/{name}" for name in entry.file.extra_files)]

@@ -1,4 +1,4 @@
-"""Bin packing: which files of an append table are worth writing as fewer.
+"""Bin packing: choose the files of an append table that a compaction rewrites as fewer files.
 
 Sources: Paimon `AppendCompactCoordinator`, `BucketedAppendCompactManager`.
 """
@@ -11,12 +11,12 @@ from lakewright.storage.spec.manifest import DataFileMeta
 
 # A file below this share of the target size counts as small (Paimon: compaction.small-file-ratio).
 SMALL_FILE_RATIO = 0.7
-# A bin, or a window of neighbours, holds up to this many targets.
+# A bin, or a window of neighbours, holds at most this many times the target size.
 _TARGETS_PER_GROUP = 2
 
 
 def is_small(file: DataFileMeta, target_bytes: int, ratio: float = SMALL_FILE_RATIO) -> bool:
-    """Whether compaction would take the file in."""
+    """Whether a compaction would rewrite the file."""
     return file.file_size < target_bytes * ratio
 
 
@@ -28,10 +28,11 @@ def pack_small_files(
     open_cost_bytes: int = 0,
     small_ratio: float = SMALL_FILE_RATIO,
 ) -> list[tuple[DataFileMeta, ...]]:
-    """Groups of small files to be written as few, the smallest first.
+    """Groups of small files to rewrite, smallest files first.
 
-    A group is closed when it weighs two targets, each file `open_cost_bytes` more than its
-    size; what is left is a group if it has `min_files`. Every group has at least two.
+    A file weighs its size and `open_cost_bytes`. A group is complete when it weighs twice the
+    target size; the rest is a group if it has `min_files` files. Every group has at least two
+    files.
     """
     small = [each for each in files if is_small(each, target_bytes, small_ratio)]
     groups: list[tuple[DataFileMeta, ...]] = []
@@ -55,10 +56,11 @@ def pack_neighbours(
     min_files: int,
     small_ratio: float = SMALL_FILE_RATIO,
 ) -> list[tuple[DataFileMeta, ...]]:
-    """Groups of files that follow each other, where the order of rows counts.
+    """Groups of adjacent files, for tables whose rows must keep their order.
 
-    A group begins as `min_files` neighbours that weigh less than two targets together, and
-    takes the small files behind them in. It is left out if as many files would come of it.
+    A group begins with `min_files` neighbours that together weigh less than twice the target size,
+    and takes the small files after them. It is left out if the rewrite would not reduce the number
+    of files.
     """
     groups: list[tuple[DataFileMeta, ...]] = []
     window: list[DataFileMeta] = []
@@ -78,7 +80,7 @@ def pack_neighbours(
 def pack_small_stretches(
     files: Sequence[DataFileMeta], *, target_bytes: int, small_ratio: float = SMALL_FILE_RATIO
 ) -> list[tuple[DataFileMeta, ...]]:
-    """Groups of two small files or more with no large one between them, in the order of rows."""
+    """Groups of two or more small files without a large file between them, in the order of rows."""
     groups: list[tuple[DataFileMeta, ...]] = []
     stretch: list[DataFileMeta] = []
     for file in sorted(files, key=lambda each: each.min_sequence_number):

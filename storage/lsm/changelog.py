@@ -1,7 +1,7 @@
-"""Changelogs made by compaction: what the merged rows say anew, as pairs of old and new.
+"""Changelogs made by compaction: the change of each key, as its old and its new row.
 
-A row that was not there is inserted, one that is gone is deleted, one that changed is
-told twice, as it was and as it is. Sources: Paimon `FullChangelogMergeFunctionWrapper`,
+A new row becomes an insert, a vanished row a delete, and a changed row an update-before and an
+update-after. Sources: Paimon `FullChangelogMergeFunctionWrapper`,
 `LookupChangelogMergeFunctionWrapper`.
 """
 
@@ -25,11 +25,11 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class KeyHistory:
-    """What merging did to each key of some groups.
+    """The effect of a merge on each key of some groups.
 
-    `before` are rows with what readers saw until now and `old` the row of each key in
-    it, `after` and `new` the same for the merged rows; `NONE` where there is no row.
-    `told` are the keys about which a changelog says something at all.
+    `before` holds the rows that readers saw until now, and `old` the position of each key's row in
+    it; `after` and `new` are the same for the merged rows. `NONE` stands for a missing row. `told`
+    marks the keys that a changelog covers.
     """
 
     before: pa.Table
@@ -42,7 +42,7 @@ class KeyHistory:
 def changelog_rows(history: KeyHistory, compared: Sequence[str] | None = None) -> pa.Table:
     """Changelog rows in key order, the old row of a key before its new one.
 
-    With `compared`, a row whose columns of that name are what they were says nothing.
+    With `compared`, a key whose columns of these names did not change has no changelog rows.
     """
     was = history.told & _present(history.before, history.old)
     now = history.told & _present(history.after, history.new)
@@ -70,7 +70,7 @@ def changelog_rows(history: KeyHistory, compared: Sequence[str] | None = None) -
 
 
 def merged_positions(groups: KeyGroups, merged: pa.Table) -> np.ndarray:
-    """The row that each key became, `NONE` where a merge engine left a key out."""
+    """The position of each key's merged row, `NONE` where the merge engine dropped the key."""
     if merged.num_rows == groups.key_count:
         return np.arange(groups.key_count)
     names = [name for name in merged.column_names if name.startswith(KEY_PREFIX)]
@@ -79,7 +79,7 @@ def merged_positions(groups: KeyGroups, merged: pa.Table) -> np.ndarray:
     numbers = pa.chunked_array([pa.array(np.arange(both.num_rows))])
     together = merge_order([both.column(name) for name in names], [], numbers)
     positions = np.full(groups.key_count, NONE, dtype=np.int64)
-    # A key that stayed has two rows side by side: its own, then the merged one.
+    # A key that stayed has two adjacent rows: its own, then the merged row.
     last = together.order[together.ends - 1]
     stayed = last >= groups.key_count
     positions[together.order[together.starts][stayed]] = last[stayed] - groups.key_count
@@ -94,7 +94,7 @@ def _present(rows: pa.Table, positions: np.ndarray) -> np.ndarray:
 
 
 def _alike(history: KeyHistory, keys: np.ndarray, columns: Sequence[str]) -> np.ndarray:
-    """Which of the keys hold the same values before and after."""
+    """Marks the keys whose values are the same before and after."""
     before = history.before.select(list(columns)).take(pa.array(history.old[keys]))
     after = history.after.select(list(columns)).take(pa.array(history.new[keys]))
     alike = np.ones(len(keys), dtype=bool)
@@ -105,7 +105,7 @@ def _alike(history: KeyHistory, keys: np.ndarray, columns: Sequence[str]) -> np.
 
 def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_nested(old.type):
-        # Arrow compares no lists, maps and structs.
+        # Arrow cannot compare lists, maps and structs.
         pairs = zip(old.to_pylist(), new.to_pylist(), strict=True)
         return np.fromiter((left == right for left, right in pairs), dtype=bool, count=len(old))
     same = pc.fill_null(pc.equal(old, new), False)

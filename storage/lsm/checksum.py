@@ -1,11 +1,11 @@
-"""Checksums of rows: what two sides add row by row is the same only if the rows are.
+"""Checksums of rows, which agree only if two sides added the same rows.
 
-`OrderedChecksum` tells apart rows in another order, and says which column differs; it costs next
-to nothing. `UnorderedChecksum` is for rows that move: each row gets a hash of all its values, and
-the hashes are added up. Neither depends on how rows are cut into batches, on what lies beneath
-null, or on anything sampled: every byte of every value counts.
+`OrderedChecksum` depends on the order of rows and names the differing column; it is cheap.
+`UnorderedChecksum` is for rows that change places: it sums a hash of each whole row. Neither
+depends on batch boundaries or on bytes beneath nulls, and neither samples: every byte of every
+value counts.
 
-Floating numbers count by their bits, so -0.0 is not 0.0, and NaN is the NaN that it was.
+Floating numbers count by their bits: -0.0 differs from 0.0, and NaNs differ by payload.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_64, xxh3_64_intdigest
 
-# Rows that are hashed at once, few enough that what is made of them stays in a core's own cache.
+# Rows hashed at once, so few that the intermediate results fit into a core's cache.
 _BLOCK_ROWS = 1 << 14
-# Of longer text each row is hashed by itself.
+# Rows with longer texts are hashed one by one.
 _MOST_WORDS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What some rows add up to: how many they are, and checksums of their parts by name."""
+    """The checksum of some rows: their number, and a sum for each named part."""
 
     rows: int
     parts: tuple[tuple[str, int], ...]
 
     def differences(self, other: Sums) -> tuple[str, ...]:
-        """Names of the parts that are not alike."""
+        """Names of the parts that differ."""
         mine, others = dict(self.parts), dict(other.parts)
         names = dict.fromkeys((*mine, *others))
         return tuple(name for name in names if mine.get(name, 0) != others.get(name, 0))
 
     def plus(self, other: Sums) -> Sums:
-        """What an `UnorderedChecksum` of both would have come to."""
+        """The sums that one `UnorderedChecksum` of both row sets would have."""
         mine, others = dict(self.parts), dict(other.parts)
         names = dict.fromkeys((*mine, *others))
         parts = ((name, (mine.get(name, 0) + others.get(name, 0)) % 2**64) for name in names)
@@ -47,14 +47,14 @@ class Sums:
 
 
 class Checksum(Protocol):
-    """Rows being added up."""
+    """A checksum that accumulates rows."""
 
     def add(self, rows: pa.Table) -> None:
-        """Add rows, which have the same columns every time."""
+        """Add rows; every call passes the same columns."""
         ...
 
     def sums(self) -> Sums:
-        """What was added so far."""
+        """The sums of the rows added so far."""
         ...
 
 
@@ -62,7 +62,7 @@ class Checksum(Protocol):
 
 
 class OrderedChecksum:
-    """A checksum for each column, of its values in the order in which they are added."""
+    """A checksum for each column over its values in the order of addition."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -81,7 +81,7 @@ class OrderedChecksum:
 
 
 class _Values:
-    """Values of one column: their bytes, how long they are, which are null, what is in them."""
+    """Accumulates one column: bytes, lengths, nulls and nested values."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -126,9 +126,9 @@ class _Values:
 
 
 class UnorderedChecksum:
-    """Sums over the hashes of rows, whatever their order; of some columns one of their own.
+    """Sums over the hashes of rows in any order, with a separate sum for each group of columns.
 
-    `parts` names the columns of each sum.
+    `parts` lists the columns of each sum.
     """
 
     def __init__(self, parts: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -140,7 +140,7 @@ class UnorderedChecksum:
         self._rows += rows.num_rows
         for number, (_, columns) in enumerate(self._parts):
             for hashes in row_hashes(rows.select(list(columns))):
-                # Numpy's scalars warn where its arrays wrap around.
+                # Numpy warns about overflow of scalars, but not of arrays.
                 pair = np.array([self._totals[number], hashes.sum(dtype=np.uint64)])
                 self._totals[number] = pair.sum(dtype=np.uint64)
 
@@ -150,7 +150,7 @@ class UnorderedChecksum:
 
 
 def row_hashes(rows: pa.Table) -> Iterator[np.ndarray]:
-    """A number of 64 bits for each row, block by block; equal rows have equal ones."""
+    """A 64-bit hash for each row, block by block; equal rows have equal hashes."""
     weights = [_seed(name) for name in rows.column_names]
     for batch in rows.to_batches(max_chunksize=_BLOCK_ROWS):
         if batch.num_rows == 0:
@@ -162,7 +162,7 @@ def row_hashes(rows: pa.Table) -> Iterator[np.ndarray]:
 
 
 def _words_of(values: pa.Array) -> np.ndarray:
-    """A number for each value, different ones for different values as far as 64 bits go."""
+    """A 64-bit hash for each value."""
     values = _plain(values)
     nulls = _nulls(values)
     if _is_text(values.type):
@@ -217,11 +217,11 @@ def _text_words(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 
 def _word_at(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Eight bytes from anywhere, of what is kept as words of eight bytes."""
+    """The eight bytes at any offset of an array of 64-bit words."""
     places = starts >> 3
     shifts = ((starts & 7) << 3).astype(np.uint64)
     low = words.take(places) >> shifts
-    # Shifting by all 64 bits gives zero.
+    # A shift by all 64 bits must give zero.
     low |= words.take(places + 1) << (np.uint64(64) - shifts)
     return low
 
@@ -237,9 +237,9 @@ def _nested_words(
     if lengths is None:
         return _mixed(total)
     ends = np.cumsum(lengths)
-    # Elements count by their place in the list they are of.
+    # An element's hash includes its place in its list.
     places = np.arange(size) - np.repeat(ends - lengths, lengths)
-    # With the place inside of the mixing no two elements can change places unseen.
+    # The place enters before the mixing, so that swapped elements change the hash.
     sums = np.append(np.uint64(0), np.cumsum(_mixed(total + _mixed(places.astype(np.uint64)))))
     found: np.ndarray = sums[ends] - sums[ends - lengths] + lengths.astype(np.uint64) * _LENGTH
     return found
@@ -249,7 +249,7 @@ def _nested_words(
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Values as bytes, text, lists, maps or structs, of which all else is made."""
+    """The values as bytes, text, lists, maps or structs, without other Arrow types."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return values.cast(pa.uint8())
@@ -291,7 +291,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _fixed(values: pa.Array, nulls: np.ndarray) -> np.ndarray:
-    """The bytes of values that all take as many; those of nulls are zero."""
+    """The bytes of fixed-width values, with zeros for nulls."""
     width = values.type.bit_width // 8
     stored = np.frombuffer(values.buffers()[1], dtype=np.uint8)
     data = stored[values.offset * width : (values.offset + len(values)) * width]
@@ -303,7 +303,7 @@ def _fixed(values: pa.Array, nulls: np.ndarray) -> np.ndarray:
 
 
 def _text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text begins and ends, and the bytes; nulls have none."""
+    """The offsets and bytes of texts; nulls are empty."""
     _, offsets, data = values.buffers()
     large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     every = np.frombuffer(offsets, dtype=np.int64 if large else np.int32)
@@ -314,7 +314,7 @@ def _text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _nested(values: pa.Array) -> tuple[np.ndarray | None, list[pa.Array]]:
-    """How many elements each value has, and the elements; a struct has its fields."""
+    """The number of elements of each value and the elements; for a struct, its fields."""
     if pa.types.is_struct(values.type):
         return None, values.flatten()
     offsets = values.offsets.to_numpy().astype(np.int64)
@@ -329,7 +329,7 @@ def _nested(values: pa.Array) -> tuple[np.ndarray | None, list[pa.Array]]:
 
 
 def _rebuilt(values: pa.Array) -> pa.Array:
-    """The same values, with nothing beneath nulls."""
+    """The same values, without values beneath nulls."""
     return values.take(pa.array(np.arange(len(values))))
 
 
@@ -337,17 +337,17 @@ def _rebuilt(values: pa.Array) -> pa.Array:
 
 
 def _folded(words: np.ndarray) -> np.ndarray:
-    """Numbers whose upper half counts in the lower one too.
+    """Fold the upper half of each number into the lower half.
 
-    Products carry bits upwards only: of a number that ends in zeros, as round floating numbers
-    do, too little of what it is multiplied by would count.
+    A product carries bits upwards only: a number with trailing zero bits, such as a round floating
+    number, would lose most of its factor.
     """
     folded: np.ndarray = words ^ (words >> np.uint64(32))
     return folded
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:
-    """Numbers whose every bit depends on all the bits (the finalizer of MurmurHash3)."""
+    """Mix numbers so that each bit depends on all bits (the finalizer of MurmurHash3)."""
     mixed: np.ndarray = words ^ (words >> np.uint64(33))
     mixed *= np.uint64(0xFF51AFD7ED558CCD)
     mixed ^= mixed >> np.uint64(33)
@@ -357,7 +357,7 @@ def _mixed(words: np.ndarray) -> np.ndarray:
 
 
 def _seed(name: str) -> np.uint64:
-    """An odd number, another one for every name."""
+    """An odd number that differs by name."""
     return np.uint64(xxh3_64_intdigest(name.encode()) | 1)
 
 
@@ -368,5 +368,5 @@ def _place(number: int) -> np.uint64:
 _NULL = _seed("null")
 _LENGTH = _seed("length")
 _PLACES: Any = np.array([_place(number) for number in range(_MOST_WORDS)])
-# The bytes of a word that belong to a text of which so many are left.
+# Masks of a word's bytes that belong to a text with that many bytes left.
 _MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Rows of a primary-key table in merge order: what merge engines and changelogs work on."""
+"""Rows of a primary-key table in merge order, the input of merge engines and changelogs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """Key-value rows, those of one key side by side, the later overriding the earlier.
+    """Key-value rows with the rows of one key adjacent, older before newer.
 
     `rows` has the columns of data files: `_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then
     the table's own. They are ordered by key, by the table's sequence fields, by sequence
-    number. `starts` holds the position of each key's first row. `origins` says which
-    file of those read a row comes from, `positions` which of that file's rows it is;
-    both are empty where rows do not come from files.
+    number. `starts` holds the position of each key's first row. `origins` holds the number of the
+    file that each row comes from, `positions` its position in that file; both are empty for rows
+    from elsewhere.
     """
 
     rows: pa.Table

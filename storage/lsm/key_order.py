@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-# With more than one in so many rows that is less than the one before, rows are in no order.
+# If more than one in this many rows is less than its predecessor, rows count as unordered.
 _FEW_RUNS = 32
-# Turned over, it makes signed numbers order as unsigned ones.
+# Flipping the sign bit makes signed numbers order as unsigned ones.
 _SIGN = np.uint64(1 << 63)
-# The first bytes of a word, by how many of them.
+# Masks of a word's first bytes, by their number.
 _LEADING_BYTES = np.array([2**64 - 2 ** (64 - 8 * count) for count in range(9)], dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeOrder:
-    """`order` takes rows into merge order; `starts` are positions in it of each key's first."""
+    """`order` permutes rows into merge order; `starts` holds each key's first position in it."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -37,7 +37,7 @@ class MergeOrder:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """Numbers that order like a column, or a part of it, and the bits that they need."""
+    """Numbers that order like a column, or a part of it, and their width in bits."""
 
     values: np.ndarray
     bits: int
@@ -50,10 +50,10 @@ def merge_order(
     *,
     descending: bool = False,
 ) -> MergeOrder:
-    """Order rows by key, then user sequence, then sequence number; rows alike keep their order.
+    """Order rows by key, user sequence and sequence number; ties keep their order.
 
-    `descending` turns the user sequence around, nulls staying first. Without sequence
-    numbers rows of one key come in the order that the numbers would give.
+    `descending` reverses the user sequence, with nulls still first. Without sequence numbers, the
+    rows of one key must come in the order of their numbers.
     """
     if len(keys[0]) == 0:
         return MergeOrder(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -67,10 +67,10 @@ def merge_order(
 
 
 def _sorted_by(words: Sequence[_Word]) -> np.ndarray:
-    """Stable order by several words, the first counting most."""
+    """A stable order by several words, the first most significant."""
     order = _argsort(words[0])
     if len(words) > 1:
-        # Few rows share their first word, so the others sort only those.
+        # Few rows share their first word, so the further words sort only these rows.
         repeats = _repeats(words[:1], order)
         shared = _in_larger_groups(repeats)
         rows = order[shared]
@@ -87,7 +87,8 @@ def _argsort(word: _Word) -> np.ndarray:
         return np.arange(len(values))
     index_bits = len(values).bit_length()
     if falls * _FEW_RUNS > len(values) and word.bits + index_bits <= 64:
-        # In rows of no order, numbers sort faster than positions do, and the position can be one.
+        # For unordered rows, sorting numbers is faster than sorting positions, so the position is
+        # packed into the number.
         shift = np.uint64(index_bits)
         placed = (values << shift) | np.arange(len(values), dtype=np.uint64)
         placed.sort()
@@ -97,7 +98,7 @@ def _argsort(word: _Word) -> np.ndarray:
 
 
 def _repeats(words: Sequence[_Word], order: np.ndarray) -> np.ndarray:
-    """Whether a position of the order has the words of the one before it."""
+    """Marks positions of the order whose words equal those of the position before."""
     repeats = np.ones(len(order), dtype=bool)
     repeats[0] = False
     for word in words:
@@ -107,7 +108,7 @@ def _repeats(words: Sequence[_Word], order: np.ndarray) -> np.ndarray:
 
 
 def _in_larger_groups(repeats: np.ndarray) -> np.ndarray:
-    """Positions that share their group with another."""
+    """Positions in groups of more than one."""
     shared = repeats.copy()
     shared[:-1] |= repeats[1:]
     return np.flatnonzero(shared)
@@ -124,7 +125,7 @@ def _order_within_keys(
     numbers = None if sequence_numbers is None else sequence_numbers.to_numpy()
     if not sequences and numbers is not None:
         ordered = numbers[order]
-        # Where a newer run has the higher numbers throughout, they are in order already.
+        # If newer runs have only higher numbers, the rows are in order.
         if not np.any((ordered[1:] < ordered[:-1]) & repeats[1:]):
             return
     shared = _in_larger_groups(repeats)
@@ -136,7 +137,7 @@ def _order_within_keys(
     ]
     if numbers is not None:
         words.append(_from_signed(numbers[rows]))
-    # Most keys have their rows in order already, so only the others are sorted.
+    # The rows of most keys are in order, so only the others are sorted.
     repeated = repeats[shared]
     words = _packed(words)
     falls = _falls(words) & repeated
@@ -152,7 +153,7 @@ def _order_within_keys(
 
 
 def _falls(words: Sequence[_Word]) -> np.ndarray:
-    """Whether a row is less than the one before it by several words, the first counting most."""
+    """Marks rows less than their predecessor by several words, the first most significant."""
     falls = np.zeros(len(words[0].values), dtype=bool)
     alike = np.ones(len(falls) - 1, dtype=bool)
     for word in words:
@@ -162,7 +163,7 @@ def _falls(words: Sequence[_Word]) -> np.ndarray:
 
 
 def _words_with_nulls(column: pa.ChunkedArray, *, descending: bool = False) -> list[_Word]:
-    """Words of a column that may hold nulls, which come first either way."""
+    """Words of a column that may hold nulls, which come first in both directions."""
     words = _words(_without_nulls(column))
     if descending:
         words = [_Word(word.values ^ np.uint64(2**word.bits - 1), word.bits) for word in words]
@@ -182,12 +183,12 @@ def _without_nulls(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _packed(words: Sequence[_Word]) -> list[_Word]:
-    """Neighbouring words in one integer where their bits fit."""
+    """Pack neighbouring words into one integer where their bits fit."""
     packed: list[_Word] = []
     for word in words:
         if packed and packed[-1].bits + word.bits <= 64:
             above = packed.pop()
-            # All 64 bits can be shifted away only where there are none above.
+            # A shift by 64 bits is undefined; it only occurs without higher bits.
             values = above.values << np.uint64(word.bits) if above.bits else 0
             packed.append(_Word(values | word.values, above.bits + word.bits))
         else:
@@ -234,9 +235,9 @@ def _decimal_words(column: pa.ChunkedArray) -> list[_Word]:
 
 
 def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
-    """Eight bytes a word, zeros behind the last; then the length.
+    """Words of eight bytes each, padded with zeros, then the length.
 
-    The length tells a value from one with zero bytes behind it.
+    The length tells a value from the same value with trailing zero bytes.
     """
     chunks = [_Bytes.of(chunk) for chunk in column.chunks if len(chunk)]
     longest = max(int(chunk.lengths.max()) for chunk in chunks)
@@ -256,7 +257,7 @@ def _byte_words(column: pa.ChunkedArray) -> list[_Word]:
 
 @dataclass(frozen=True, slots=True)
 class _Bytes:
-    """Values of any length, one behind the other in a buffer."""
+    """Values of any length in one buffer."""
 
     buffer: pa.Buffer
     offsets: np.ndarray
@@ -270,8 +271,8 @@ class _Bytes:
         return cls(buffer, offsets, np.diff(offsets))
 
     def strided(self, first: int, length: int) -> np.ndarray:
-        """Eight bytes of each value, or those that are left, all being of one length."""
-        # The last word is loaded from where it lies within the value.
+        """The next eight bytes of each value, for values of one length."""
+        # The last word is loaded from within the value.
         over = max(0, first + 8 - length)
         start = int(self.offsets[0]) + first - over
         stored = np.ndarray(
@@ -283,21 +284,21 @@ class _Bytes:
         return values
 
     def gathered(self, first: int, shortest: int, longest: int) -> np.ndarray:
-        """The same for values of different lengths, zeros behind each."""
+        """The same for values of different lengths, padded with zeros."""
         values = _loaded(self.buffer, self.offsets[:-1] + first)
         if shortest < min(first + 8, longest):
             values &= _LEADING_BYTES[np.clip(self.lengths - first, 0, 8)]
-        # Bytes that no value has are no bits that count.
+        # Bytes beyond the longest value take no bits.
         values >>= np.uint64(8 * max(0, first + 8 - longest))
         return values
 
 
 def _loaded(buffer: pa.Buffer, starts: np.ndarray) -> np.ndarray:
-    """Eight bytes from each start as a number whose first byte counts most; ascending starts."""
+    """The eight bytes from each start as a big-endian number; starts must ascend."""
     last = buffer.size - 8
     if last < 0 or starts[-1] > last:
         inside = int(np.searchsorted(starts, max(last, -1), side="right"))
-        # The bytes behind the end of the buffer count as zeros.
+        # Bytes beyond the end of the buffer count as zeros.
         tail = buffer.slice(int(starts[inside]) if starts[inside] < buffer.size else buffer.size)
         padded = pa.py_buffer(tail.to_pybytes() + bytes(8))
         behind = np.minimum(starts[inside:] - (buffer.size - tail.size), tail.size)
@@ -318,7 +319,7 @@ def _gathered(buffer: pa.Buffer, starts: np.ndarray) -> np.ndarray:
 
 
 def _narrowed(values: np.ndarray) -> _Word:
-    """Unsigned numbers counted from their least, so that what they share takes no bits."""
+    """Subtract the least number, so that a common offset takes no bits."""
     low = values.min()
     values -= low
     return _Word(values, int(values.max()).bit_length())

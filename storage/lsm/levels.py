@@ -29,7 +29,7 @@ class LevelRun:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The runs of one bucket, newest first; `count` levels there are, of which many are empty."""
+    """The runs of one bucket, newest first; `count` includes empty levels."""
 
     runs: tuple[LevelRun, ...]
     count: int
@@ -51,7 +51,7 @@ class Levels:
 def levels_of(files: Iterable[DataFileMeta], level_count: int) -> Levels:
     """Arrange the files of a bucket.
 
-    A bucket written when the table had more levels than `level_count` keeps its own number.
+    A bucket written under a larger `level_count` keeps its number of levels.
 
     Raises:
         CorruptionError: a file lies at no level.
@@ -68,10 +68,10 @@ def levels_of(files: Iterable[DataFileMeta], level_count: int) -> Levels:
 
 
 def age(file: DataFileMeta) -> tuple[int, int, int, int, str]:
-    """Orders a bucket's files from the oldest to the newest, no two alike.
+    """A sort key that orders a bucket's files strictly from the oldest to the newest.
 
-    Writers that did not know of each other may have used the same sequence numbers: the file
-    made later is the newer then, for whoever reads and whoever compacts.
+    Concurrent writers may have used the same sequence numbers: then the file created later is the
+    newer, for readers and compactions alike.
     """
     return (
         -file.level,

@@ -1,8 +1,8 @@
-"""Merging level 0 with what a bucket held before, where the older rows may stay where they are.
+"""Merges level 0 with a bucket's older rows, which may stay in their files.
 
-A level below 0 holds rows that are merged with everything older already. So of all rows
-that a key has there only the newest counts: of the files being merged, or else of files
-that are only looked into. Sources: Paimon `LookupMergeFunction`,
+A row on a deeper level is already merged with all older rows of its key. So only the newest of a
+key's deeper rows counts, whether its file is merged or only read for lookups. Sources: Paimon
+`LookupMergeFunction`,
 `LookupChangelogMergeFunctionWrapper`, `FirstRowMergeFunctionWrapper`.
 """
 
@@ -20,10 +20,10 @@ _NO_ROW = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """Keys of the files being merged, with the rows that count.
+    """Keys of the files being merged, with the older rows that count.
 
-    `older` is each key's row of a deeper level, -1 where there is none, `outside` says that
-    it comes from a file that is only looked into, and `newer` that level 0 has the key.
+    `older` is each key's row of a deeper level, or -1. `outside` marks older rows from files that
+    are not merged; `newer` marks keys with rows in level 0.
     """
 
     groups: KeyGroups
@@ -33,14 +33,14 @@ class LookedUp:
 
 
 def look_up(groups: KeyGroups, levels: np.ndarray, merged: np.ndarray) -> LookedUp:
-    """Choose the rows that count; `levels` and `merged` are by file, as `origins` number them.
+    """Choose the rows that count; `levels` and `merged` are indexed by the numbers in `origins`.
 
-    `merged` tells files that are merged from those that are looked into.
+    `merged` marks the files that are merged; the others are only read for lookups.
     """
     counts = np.diff(groups.starts, append=groups.rows.num_rows)
     key_of_row = np.repeat(np.arange(groups.key_count), counts)
     level, inside = levels[groups.origins], merged[groups.origins]
-    # What is merged comes before what is looked into, a lower level before a deeper one.
+    # Files that are merged come first, then a lower level before a deeper one.
     rank = np.where(level == 0, _NO_ROW, np.where(inside, level, level + len(levels) + 2**20))
     first = np.minimum.reduceat(rank, groups.starts)
     chosen = (rank == first[key_of_row]) & (rank != _NO_ROW)

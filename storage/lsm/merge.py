@@ -1,4 +1,4 @@
-"""Merging sorted runs: the rows of a key meet, and the table's engine says what they become."""
+"""Merges sorted runs: brings the rows of a key together and applies the table's merge engine."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER, VALUE_KIND
 
-# Columns that say where a row was read: the number of its file, and its place in that file.
+# Columns with the origin of a row: the number of its file, and its position in that file.
 ORIGIN = "_ORIGIN"
 POSITION = "_POSITION"
 
 _DEDUPLICATE = merge_function(MergeSpec(), ())
-# Beyond this the offsets into a column's bytes may not fit 32 bits.
+# Beyond this size, offsets into a column's bytes may not fit 32 bits.
 _MOST_TOGETHER_BYTES = 2**31 - 1
 _PIECE_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """The columns that order rows in a merge: keys, then what the user calls their sequence."""
+    """The columns that order rows in a merge: keys, then the user's sequence fields."""
 
     keys: tuple[str, ...]
     sequence_fields: tuple[str, ...] = ()
@@ -40,9 +40,9 @@ class RowOrder:
 
 
 def sorted_groups(rows: pa.Table, by: RowOrder) -> KeyGroups:
-    """Rows in merge order; those alike in key and sequence stay in the order they came.
+    """Rows in merge order; ties in key and sequence keep their order.
 
-    Columns `_ORIGIN` and `_POSITION`, where there are any, become the groups' own.
+    The columns `_ORIGIN` and `_POSITION`, if present, become attributes of the groups.
     """
     taken, starts = in_order(rows, by)
     if ORIGIN not in taken.column_names:
@@ -58,7 +58,7 @@ def sorted_groups(rows: pa.Table, by: RowOrder) -> KeyGroups:
 def in_order(rows: pa.Table, by: RowOrder) -> tuple[pa.Table, np.ndarray]:
     """All columns of the rows in merge order, and the position of each key's first row.
 
-    Rows alike in key and sequence stay in the order they came.
+    Ties in key and sequence keep their order.
     """
     found = _order_of(rows, by)
     taken = _combined(rows) if _in_order(found.order, rows) else take_rows(rows, found.order)
@@ -66,7 +66,7 @@ def in_order(rows: pa.Table, by: RowOrder) -> tuple[pa.Table, np.ndarray]:
 
 
 def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Table:
-    """At most one row of each key, in key order; deletions are rows like others."""
+    """At most one row of each key, in key order; deletions stay as rows."""
     if rows.num_rows == 0:
         return rows
     if not isinstance(function, SelectingMerge):
@@ -79,9 +79,9 @@ def merge_rows(rows: pa.Table, by: RowOrder, function: MergeFunction) -> pa.Tabl
 def merged_pieces(
     rows: pa.Table, by: RowOrder, function: MergeFunction, *, piece_bytes: int
 ) -> Iterator[pa.Table]:
-    """What `merge_rows` makes of the rows, in pieces of about so many bytes.
+    """The result of `merge_rows` in pieces of about that many bytes.
 
-    Where an engine selects rows, memory holds one piece besides them.
+    If the engine selects rows, memory holds one piece besides the input.
     """
     if rows.num_rows == 0 or not isinstance(function, SelectingMerge):
         yield merge_rows(rows, by, function)
@@ -103,7 +103,7 @@ def _combined(rows: pa.Table) -> pa.Table:
 def take_rows(
     rows: pa.Table, positions: np.ndarray, *, most_bytes: int = _MOST_TOGETHER_BYTES
 ) -> pa.Table:
-    """Rows at positions, each of them there once at most; their text may be of any size."""
+    """The rows at distinct positions, for texts of any total size."""
     if rows.nbytes <= most_bytes:
         return rows.combine_chunks().take(pa.array(positions))
     batches = rows.to_batches()
@@ -119,7 +119,7 @@ def take_rows(
 def _gathered(
     batches: Sequence[pa.RecordBatch], firsts: np.ndarray, positions: np.ndarray
 ) -> pa.Table:
-    """Rows of several batches, halved until their text fits one chunk."""
+    """Rows of several batches, split in halves until their text fits one chunk."""
     lies_in = np.searchsorted(firsts, positions, side="right") - 1
     by_batch = np.argsort(lies_in, kind="stable")
     taken = []
@@ -139,10 +139,11 @@ def _gathered(
 def merge_unordered(
     rows: pa.Table, by: RowOrder, function: MergeFunction, columns: Sequence[str]
 ) -> pa.Table:
-    """The rows that are there after a merge, in no promised order: cheaper than `merge_rows`.
+    """The rows that exist after a merge, in any order: cheaper than `merge_rows`.
 
-    Where an engine selects rows they may come without sequence numbers, if those of a key
-    are in order, and without kinds, if none takes its key away. `columns` are those to give back.
+    If the engine selects rows, they may lack sequence numbers, provided that the rows of a key are
+    in order, and may lack kinds, provided that none is a deletion. `columns` names the columns of
+    the result.
     """
     if rows.num_rows == 0:
         return rows.select(columns)
@@ -153,7 +154,7 @@ def merge_unordered(
             return _only(rows.select(columns), found.order[function.pick(kinds, found.starts)])
         picked = _picked(rows, found, function)
         return _only(rows.select(columns), picked[~retracting(rows)[picked]])
-    # A key with one row keeps it as it is, so only the others are brought together.
+    # A key with one row keeps it unchanged, so only the other keys are merged.
     assert isinstance(function, CombiningMerge)
     alone = found.ends - found.starts == 1
     single = found.order[found.starts[alone]]
@@ -171,14 +172,14 @@ def merge_unordered(
 
 
 def retracting(rows: pa.Table) -> np.ndarray:
-    """Which rows take their key away: deletions, and the old half of updates."""
+    """Marks rows that retract: deletions, and the old half of updates."""
     kinds = rows.column(VALUE_KIND).to_numpy()
     gone: np.ndarray = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
     return gone
 
 
 def without_deletions(rows: pa.Table) -> pa.Table:
-    """The rows that are there: neither deleted nor the old half of an update."""
+    """The rows that exist: neither deletions nor the old half of an update."""
     gone = retracting(rows)
     return rows.filter(pa.array(~gone)) if gone.any() else rows
 
@@ -193,14 +194,14 @@ def _order_of(rows: pa.Table, by: RowOrder) -> MergeOrder:
 
 
 def _picked(rows: pa.Table, found: MergeOrder, function: SelectingMerge) -> np.ndarray:
-    """Which rows stay, as positions in `rows`, in key order."""
+    """The positions in `rows` of the rows that stay, in key order."""
     kinds = rows.column(VALUE_KIND).to_numpy()
     picked: np.ndarray = found.order[function.pick(kinds[found.order], found.starts)]
     return picked
 
 
 def _in_order(positions: np.ndarray, rows: pa.Table) -> bool:
-    """Whether these are the positions of all rows, as they lie."""
+    """Whether these are the positions of all rows in their present order."""
     return len(positions) == rows.num_rows and bool(np.all(positions[1:] > positions[:-1]))
 
 

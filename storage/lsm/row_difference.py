@@ -1,4 +1,4 @@
-"""What makes one set of rows another: by key where there are keys, else by whole rows."""
+"""The changes from one set of rows to another: by key, or by whole rows without a key."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakewright.storage.spec.schema import VALUE_KIND
 def difference_by_key(
     before: pa.Table, after: pa.Table, keys: Sequence[str], values: Sequence[str]
 ) -> pa.Table:
-    """Changes that lead from one to the other; each has a key once, and columns of key-value rows.
+    """The changes from `before` to `after`, both key-value rows with each key once.
 
-    A row of `after` counts if its key is new, or if `before` has other values under it or
-    none that is there; it keeps its kind. A row of `before` whose key is gone, or deleted in
-    `after`, is a deletion.
+    A row of `after` is a change, of its own kind, if its key is new, or if `before` has other
+    values or a deletion for it. A row of `before` whose key is missing or deleted in `after`
+    becomes a deletion.
     """
     sides = np.repeat(np.array([0, 1], dtype=np.int64), [before.num_rows, after.num_rows])
     rows = pa.concat_tables([before, after.select(before.column_names)])
@@ -61,7 +61,7 @@ def difference_by_row(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.T
 
 
 def _beyond(codes: np.ndarray, allowance: np.ndarray) -> np.ndarray:
-    """Which positions come after the first `allowance[code]` of their code."""
+    """Marks positions beyond the first `allowance[code]` of their code."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))[: len(codes)]
@@ -75,7 +75,7 @@ def _beyond(codes: np.ndarray, allowance: np.ndarray) -> np.ndarray:
 def _differ(
     rows: pa.Table, columns: Sequence[str], left: np.ndarray, right: np.ndarray
 ) -> np.ndarray:
-    """Whether two rows, given by their positions, differ in a column."""
+    """Marks the pairs of positions whose rows differ in a column."""
     differ = np.zeros(len(left), dtype=bool)
     if len(left) == 0:
         return differ
@@ -87,13 +87,13 @@ def _differ(
 
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray:
-    """A number for each value, equal where the values are: null, NaN and -0.0 are values too."""
+    """Numbers that are equal for equal values; null, NaN and -0.0 are values of their own."""
     if pa.types.is_nested(column.type):
-        # Arrow numbers no nested values, and their texts tell them apart.
+        # Arrow cannot encode nested values as a dictionary, so their texts are encoded.
         texts = (repr(value) for chunk in column.chunks for value in chunk.to_pylist())
         column = pa.chunked_array([pa.array(texts, pa.large_string())])
     elif pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-        # Different values may be more than offsets of 32 bits reach.
+        # The distinct values may need more than 32-bit offsets.
         column = column.cast(pa.large_binary())
     encoded = column.dictionary_encode(null_encoding="encode")
     # All chunks share one dictionary.

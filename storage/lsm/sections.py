@@ -1,7 +1,7 @@
 """Sections: parts of a bucket's key space that share no key with each other.
 
-Files of one section overlap, directly or through others, so their rows must be
-merged; two sections never need to meet. Within a section files are arranged
+Files of one section overlap, directly or through others, so their rows must be merged; rows of
+different sections never are. Within a section files are arranged
 into as few sorted runs as hold them. Source: Paimon `IntervalPartition`.
 """
 
@@ -18,7 +18,7 @@ from lakewright.storage.spec.values import Value, order_key
 
 Key = tuple[Value, ...]
 DecodeKey = Callable[[bytes], Key]
-# A file behind its first and its last key, as they order.
+# A file with the order keys of its first and its last key.
 _Keyed: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...], DataFileMeta]
 
 
@@ -34,7 +34,7 @@ class Section:
 
     @property
     def needs_merge(self) -> bool:
-        """Whether rows must be merged, or deleted keys taken out, to read it."""
+        """Whether reading it must merge rows or drop deleted keys."""
         files = self.files
         return len(files) > 1 or files[0].delete_row_count != 0
 
@@ -63,7 +63,7 @@ def sections_of(files: Iterable[DataFileMeta], decode_key: DecodeKey) -> tuple[S
 
 def _arranged(keyed: Sequence[_Keyed]) -> Section:
     runs: list[list[DataFileMeta]] = []
-    # The last key of each run and its number, those that end first on top.
+    # A heap of each run's last key and number; the run that ends first is on top.
     ends: list[tuple[tuple[Any, ...], int]] = []
     for low, high, file in keyed:
         if ends and low > ends[0][0]:
@@ -79,7 +79,7 @@ def _arranged(keyed: Sequence[_Keyed]) -> Section:
 def runs_by_age(
     oldest_first: Iterable[DataFileMeta], decode_key: DecodeKey
 ) -> list[tuple[DataFileMeta, ...]]:
-    """Sorted runs, of which a later one holds the newer file wherever keys overlap."""
+    """Sorted runs in which, wherever keys overlap, the later run holds the newer file."""
     runs: list[list[_Keyed]] = []
     for file in oldest_first:
         low, high = _sortable(decode_key(file.min_key)), _sortable(decode_key(file.max_key))
@@ -93,8 +93,8 @@ def runs_by_age(
 
 
 def _meets(run: Sequence[_Keyed], low: tuple[Any, ...], high: tuple[Any, ...]) -> bool:
-    """Whether keys of a run, whose files never overlap, lie in a range."""
-    # The last file that begins within the range or before it reaches the furthest.
+    """Whether a sorted run has keys in a range."""
+    # Of the files that begin before the end of the range, the last one reaches furthest.
     count = bisect_right(run, high, key=_first_key)
     return count > 0 and run[count - 1][1] >= low
 
@@ -104,7 +104,7 @@ def _first_key(keyed: _Keyed) -> tuple[Any, ...]:
 
 
 def _sortable(key: Key) -> tuple[Any, ...]:
-    # Nulls, which only keys that are whole rows hold, come first.
+    # Nulls come first; only keys that are whole rows hold nulls.
     return tuple((value is not None, order_key(value)) for value in key)
 
 

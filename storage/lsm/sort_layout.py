@@ -1,9 +1,8 @@
 """Sort layouts: the order in which rows of an append table lie, so that filters skip files.
 
-A layout is found by looking at a sample of the rows. It gives each row words: unsigned
-integers that order rows as the layout wants them, the first word counting most, and
-that mean the same in every batch. Words may be coarser than the order itself; sorting
-what has equal words is then left to `sorted_rows`.
+A layout is derived from a sample of the rows. It maps each row to words: unsigned integers, the
+first most significant, that order rows by the layout and mean the same in every batch. Words may be
+coarser than the layout's order; `sorted_rows` then sorts rows with equal words.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Bytes of a text that its words hold, behind what all texts of the column begin with.
+# Bytes of a text in its words, after the common prefix of the column's texts.
 _TEXT_WORDS = 4
 _WORD_BYTES = 8
 _SIGN = np.uint64(1 << 63)
 
 
 class SortOrder(Enum):
-    """How several columns make one order; the value is what users write.
+    """How several columns make one order; the value is the text that users write.
 
     ORDER: by the first column, then the next. ZORDER, HILBERT: along a curve, so that rows
     near each other in every column lie near each other.
@@ -36,19 +35,19 @@ class SortOrder(Enum):
 
 
 class SortLayout(ABC):
-    """Where rows go; see the module."""
+    """The order of rows; see the module."""
 
     @abstractmethod
     def words(self, rows: pa.Table) -> np.ndarray:
-        """A line of words for each row: whose is less goes first, who have the same may mix."""
+        """A matrix row of words for each row; rows with lesser words come first."""
 
     @abstractmethod
     def sorted_rows(self, rows: pa.Table) -> pa.Table:
-        """Rows in the order of the layout; rows alike stay in the order they came."""
+        """Rows in the order of the layout; ties keep their order."""
 
 
 def sort_layout(order: SortOrder, by: Sequence[str], sample: pa.Table) -> SortLayout:
-    """The layout of a table by some columns; `sample` holds the least and the greatest of each."""
+    """The layout of a table by some columns; `sample` includes each column's extremes."""
     columns = [_column(name, sample.column(name)) for name in by]
     if order is SortOrder.ORDER or len(by) == 1:
         return _Lexical(tuple(columns))
@@ -59,19 +58,19 @@ def sort_layout(order: SortOrder, by: Sequence[str], sample: pa.Table) -> SortLa
 
 
 def split_points(words: np.ndarray, parts: int) -> np.ndarray:
-    """Words at which sampled rows are split into about equal parts; fewer where many are alike."""
+    """Words that split sampled rows into about equal parts; fewer if many rows have equal words."""
     ordered = words[np.lexsort(words.T[::-1])]
     at = np.arange(1, parts) * len(ordered) // parts
     return np.unique(ordered[at], axis=0) if len(ordered) else ordered
 
 
 def part_of(words: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The part of each row: how many split points are not above its words."""
+    """The part of each row: the number of split points that do not exceed its words."""
     low = np.zeros(len(words), dtype=np.int64)
     if not len(points):
         return low
     high = np.full(len(words), len(points), dtype=np.int64)
-    # All rows are looked for at once, by halves.
+    # A binary search for all rows at once.
     for _ in range(len(points).bit_length()):
         middle = (low + high) // 2
         reached = _reaches(words, points[np.minimum(middle, len(points) - 1)])
@@ -82,9 +81,9 @@ def part_of(words: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def _reaches(words: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Whether the words of each row are not less than its bound."""
+    """Marks rows whose words are not less than their bound."""
     reached = np.ones(len(words), dtype=bool)
-    # From the last word to the first, each overruling those after it.
+    # From the last word to the first, since an earlier word decides over later ones.
     for column in reversed(range(words.shape[1])):
         value, bound = words[:, column], bounds[:, column]
         reached = (value > bound) | ((value == bound) & reached)
@@ -96,7 +95,7 @@ def _reaches(words: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How values of a column become words, nulls first."""
+    """Maps values of a column to words, nulls first."""
 
     name: str
     exact: bool
@@ -104,22 +103,22 @@ class _Column:
     word_count: int = 1
 
     def words(self, column: pa.ChunkedArray) -> list[np.ndarray]:
-        """Whether there is a value, then the value; 0 for null."""
+        """A flag for a non-null value, then the value; 0 for null."""
         valid = column.is_valid().to_numpy().astype(np.uint64)
         values = self._text_words(column) if self.word_count > 1 else [_number_word(column)]
         return [valid, *(value * valid for value in values)]
 
     def one_word(self, column: pa.ChunkedArray) -> np.ndarray:
-        """A single word, in which null is 0 and nothing else."""
+        """A single word, in which only null is 0."""
         valid, value, *_ = self.words(column)
         word: np.ndarray = np.maximum(value, valid)
         return word
 
     def comparable(self, column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-        """Something that Arrow sorts as the layout wants the column sorted."""
+        """An array that Arrow sorts in the layout's order of the column."""
         if not self.exact:
             return column
-        # Arrow takes NaN for a kind of null.
+        # Arrow sorts NaN like a null.
         valid, value = self.words(column)
         return pa.array(value, mask=valid == 0)
 
@@ -151,7 +150,7 @@ def _column(name: str, sample: pa.ChunkedArray) -> _Column:
     prefix = 0
     while prefix < min(len(low), len(high)) and low[prefix] == high[prefix]:
         prefix += 1
-    # Texts that differ only behind their words, or by zero bytes at their end, look alike.
+    # Texts that differ only beyond their words, or by trailing zero bytes, have equal words.
     return _Column(name, exact=False, prefix_bytes=prefix, word_count=_TEXT_WORDS)
 
 
@@ -168,7 +167,7 @@ def _number_word(column: pa.ChunkedArray) -> np.ndarray:
         raw = np.where(np.isnan(values), np.nan, values).view(np.int64)
         signed = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
     elif pa.types.is_decimal(kind):
-        # The nearest double keeps the order, and makes neighbours alike.
+        # The nearest double keeps the order, but gives close values equal words.
         values = column.cast(pa.float64()).fill_null(0.0).to_numpy()
         raw = values.view(np.int64)
         signed = np.where(raw < 0, raw ^ np.iinfo(np.int64).max, raw)
@@ -194,7 +193,7 @@ class _Lexical(SortLayout):
         words: list[np.ndarray] = []
         for column in self.columns:
             words += column.words(rows.column(column.name))
-            # Behind words that may be equal where values differ, no other column may decide.
+            # After words that may be equal for different values, a further column must not decide.
             if not column.exact:
                 break
         return np.column_stack(words)
@@ -215,7 +214,7 @@ class _Lexical(SortLayout):
 
 @dataclass(frozen=True, slots=True)
 class _Curve(SortLayout):
-    """Each column's rank among sampled values, so that columns of any spread weigh alike."""
+    """Uses ranks among sampled values, so that columns of any spread weigh the same."""
 
     columns: tuple[_Column, ...]
     sampled: tuple[np.ndarray, ...]
@@ -227,7 +226,7 @@ class _Curve(SortLayout):
         for column, sampled in zip(self.columns, self.sampled, strict=True):
             values = column.one_word(rows.column(column.name))
             rank = np.searchsorted(sampled, values, side="right").astype(np.uint64)
-            # Ranks fill their bits, whatever the number of values that were sampled.
+            # Ranks are scaled to fill their bits for any sample size.
             spread = max(0, self.bits - len(sampled).bit_length())
             ranks.append(rank << np.uint64(spread))
         axes = hilbert_axes(ranks, self.bits) if self.hilbert else ranks
@@ -239,7 +238,7 @@ class _Curve(SortLayout):
 
 
 def _distinct(words: np.ndarray, bits: int) -> np.ndarray:
-    """Sampled values, at most as many as ranks of so many bits tell apart."""
+    """Distinct sampled values, at most as many as ranks of that many bits."""
     values = np.unique(words)
     most = (1 << min(bits, 30)) - 1
     if len(values) > most:
@@ -248,7 +247,7 @@ def _distinct(words: np.ndarray, bits: int) -> np.ndarray:
 
 
 def interleaved(ranks: Sequence[np.ndarray], bits: int) -> np.ndarray:
-    """The bits of all ranks in turn, the highest of each first."""
+    """Interleave the bits of all ranks, the highest bits first."""
     count = len(ranks)
     spread = np.array([_spread(byte, count, bits) for byte in range(256)], dtype=np.uint64)
     curve = np.zeros(len(ranks[0]), dtype=np.uint64)
@@ -260,12 +259,12 @@ def interleaved(ranks: Sequence[np.ndarray], bits: int) -> np.ndarray:
 
 
 def _spread(byte: int, distance: int, bits: int) -> int:
-    """A byte's bits so many places from each other; those beyond `bits` are never set."""
+    """A table that spreads a byte's bits by that many places; bits beyond `bits` are never set."""
     return sum(((byte >> bit) & 1) << (bit * distance) for bit in range(min(8, bits)))
 
 
 def hilbert_axes(ranks: Sequence[np.ndarray], bits: int) -> list[np.ndarray]:
-    """Ranks turned so that interleaving their bits numbers points along the Hilbert curve.
+    """Transform ranks so that interleaving their bits numbers points along the Hilbert curve.
 
     Source: J. Skilling, Programming the Hilbert curve, AIP Conference Proceedings 707, 2004.
     """
@@ -275,7 +274,7 @@ def hilbert_axes(ranks: Sequence[np.ndarray], bits: int) -> list[np.ndarray]:
         below = top - np.uint64(1)
         for index in range(len(axes)):
             is_set = (axes[index] & top) != 0
-            # Where the bit is set the first axis is turned around, elsewhere both are exchanged.
+            # Where the bit is set, the first axis is inverted; elsewhere both axes are exchanged.
             exchanged = np.where(is_set, np.uint64(0), (axes[0] ^ axes[index]) & below)
             axes[0] ^= np.where(is_set, below, exchanged)
             axes[index] ^= exchanged

@@ -1,8 +1,8 @@
-"""Universal compaction: which sorted runs are worth merging, and at which level they go on.
+"""Universal compaction: choose the sorted runs to merge, and the level of the result.
 
-Runs are counted from the newest to the oldest and always taken from the newest on,
-so whatever is merged is newer than whatever stays. Every level but 0 is one run, and
-a file that meets no other keeps its bytes: only its level changes. Source: Paimon
+Runs are ordered from the newest to the oldest, and a merge always takes a prefix of them, so merged
+runs are newer than the runs that stay. Every level but 0 is one run. A file that overlaps no other
+keeps its bytes: only its level changes. Source: Paimon
 `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `MergeTreeCompactTask`.
 """
 
@@ -18,14 +18,14 @@ from lakewright.storage.spec.manifest import DataFileMeta
 
 @dataclass(frozen=True, slots=True)
 class OffPeakHours:
-    """Hours of the day, `start` to before `end`, maybe past midnight, with a looser size ratio."""
+    """Hours from `start` to before `end`, possibly past midnight, with a larger size ratio."""
 
     start: int
     end: int
     ratio_percent: int
 
     def ratio_at(self, hour: int) -> int:
-        """What the size ratio grows by at an hour, in percent."""
+        """The percent points added to the size ratio at an hour."""
         if self.start <= self.end:
             within = self.start <= hour < self.end
         else:
@@ -37,11 +37,10 @@ class OffPeakHours:
 class UniversalPolicy:
     """When runs are merged; the defaults are the format's.
 
-    `run_trigger` is the number of runs from which on anything is considered. The three
-    limits of None are off: the time since the last full compaction after which the next is
-    due, the size of a bucket below which merging all of it is cheap, and the bytes above
-    the max level from which on merging all of it is worth it. `force_up_level0` takes
-    level 0 along whenever nothing else is due.
+    `run_trigger` is the least number of runs for a merge. The three limits may be None, which turns
+    them off: the time after which the next full compaction is due, the size of a bucket below which
+    a full compaction is cheap, and the bytes above the max level beyond which a full compaction
+    pays off. `force_up_level0` compacts level 0 if nothing else is due.
     """
 
     max_size_amplification_percent: int = 200
@@ -56,9 +55,9 @@ class UniversalPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionUnit:
-    """Files of one bucket that are merged, and the level their rows go to.
+    """Files of one bucket to merge, and the level of the result.
 
-    `file_by_file` says that the files are one run, each to be written anew by itself.
+    With `file_by_file`, the files are one run, and each file is rewritten by itself.
     """
 
     files: tuple[DataFileMeta, ...]
@@ -70,9 +69,9 @@ class CompactionUnit:
 def pick_unit(
     levels: Levels, policy: UniversalPolicy, *, now_ms: int = 0, hour: int = 0
 ) -> CompactionUnit | None:
-    """What the policy finds due, None if nothing is.
+    """The unit that the policy finds due, or None.
 
-    `hour` is the hour of the day where the table is looked after.
+    `hour` is the local hour of the maintaining process.
     """
     picker = _Picker(levels, policy, hour)
     unit = (
@@ -90,10 +89,10 @@ def pick_unit(
 def pick_full(
     levels: Levels, rewritten: Callable[[DataFileMeta], bool] = lambda file: False
 ) -> CompactionUnit | None:
-    """All of a bucket, to the max level; None if it is there already.
+    """All files of a bucket, to the max level; None if all are there.
 
-    `rewritten` says which files of the max level are written anew all the same: those
-    that still hold rows that are gone.
+    `rewritten` decides which files of the max level are rewritten nevertheless, since they hold
+    deleted rows.
     """
     if not levels.runs:
         return None
@@ -106,21 +105,21 @@ def pick_full(
     return CompactionUnit(
         files=stale,
         output_level=levels.max_level,
-        reason=f"files of the top level that hold rows that are gone: {len(stale)}",
+        reason=f"files of the top level that hold deleted rows: {len(stale)}",
         file_by_file=True,
     )
 
 
 def may_drop_deletes(levels: Levels, output_level: int, *, deletion_vectors: bool = False) -> bool:
-    """Whether a deletion has nothing older left to delete, once its unit is merged.
+    """Whether no older row is left for a deletion to delete after the merge of its unit.
 
-    With deletion vectors what is older is marked by the merge itself.
+    With deletion vectors, the merge itself marks older rows as deleted.
     """
     return output_level != 0 and (output_level >= levels.deepest or deletion_vectors)
 
 
 class _Picker:
-    """The rules, each from the runs to a unit or None."""
+    """The rules; each returns a unit or None for the runs."""
 
     def __init__(self, levels: Levels, policy: UniversalPolicy, hour: int) -> None:
         self.levels = levels
@@ -130,7 +129,7 @@ class _Picker:
         self.size_ratio = policy.size_ratio_percent + off_peak
 
     def for_early_full(self, now_ms: int) -> CompactionUnit | None:
-        """Everything, before its time: often enough, or while it is cheap."""
+        """All runs, if the last full compaction is long ago, or if the next one is cheap."""
         policy, top = self.policy, self.levels.max_level
         if len(self.runs) <= 1:
             return None
@@ -149,7 +148,7 @@ class _Picker:
         return None
 
     def for_size_amplification(self) -> CompactionUnit | None:
-        """Everything, when what came on top of the oldest run outweighs it."""
+        """All runs, if the runs above the oldest one outweigh it."""
         if len(self.runs) < self.policy.run_trigger:
             return None
         oldest = self.runs[-1].size_bytes
@@ -166,7 +165,7 @@ class _Picker:
         return self._extended(1, "of about one size")
 
     def for_run_count(self) -> CompactionUnit | None:
-        """As many of the newest runs as are too many."""
+        """The newest runs, as many as exceed the limit."""
         excess = len(self.runs) - self.policy.run_trigger
         if excess <= 0:
             return None
@@ -178,12 +177,12 @@ class _Picker:
         return self._extended(count, "level 0 is emptied", force=True) if count else None
 
     def _extended(self, count: int, why: str, *, force: bool = False) -> CompactionUnit | None:
-        """The first `count` runs and those behind them that are not much larger."""
+        """The first `count` runs and the following runs that are not much larger."""
         size = sum(run.size_bytes for run in self.runs[:count])
         due = force or count > 1
         for run in self.runs[count:]:
             much_larger = size * (100 + self.size_ratio) < 100 * run.size_bytes
-            # Levels 0 and 1 are small enough to come along once something is merged at all.
+            # Levels 0 and 1 are small enough to join any merge.
             if much_larger and (not due or run.level > 1):
                 break
             size += run.size_bytes
@@ -194,7 +193,7 @@ class _Picker:
     def _unit(self, count: int, why: str) -> CompactionUnit:
         output = self.runs[count].level - 1 if count < len(self.runs) else self.levels.max_level
         if output <= 0:
-            # Level 0 is no level to write to, so runs come along up to one that is.
+            # A merge cannot write to level 0, so it takes further runs up to a deeper level.
             output = 0
             while count < len(self.runs) and output == 0:
                 output = self.runs[count].level
@@ -250,18 +249,17 @@ def pick_steps(
     small_below_bytes: int,
     rewrite_all: bool = False,
 ) -> tuple[Upgrade | Rewrite, ...]:
-    """What becomes of the unit's sections, in key order.
+    """The steps for the unit's sections, in key order.
 
-    Sections of several runs are merged. Of those with one, large files are moved, and
-    small ones written together with their neighbours. A file that is at the output
-    level already and would be moved is in no step. New files never span one that is
-    moved, or the level would not be one run.
+    Sections of several runs are merged. In sections of one run, large files are moved, and small
+    files are written together with their neighbours. A file on the output level that would be moved
+    is in no step. New files never span a moved file, or the level would not be one run.
     """
     if unit.file_by_file:
         return tuple(Rewrite((Section(((file,),)),)) for file in unit.files)
 
     def moved(file: DataFileMeta) -> Iterable[Upgrade | Rewrite]:
-        # Unknown counts as some: an old writer did not say.
+        # An unknown number counts as nonzero; old writers left it out.
         deletes = unit.output_level == max_level and file.delete_row_count != 0
         if deletes or rewrite_all:
             yield Rewrite((Section(((file,),)),))

@@ -2,7 +2,7 @@
 
 A window holds from every run exactly the rows up to a common key, so all rows of a key
 are in one window. The bound is the least of the last keys that the runs have in memory:
-beyond it some run may still hold rows that nobody has seen.
+beyond it, some run may hold rows that are not read yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def key_windows(
 
 
 class _RunCursor:
-    """A run being read, with the rows of it that no window has taken yet."""
+    """A run being read, with its rows that no window has taken."""
 
     def __init__(self, batches: Iterator[pa.Table], keys: Sequence[str]) -> None:
         self._batches = batches
@@ -51,7 +51,7 @@ class _RunCursor:
         return 0 if self._rows is None else int(self._rows.num_rows)
 
     def fill(self) -> bool:
-        """Have half a batch in memory, if the run has as many rows; False if it has none."""
+        """Load at least half a batch, if the run has that many rows; False if it has none."""
         while not self.exhausted and self._left * 2 <= self._batch_rows:
             following = next(self._batches, None)
             if following is None:
@@ -65,7 +65,7 @@ class _RunCursor:
         return self._left > 0
 
     def take_through(self, bound: tuple[Any, ...] | None) -> pa.Table | None:
-        """Rows up to and with the bound, or all; None from a run that never had any."""
+        """Take the rows up to and including the bound, or all; None from an empty run."""
         rows = self._rows
         if rows is None:
             return None
@@ -82,7 +82,7 @@ class _RunCursor:
 
 
 def _comparable(scalar: Any) -> Any:
-    """A key's value as Python orders it, nulls first; times as the numbers they are stored as."""
+    """A key's value in a form that Python orders, nulls first; times as their stored numbers."""
     if pa.types.is_temporal(scalar.type):
         return (scalar.is_valid, scalar.value)
     return (scalar.is_valid, order_key(scalar.as_py()))

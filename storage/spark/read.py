@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,57 +23,15 @@ from lakewright.storage.codec.arrow_cast import cast_column, in_micros
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.read.fallback_read import falls_back
 from lakewright.storage.operations.read.read import SplitReader
-from lakewright.storage.operations.state.scan import DataSplit
-from lakewright.storage.operations.state.time_travel import When
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
 from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
-from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import PARQUET
 from lakewright.storage.spec.predicate import Predicate, columns_of
-from lakewright.storage.spec.supported_options import Use, check_supported
-from lakewright.storage.table import Table
 
 Task = TypeVar("Task")
-
-
-def read_dataframe(
-    spark: SparkSession,
-    table: Table,
-    where: Predicate | None = None,
-    columns: Sequence[str] | None = None,
-    **when: Unpack[When],
-) -> DataFrame:
-    """Rows of a table; the files are fixed when this returns, whatever is committed later.
-
-    Raises:
-        UnsupportedError: the table lies where executors cannot reach it, or a column has no
-            Spark type.
-    """
-    if falls_back(table.files):
-        # Says that the option is not implemented, as it is for each verb but reads in process.
-        check_supported(table.schema, Use.READ, table=table.name)
-    reader, plan = table.reader(where, columns, **when)
-    return _dataframe(spark, reader, plan.splits, where)
-
-
-def read_staged_dataframe(
-    spark: SparkSession, table: Table, staged: StagedWrite, columns: Sequence[str] | None = None
-) -> DataFrame:
-    """Rows of a staged write, as the table would hold them."""
-    reader = SplitReader(table.files.at_schema(staged.schema_id), columns=columns, predicate=None)
-    splits = [
-        DataSplit(
-            partition=message.partition,
-            bucket=message.bucket,
-            files=message.new_files,
-            merge=table.schema.is_keyed,
-        )
-        for message in staged.messages
-    ]
-    return _dataframe(spark, reader, splits, None)
 
 
 def check_reachable(files: TableFiles) -> None:
@@ -90,12 +48,16 @@ def check_reachable(files: TableFiles) -> None:
         )
 
 
-def _dataframe(
-    spark: SparkSession,
-    reader: SplitReader,
-    splits: Sequence[DataSplit],
-    predicate: Predicate | None,
+def splits_dataframe(
+    spark: SparkSession, reader: SplitReader, splits: Sequence[DataSplit]
 ) -> DataFrame:
+    """The rows of splits that match the reader's filter.
+
+    Raises:
+        UnsupportedError: the table lies where executors cannot reach it, or a column has no
+            Spark type.
+    """
+    predicate = reader.predicate
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
     native, other = _divide(reader, splits, predicate)

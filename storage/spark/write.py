@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -35,39 +35,22 @@ from lakewright.storage.spark.pickling import dumps, loads
 from lakewright.storage.spark.read import check_reachable
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.table import Table
 
 _BUCKET = "__lakewright_bucket"
 _RESULT_SCHEMA = "message string, error binary"
 
 
-def stage_dataframe(
-    table: Table,
-    rows: DataFrame,
-    *,
-    mode: str = "append",
-    partition: Mapping[str, object] | None = None,
-    dynamic: bool | None = None,
-    commit_user: str | None = None,
-    commit_identifier: int | None = None,
-) -> StagedWrite:
-    """Write a DataFrame where no reader sees it yet; the counterpart of `Table.stage`.
+def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
+    """Write a DataFrame where no reader sees it yet.
 
     Of rows with one key in a primary-key table it is open which counts, unless
     they come in different writes.
 
     Raises:
-        InvalidRequestError: mode, partition or rows do not fit; nothing is left on disk.
-        UnsupportedError: the table has an option that is not implemented, or lies in memory.
+        InvalidRequestError: the rows do not fit; nothing is left on disk.
+        UnsupportedError: the table lies in memory.
     """
-    check_reachable(table.files)
-    job = table.prepare_write(
-        mode=mode,
-        partition=partition,
-        dynamic=dynamic,
-        commit_user=commit_user,
-        commit_identifier=commit_identifier,
-    )
+    check_reachable(job.files)
     try:
         messages = _run(job, _distributed(job, rows))
     except BaseException:

@@ -1,4 +1,4 @@
-"""What writers hand to the committer, and what the committer answers."""
+"""Values between writers and the committer: staged writes, changes, results."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from enum import Enum
 
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
 
 
 class WriteMode(Enum):
-    """What becomes of the rows that are there already."""
+    """Whether a write keeps or replaces the existing rows."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -21,12 +22,11 @@ class WriteMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """Changes of one bucket: files written, and files a compaction replaced by others.
+    """Changes of one bucket: new files, and files that a compaction replaces by others.
 
     A file in both `compact_before` and `compact_after` only changed its level.
-    Changelog files are named by the snapshot that publishes them, and belong to
-    no state. An index file that is removed must still be the bucket's own when
-    the message is committed.
+    The publishing snapshot names changelog files, which belong to no state. A removed index file
+    must still be the bucket's own at the commit.
     """
 
     partition: bytes
@@ -46,7 +46,7 @@ class CommitMessage:
         return self.partition, self.bucket
 
     def entries(self, metas: Iterable[DataFileMeta]) -> list[ManifestEntry]:
-        """Additions of files to the bucket."""
+        """ADD entries of files in the bucket."""
         return [
             ManifestEntry(
                 kind=FileKind.ADD,
@@ -60,7 +60,7 @@ class CommitMessage:
 
     @property
     def compacted_entries(self) -> list[ManifestEntry]:
-        """Removals of what was compacted, then additions of what it became."""
+        """DELETE entries of the compacted files, then ADD entries of their replacements."""
         removed = [entry.removed() for entry in self.entries(self.compact_before)]
         return [*removed, *self.entries(self.compact_after)]
 
@@ -88,7 +88,7 @@ class CommitMessage:
 
 @dataclass(frozen=True, slots=True)
 class OverwriteScope:
-    """Which partitions an overwrite empties first.
+    """The partitions that an overwrite replaces.
 
     `spec` holds the fixed partition columns; with `dynamic` only those of
     their partitions that the new rows touch are replaced.
@@ -100,7 +100,7 @@ class OverwriteScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionWrite:
-    """What a staged write puts into one partition."""
+    """The rows and files of a staged write in one partition."""
 
     spec: dict[str, object]
     row_count: int
@@ -109,13 +109,13 @@ class PartitionWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedWrite:
-    """Rows that lie on disk and that no reader sees yet.
+class StagedWrite(Shown):
+    """Rows on disk that no reader sees before their commit.
 
-    `base_snapshot_id` is the latest snapshot when the writing began, None for
-    an empty table: an earlier commit of the same value is looked for after it. Ids come again
-    after a rollback, so `base_commit`, its delta manifest list, says which snapshot that was.
-    `watermark` is an event time in epoch milliseconds; a table's never falls.
+    `base_snapshot_id` is the latest snapshot at the start of the write, None for an empty table:
+    the committer looks for an earlier commit of the same value after it. A rollback reuses ids, so
+    `base_commit`, that snapshot's delta manifest list, identifies it.
+    `watermark` is an event time in epoch milliseconds; the watermark of a table never falls.
     """
 
     table: str
@@ -145,11 +145,11 @@ class StagedWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResult:
-    """How a commit ended.
+class CommitResult(Shown):
+    """The result of a commit.
 
-    `snapshot` is None when there was nothing to commit; `already_committed`
-    says that an earlier try had made it.
+    `snapshot` is None if there was nothing to commit; `already_committed` tells that an earlier
+    attempt made it.
     """
 
     snapshot: Snapshot | None
@@ -159,13 +159,13 @@ class CommitResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Committable:
-    """Who commits what kind of change.
+    """The identity and kind of a commit.
 
-    An earlier try of it is looked for down to the snapshot of delta manifest list `base_commit`, or
-    of id `base_id` where that is not known.
+    The committer looks for an earlier attempt down to the snapshot with delta manifest list
+    `base_commit`, or with id `base_id` if that is unknown.
 
-    Commits outside of a series may share a user, so they are told apart by the files they add:
-    `added_files` are what the names of those begin with.
+    Commits outside of a series may share a user, so the files that they add tell them apart:
+    `added_files` holds the prefixes of their names.
     """
 
     user: str
@@ -183,7 +183,7 @@ class Committable:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What a commit does to the state it finds."""
+    """The changes of a commit to the latest state."""
 
     entries: Sequence[ManifestEntry] = ()
     changelog: Sequence[ManifestEntry] = ()

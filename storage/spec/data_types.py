@@ -15,6 +15,9 @@ from typing import NoReturn
 
 from lakewright.storage.errors import InvalidSchema
 
+# Lengths have 32 bits.
+_MOST_DIGITS = 10
+
 # 2^31-1: the length that makes VARCHAR a STRING and VARBINARY a BYTES.
 MAX_LENGTH = 2**31 - 1
 MAX_DECIMAL_PRECISION = 38
@@ -363,8 +366,8 @@ class _Parser:
 
     def _number(self) -> int:
         token = self._next()
-        if not token.isdigit():
-            self._fail(f"{token!r} is no number")
+        if not (token.isascii() and token.isdigit() and len(token) <= _MOST_DIGITS):
+            self._fail(f"{token[:_MOST_DIGITS]!r} is no number of at most {_MOST_DIGITS} digits")
         return int(token)
 
     def _peek(self, token: str) -> bool:

@@ -1,4 +1,4 @@
-"""Formats of data files: what each is called, compresses with, and cannot hold."""
+"""Formats of data files: their names, compressions and limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARQUET = "parquet"
 ORC = "orc"
 AVRO = "avro"
 
-# What files of a format may be compressed with, by the names that table options use.
+# The compressions of each format, by their names in table options.
 COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
     PARQUET: ("zstd", "none", "snappy", "gzip", "lz4"),
     ORC: ("zstd", "none", "snappy", "zlib", "lz4"),
@@ -32,12 +32,12 @@ COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-# The suffix of files that hold counted rows: Parquet, but not for readers that know no counts.
+# The suffix of Parquet files with counted rows, which other readers must not take for plain rows.
 COUNTED = "value-count"
 
 
 class FileEncoding(NamedTuple):
-    """How the bytes of a new file are made, and the suffix by which readers know it."""
+    """Format and compression of a new file, and the suffix that tells readers the format."""
 
     format: str
     compression: str
@@ -46,7 +46,7 @@ class FileEncoding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatTuning:
-    """Sizes inside files; None leaves the choice to the library that writes the format."""
+    """Sizes inside files; for None, the library that writes the format decides."""
 
     zstd_level: int = 1
     parquet_zstd_level: int | None = None
@@ -62,11 +62,11 @@ class FormatTuning:
 def file_encoding(
     format_name: str, compression: str, *, suffix_has_compression: bool
 ) -> FileEncoding:
-    """The encoding that options ask for.
+    """The encoding that the options request.
 
     Raises:
-        UnsupportedError: there is no such format here.
-        InvalidOption: files of the format are not compressed that way.
+        UnsupportedError: the format is not implemented.
+        InvalidOption: the format does not have that compression.
     """
     if format_name not in COMPRESSIONS:
         raise UnsupportedError(
@@ -87,7 +87,7 @@ def file_encoding(
 
 
 def check_holds(format_name: str, fields: Sequence[DataField], *, table: str) -> None:
-    """Refuse columns that files of a format have no way to hold.
+    """Refuse columns that files of a format cannot hold.
 
     Parquet and ORC hold every type. Avro names are ASCII words, its timestamps end at
     microseconds and its times at milliseconds.

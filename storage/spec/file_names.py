@@ -1,4 +1,4 @@
-"""Names of files as metadata and callers give them, checked before a path is made of them.
+"""Checks of file names from metadata and callers, before a path is built from them.
 
 Metadata may come from any client, or from an attacker. A name that leads out of its folder would
 let an expiry delete, and a write create, files that are not the table's.
@@ -15,26 +15,26 @@ class UnsafeName(ValueError):
 
 
 def plain_name(name: object) -> str:
-    """A name, if it can only be that of something directly inside its folder.
+    """Return a name, if it can only name an entry directly inside its folder.
 
     Raises:
-        UnsafeName: it is no text, empty, a dot or two, or holds a separator, a NUL or half of a
-            surrogate pair.
+        UnsafeName: the name is no text, is empty, `.` or `..`, or holds a separator, a NUL or half
+        of a surrogate pair.
     """
     if not isinstance(name, str):
         raise UnsafeName(f"{name!r} is no file name, but a {type(name).__name__}")
     if not name or name in (".", "..") or any(each in name for each in _NEVER):
-        raise UnsafeName(f"{name!r} is no plain file name, which leads to no other folder")
+        raise UnsafeName(f"{name!r} is no plain file name: it may not lead to another folder")
     if not name.isascii():
         _check_encodable(name)
     return name
 
 
 def place_below(path: object) -> str:
-    """A path of plain names, if it can only be that of a file below its root.
+    """Return a path of plain names, if it can only name a file below its root.
 
     Raises:
-        UnsafeName: it is no text, absolute, empty, or one of its parts is no plain name.
+        UnsafeName: the path is no text, is absolute or empty, or one of its parts is no plain name.
     """
     if not isinstance(path, str):
         raise UnsafeName(f"{path!r} is no path, but a {type(path).__name__}")
@@ -47,7 +47,7 @@ def place_below(path: object) -> str:
 
 
 def is_place_below(path: str) -> bool:
-    """Whether `place_below` takes a path."""
+    """Whether `place_below` accepts a path."""
     try:
         place_below(path)
     except UnsafeName:

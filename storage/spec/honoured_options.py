@@ -6,25 +6,10 @@ from lakewright.storage.spec.file_format import COMPRESSIONS
 from lakewright.storage.spec.known_options import ROWS, WRITES, Kind, Option, Refusal, honoured
 
 _WRITABLE = Refusal(WRITES, "files of this format are not written", frozenset(COMPRESSIONS))
-_HASHED = Refusal(ROWS, "rows are given to buckets in another way", frozenset({"default", "mod"}))
+_HASHED = Refusal(ROWS, "another function assigns rows to buckets", frozenset({"default", "mod"}))
 
-HONOURED_OPTIONS: tuple[Option, ...] = (
-    *honoured(
-        "where rows go: buckets, and how keys are hashed",
-        Option("bucket", Kind.INTEGER, "-1"),
-        Option("bucket-key", Kind.TEXT),
-        Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
-        Option("dynamic-bucket.initial-buckets", Kind.INTEGER),
-        Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
-        Option("postpone.default-bucket-num", Kind.INTEGER),
-        Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
-        Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
-    ),
-    *honoured(
-        "how rows are given to buckets",
-        Option("bucket-function.type", Kind.CHOICE, "default"),
-        refusals=(_HASHED,),
-    ),
+# How rows of one key become one row.
+MERGE_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "how rows of one key become one",
         Option("merge-engine", Kind.CHOICE, "deduplicate"),
@@ -48,7 +33,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("aggregation.remove-record-on-delete", Kind.BOOLEAN, "false"),
     ),
     *honoured(
-        "how rows of one key become one, column by column",
+        "how rows of one key become one row, column by column",
         Option("fields.*.aggregate-function", Kind.TEXT),
         Option("fields.*.ignore-retract", Kind.BOOLEAN, "false"),
         Option("fields.*.list-agg-delimiter", Kind.TEXT, ","),
@@ -60,6 +45,26 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("fields.*.ts-field", Kind.TEXT),
         Option("fields.*.sequence-group", Kind.TEXT),
     ),
+)
+
+HONOURED_OPTIONS: tuple[Option, ...] = (
+    *honoured(
+        "the number of buckets, and the columns that assign rows to them",
+        Option("bucket", Kind.INTEGER, "-1"),
+        Option("bucket-key", Kind.TEXT),
+        Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
+        Option("dynamic-bucket.initial-buckets", Kind.INTEGER, "1"),
+        Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
+        Option("postpone.default-bucket-num", Kind.INTEGER),
+        Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
+        Option("postpone.target-size-per-bucket", Kind.SIZE, "1 gb"),
+    ),
+    *honoured(
+        "the function that assigns rows to buckets",
+        Option("bucket-function.type", Kind.CHOICE, "default"),
+        refusals=(_HASHED,),
+    ),
+    *MERGE_OPTIONS,
     *honoured(
         "deletion vectors, and whether rows are looked up for them",
         Option("deletion-vectors.enabled", Kind.BOOLEAN, "false"),
@@ -74,7 +79,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         refusals=(_WRITABLE,),
     ),
     *honoured(
-        "how data files are written and called",
+        "sizes, compression, names and folders of data files",
         Option("target-file-size", Kind.SIZE),
         Option("file.format.per.level", Kind.MAP),
         Option("file.compression", Kind.TEXT, "zstd"),
@@ -144,7 +149,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("num-sorted-run.stop-trigger", Kind.INTEGER),
     ),
     *honoured(
-        "which changes are kept for streaming readers",
+        "which changes are recorded for streaming readers",
         Option("changelog-producer", Kind.CHOICE, "none"),
         Option("changelog-producer.row-deduplicate", Kind.BOOLEAN, "false"),
         Option("changelog-producer.row-deduplicate-ignore-fields", Kind.TEXT),
@@ -154,7 +159,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "how long snapshots, changelogs and consumers stay",
         Option("snapshot.num-retained.min", Kind.INTEGER, "10"),
-        Option("snapshot.num-retained.max", Kind.INTEGER),
+        Option("snapshot.num-retained.max", Kind.INTEGER, "2147483647"),
         Option("snapshot.time-retained", Kind.DURATION, "1 h"),
         Option("snapshot.expire.limit", Kind.INTEGER, "50"),
         Option(
@@ -170,12 +175,12 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("consumer.changelog-only", Kind.BOOLEAN, "false"),
     ),
     *honoured(
-        "tags that are made and deleted by themselves",
+        "tags that are created and deleted automatically",
         Option("tag.automatic-creation", Kind.CHOICE, "none"),
         Option("tag.creation-period", Kind.CHOICE, "daily"),
         Option("tag.creation-period-duration", Kind.DURATION),
         Option("tag.creation-delay", Kind.DURATION, "0 ms"),
-        Option("tag.period-formatter", Kind.CHOICE, "with-dashes"),
+        Option("tag.period-formatter", Kind.CHOICE, "with_dashes"),
         Option("tag.automatic-completion", Kind.BOOLEAN, "false"),
         Option("tag.batch.customized-name", Kind.TEXT),
         Option("tag.num-retained-max", Kind.INTEGER),
@@ -185,7 +190,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("sink.watermark-time-zone", Kind.TEXT, "UTC"),
     ),
     *honoured(
-        "how commits and overwrites go",
+        "retries of commits, and the scope of overwrites",
         Option("commit.max-retries", Kind.INTEGER, "10"),
         Option("dynamic-partition-overwrite", Kind.BOOLEAN, "true"),
     ),

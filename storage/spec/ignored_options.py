@@ -1,4 +1,4 @@
-"""Options that change no row and no promise, each with the reason why.
+"""Options that change no row and no guarantee, each with the reason why.
 
 Names, types and defaults: Paimon, `CoreOptions` and the options of its engines and catalogs.
 """
@@ -9,7 +9,7 @@ from lakewright.storage.spec.known_options import Kind, Option, ignored
 
 IGNORED_OPTIONS: tuple[Option, ...] = (
     *ignored(
-        "says where the table is and whose; the schema's own fields say the rest",
+        "repeats the table's place, owner and schema",
         Option("path", Kind.TEXT),
         Option("owner", Kind.TEXT),
         Option("comment", Kind.TEXT),
@@ -90,13 +90,13 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("lookup.refresh.time-periods-blacklist", Kind.TEXT),
     ),
     *ignored(
-        "indexes that only help readers to skip: rows are the same without them",
+        "indexes that only let readers skip files; rows are the same without them",
         Option("file-index.*", Kind.TEXT),
         Option("file-index.in-manifest-threshold", Kind.SIZE, "500 bytes"),
         Option("file-index.read.enabled", Kind.BOOLEAN, "true"),
     ),
     *ignored(
-        "statistics that only help readers to skip: more of them are written than asked for",
+        "statistics that only let readers skip files; more of them are written than requested",
         Option("metadata.stats-keep-first-n-columns", Kind.INTEGER, "-1"),
         Option("metadata.stats-mode.per.level", Kind.MAP),
         Option("changelog-file.stats-mode", Kind.TEXT),
@@ -123,11 +123,11 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("sink.clustering.sort-in-cluster", Kind.BOOLEAN, "true"),
     ),
     *ignored(
-        "writers number rows from the files there are, with or without a number in the snapshot",
+        "writers take the next sequence number from the live files, with or without the snapshot's",
         Option("write.sequence-number-init-mode", Kind.CHOICE, "scan"),
     ),
     *ignored(
-        "when others' writers compact, upgrade or wait; each of ours says by itself",
+        "schedules compactions and waits of other clients' writers; ours are started explicitly",
         Option("commit.force-compact", Kind.BOOLEAN, "false"),
         Option("commit.force-create-snapshot", Kind.BOOLEAN, "false"),
         Option("commit.discard-duplicate-files", Kind.BOOLEAN, "false"),
@@ -153,7 +153,7 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("snapshot.expire.execution-mode", Kind.CHOICE, "sync"),
     ),
     *ignored(
-        "partitions that are too old stay until a client that drops them has run",
+        "expired partitions stay until another client drops them",
         Option("partition.expiration-time", Kind.DURATION),
         Option("partition.expiration-strategy", Kind.TEXT, "values-time"),
         Option("partition.expiration-check-interval", Kind.DURATION, "1 h"),
@@ -164,7 +164,7 @@ IGNORED_OPTIONS: tuple[Option, ...] = (
         Option("end-input.check-partition-expire", Kind.BOOLEAN, "false"),
     ),
     *ignored(
-        "tells metastores or others of commits; those learn of ours when that client commits next",
+        "notifies metastores or others of commits; they see ours at that client's next commit",
         Option("commit.callbacks", Kind.TEXT),
         Option("commit.callback.*.param", Kind.TEXT),
         Option("commit.custom-listeners", Kind.TEXT),

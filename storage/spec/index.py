@@ -1,27 +1,30 @@
-"""Index files: what a snapshot knows about rows besides the data files.
+"""Index files: data about rows beside the data files.
 
-HASH lists the key hashes of a dynamic bucket, DELETION_VECTORS the rows of data
-files that are gone. Source: Paimon specification, chapter Table Index.
+HASH lists the key hashes of a dynamic bucket, DELETION_VECTORS the deleted rows of data files.
+Source: Paimon specification, chapter Table Index.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.manifest import FileKind
 
 INDEX_MANIFEST_VERSION = 1
 
 HASH_INDEX = "HASH"
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
+KNOWN_INDEXES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorRange:
-    """Where in an index file the deletion vector of one data file lies.
+    """The place of one data file's deletion vector in an index file.
 
     `offset` is the position of the length field before the vector, `length` the bytes
-    between that field and the checksum; `cardinality` is None where an old writer left it out.
+    between that field and the checksum; `cardinality` is None if an old writer left it out.
     """
 
     data_file: str
@@ -32,7 +35,7 @@ class DeletionVectorRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFileMeta:
-    """One index file; `row_count` counts hashes, or data files with deletions."""
+    """One index file; `row_count` is its number of hashes, or of data files with deletions."""
 
     index_type: str
     file_name: str
@@ -53,9 +56,27 @@ class IndexEntry:
 
     @property
     def place(self) -> tuple[bytes, int, str]:
-        """Where a bucket of its own has one index file of a type at most."""
+        """Partition, bucket and type: at each place lies at most one index file."""
         return (self.partition, self.bucket, self.file.index_type)
 
     def removed(self) -> IndexEntry:
-        """The entry that takes this file out again."""
+        """The DELETE entry of this file."""
         return replace(self, kind=FileKind.DELETE)
+
+
+def check_known_indexes(entries: Iterable[IndexEntry], *, table: str) -> None:
+    """Refuse to commit beside an index of a kind that is not known here.
+
+    A commit that does not maintain an index leaves it wrong for readers that use it.
+
+    Raises:
+        UnsupportedError: names the kind and the file.
+    """
+    for entry in entries:
+        if entry.file.index_type not in KNOWN_INDEXES:
+            raise UnsupportedError(
+                f"{table} has index file {entry.file.file_name} of kind {entry.file.index_type}, "
+                f"known are {' and '.join(sorted(KNOWN_INDEXES))}; the table can be read, and "
+                "nothing was written; upgrade lakewright",
+                table=table,
+            )

@@ -1,8 +1,7 @@
-"""What Paimon's options mean here: each is honoured, ignored safely, or refused for a use.
+"""How Paimon's options are treated: each is honoured, ignored safely, or refused for some uses.
 
-An option is described once: its name, its type, Paimon's default, what it is about, and for
-which uses of a table it stands in the way. `honoured_options`, `ignored_options` and
-`refused_options` hold the descriptions.
+Each option has one description: name, type, Paimon's default, meaning, and the uses of a table that
+it rules out. `honoured_options`, `ignored_options` and `refused_options` hold the descriptions.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from enum import Enum
 
 
 class Use(Enum):
-    """What a caller wants to do with a table; an option may stand in the way of one only.
+    """A use of a table; an option may rule out one use and allow the others.
 
-    WRITE: new rows. COMPACT: the rows that are there, rewritten. TAG: tags, branches and
-    statistics made of the rows that are there. EXPIRE: snapshots, tags, branches or changelogs
-    taken away, with the files that only they keep. ORPHANS: files taken away that nothing reaches.
+    WRITE: add rows. COMPACT: rewrite existing rows. TAG: make tags, branches and statistics.
+    EXPIRE: delete snapshots, tags, branches or changelogs, and the files that only they keep.
+    ORPHANS: remove files that nothing references.
     """
 
     READ = "read"
@@ -48,7 +47,7 @@ class Kind(Enum):
 
 
 class Handling(Enum):
-    """What is done about an option where it does not stand in the way."""
+    """How an option is treated in uses that it allows."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"
@@ -57,9 +56,9 @@ class Handling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Uses that an option stands in the way of, unless its value is one of those given.
+    """The uses that an option rules out, unless its value is in `unless`.
 
-    `reason` is a clause that says what would go wrong.
+    `reason` is a clause that names what would go wrong.
     """
 
     uses: frozenset[Use]
@@ -86,19 +85,19 @@ class Option:
 def honoured(
     meaning: str, *options: Option, refusals: tuple[Refusal, ...] = ()
 ) -> tuple[Option, ...]:
-    """Options that are read and obeyed; `meaning` says what they are about."""
+    """Options that are read and obeyed; `meaning` names their subject."""
     return tuple(replace(each, meaning=meaning, refusals=refusals) for each in options)
 
 
 def ignored(reason: str, *options: Option) -> tuple[Option, ...]:
-    """Options that change no row and no promise; `reason` says why."""
+    """Options that change no row and no guarantee; `reason` says why."""
     return tuple(replace(each, meaning=reason, handling=Handling.IGNORED) for each in options)
 
 
 def refused(
     uses: Collection[Use], reason: str, *options: Option, unless: Collection[str] = ()
 ) -> tuple[Option, ...]:
-    """Options that stand in the way of `uses`, with every value but those of `unless`."""
+    """Options that rule out `uses`, with every value that is not in `unless`."""
     refusal = Refusal(frozenset(uses), reason, frozenset(unless))
     return tuple(
         replace(each, meaning=reason, handling=Handling.REFUSED, refusals=(refusal,))

@@ -1,4 +1,4 @@
-"""What a compaction of level 0 looks up in deeper levels. Source: Paimon `LookupStrategy`."""
+"""Which lookups in deeper levels a compaction of level 0 needs. Source: Paimon `LookupStrategy`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lakewright.storage.spec.options import ChangelogProducer, TableOptions
 class LookupStrategy:
     """Reasons to look up the older row of each key that leaves level 0.
 
-    `first_row` leaves out keys that are there already, `changelog` tells old and new,
-    `deletion_vectors` marks the older row as gone. `whole_rows` says whether the merge
-    needs more of the older row than its place.
+    `first_row` drops keys that exist already, `changelog` needs old and new rows,
+    `deletion_vectors` marks the older row as deleted. `whole_rows`: the merge needs the older row's
+    values, not only its position.
     """
 
     first_row: bool
@@ -25,19 +25,19 @@ class LookupStrategy:
 
     @property
     def needed(self) -> bool:
-        """Whether rows below level 0 are merged with everything older already."""
+        """Whether every row below level 0 is merged with all older rows of its key."""
         return self.first_row or self.changelog or self.deletion_vectors or self.forced
 
 
 def lookup_strategy(options: TableOptions, merging: MergeSpec) -> LookupStrategy:
-    """What a table's options ask for."""
+    """The strategy that a table's options request."""
     changelog = options.changelog_producer is ChangelogProducer.LOOKUP
     return LookupStrategy(
         first_row=merging.engine is MergeEngine.FIRST_ROW,
         changelog=changelog,
         deletion_vectors=options.deletion_vectors_enabled,
         forced=options.force_lookup,
-        # The last row is the newest one, unless something else than its age decides.
+        # The newest row wins by its age alone, unless one of these options decides.
         whole_rows=(
             changelog
             or merging.engine is not MergeEngine.DEDUPLICATE

@@ -1,7 +1,7 @@
 """Manifests: which data files a snapshot added and removed, with their statistics.
 
-Source: Paimon specification, chapter Manifest. Keys, partitions and bounds stay
-the bytes they are on disk; `codec.binary_row` decodes them where somebody looks.
+Source: Paimon specification, chapter Manifest. Keys, partitions and bounds stay encoded;
+`codec.binary_row` decodes them on use.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EMPTY_ROW = bytes(12)
 
 
 class FileKind(IntEnum):
-    """What an entry does; the numbers are embedded in manifests."""
+    """Whether an entry adds or removes a file; manifests hold the numbers."""
 
     ADD = 0
     DELETE = 1
 
 
 class FileSource(IntEnum):
-    """How a data file came to be; the numbers are embedded in manifests."""
+    """The origin of a data file; manifests hold the numbers."""
 
     APPEND = 0
     COMPACT = 1
@@ -34,7 +34,7 @@ class FileSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleStats:
-    """Bounds of some columns, as two rows and a null count each (None: unknown)."""
+    """Bounds of some columns, as two encoded rows, and null counts; None is unknown."""
 
     min_values: bytes
     max_values: bytes
@@ -73,7 +73,7 @@ class DataFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class EntryIdentity:
-    """What makes two entries speak of the same file; the level is part of it."""
+    """The fields that identify an entry's file; the level is one of them."""
 
     partition: bytes
     bucket: int
@@ -108,7 +108,7 @@ class ManifestEntry:
         )
 
     def removed(self) -> ManifestEntry:
-        """The entry that takes this file out again."""
+        """The DELETE entry of this file."""
         return replace(self, kind=FileKind.DELETE)
 
 
@@ -116,7 +116,7 @@ class ManifestEntry:
 class ManifestFileMeta:
     """One manifest, as a manifest list describes it.
 
-    Partition bounds must be true: a manifest they rule out is never opened.
+    Partition bounds must be correct: readers never open a manifest that the bounds rule out.
     """
 
     file_name: str
@@ -132,7 +132,7 @@ class ManifestFileMeta:
 
 
 def fold_entries(entries: Iterable[ManifestEntry]) -> dict[EntryIdentity, ManifestEntry]:
-    """Merge entries in order: a DELETE removes its ADD, or stays when there is none before it.
+    """Merge entries in order: a DELETE removes the ADD before it, or stays without one.
 
     Raises:
         CorruptionError: a file is added twice.

@@ -1,4 +1,4 @@
-"""How rows of one key become one row: what a primary-key table's options say of it, as values.
+"""A primary-key table's merge options as values: how rows of one key become one row.
 
 Sources: Paimon `CoreOptions`, `PartialUpdateMergeFunction` and the factories of field aggregators.
 """
@@ -16,7 +16,7 @@ NO_LIMIT = 2**31 - 1
 
 
 class MergeEngine(Enum):
-    """What rows of equal keys become; the value is the option's."""
+    """How rows of equal keys become one row; the value is the option's text."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -26,7 +26,7 @@ class MergeEngine(Enum):
 
 
 class AggregateFunction(Enum):
-    """How the values of one column become one; the value is the option's."""
+    """How the values of one column become one; the value is the option's text."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -47,7 +47,7 @@ class AggregateFunction(Enum):
 
     @property
     def retractable(self) -> bool:
-        """Whether a value can be taken back: a row that retracts is no error."""
+        """Whether the function accepts rows that retract a value."""
         return self in _RETRACTABLE
 
 
@@ -65,7 +65,7 @@ _RETRACTABLE = frozenset(
 
 
 class NestedKeyNulls(Enum):
-    """What happens to nested rows whose key holds a null; the value is the option's."""
+    """The treatment of nested rows with a null in their key; the value is the option's text."""
 
     MERGE = "merge"
     IGNORE = "ignore"
@@ -74,7 +74,7 @@ class NestedKeyNulls(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldAggregate:
-    """How one column is aggregated; what a function does not use keeps its default."""
+    """How one column is aggregated; settings that the function does not use keep their default."""
 
     function: AggregateFunction
     ignore_retract: bool = False
@@ -89,10 +89,10 @@ class FieldAggregate:
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """Columns of a partial update that change together, when their sequence does not go back.
+    """Columns of a partial update that change together, unless their sequence decreases.
 
-    `protected` excludes the sequence columns themselves. With `removes_record` a deletion
-    that this group accepts takes the whole row away.
+    `protected` excludes the sequence columns themselves. With `removes_record`, a deletion that
+    this group accepts deletes the whole row.
     """
 
     sequence_fields: tuple[str, ...]
@@ -110,8 +110,8 @@ class MergeSpec:
 
     `aggregates` holds every column that is not in the primary key where the engine is
     `aggregation`, and the aggregated columns of sequence groups where it is
-    `partial-update`. Sequence fields order the rows of a key before their sequence
-    numbers do; `sequence_descending` turns them round.
+    `partial-update`. Sequence fields take precedence over sequence numbers in the order of a key's
+    rows; `sequence_descending` reverses them.
     """
 
     engine: MergeEngine = MergeEngine.DEDUPLICATE
@@ -128,13 +128,13 @@ class MergeSpec:
 
     @property
     def dropped_kinds(self) -> frozenset[RowKind]:
-        """Rows that a writer leaves out, whatever the engine."""
+        """Row kinds that a writer drops, with every engine."""
         if self.ignore_delete:
             return frozenset({RowKind.DELETE, RowKind.UPDATE_BEFORE})
         return frozenset({RowKind.UPDATE_BEFORE} if self.ignore_update_before else ())
 
     def with_needed(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The columns to read so that those of `names` merge right, the added ones last."""
+        """The columns that a merge of `names` needs, with the added ones last."""
         wanted = dict.fromkeys(names)
         for group in self.sequence_groups:
             if group.removes_record or wanted.keys() & set(group.members):

@@ -14,25 +14,24 @@ from lakewright.storage.spec.file_format import (
     COMPRESSIONS,
     COUNTED,
     ORC,
-    PARQUET,
     FileEncoding,
     FormatTuning,
     file_encoding,
 )
-from lakewright.storage.spec.option_values import GIB, MIB, OptionReader, trimmed
+from lakewright.storage.spec.option_values import MIB, OptionReader, trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.tag import TagCreation, TagPeriod
 
-# The bucket number of rows that no batch reader sees until a compaction gives them another.
+# The bucket of postponed rows, which batch readers skip until a compaction assigns real buckets.
 POSTPONE_BUCKET = -2
 
 
 class BucketMode(Enum):
     """How rows find their bucket.
 
-    UNAWARE: append tables, whose rows need none. FIXED: by the hash of the bucket key.
-    DYNAMIC: where an index of key hashes says, a new bucket when those there are full.
-    POSTPONE: into one folder that no batch reader sees, until a compaction gives them one.
+    UNAWARE: append tables, without real buckets. FIXED: by a hash of the bucket key. DYNAMIC: by an
+    index of key hashes, with a new bucket when the existing ones are full. POSTPONE: into one
+    folder that batch readers skip, until a compaction assigns real buckets.
     """
 
     UNAWARE = "unaware"
@@ -42,7 +41,7 @@ class BucketMode(Enum):
 
 
 class BucketFunction(Enum):
-    """What a fixed bucket is worked out from; the value is the option's.
+    """The function from bucket key to fixed bucket; the value is the option's text.
 
     DEFAULT: the hash of the bucket key. MOD: the remainder of a bucket key that is a number.
     """
@@ -52,10 +51,10 @@ class BucketFunction(Enum):
 
 
 class ChangelogProducer(Enum):
-    """Who writes the changes that a streaming reader sees; the value is the option's.
+    """Which process writes changelog files for streaming readers; the value is the option's text.
 
-    NONE: nobody, readers make do with the rows. INPUT: the writer keeps all rows it was given.
-    FULL_COMPACTION, LOOKUP: compactions say what they changed.
+    NONE: no process does. INPUT: the writer stores all its input rows. FULL_COMPACTION, LOOKUP:
+    compactions write the changes of their result.
     """
 
     NONE = "none"
@@ -104,9 +103,9 @@ class TableOptions:
     partition_default_name: str
     partition_legacy_name: bool
     data_file_prefix: str
-    # The folder below the table's that holds the buckets; empty where they lie in the table's own.
+    # The folder of the buckets below the table's folder; empty for the table's folder itself.
     data_file_directory: str
-    # Below which files outside of the table may lie, as URIs.
+    # URIs below which data files outside of the table may lie.
     external_paths: tuple[str, ...]
     file_format: str
     file_format_per_level: Mapping[int, str]
@@ -122,7 +121,7 @@ class TableOptions:
     dynamic_partition_overwrite: bool
     deletion_vectors_enabled: bool
     deletion_vectors_bitmap64: bool
-    # None: as often as it takes for a while.
+    # None: the committer's own limits of retries and time apply.
     commit_max_retries: int | None
     changelog_producer: ChangelogProducer
     changelog_file_prefix: str
@@ -147,13 +146,13 @@ class TableOptions:
     tag_batch_name: str | None
     tag_num_retained_max: int | None
     tag_default_time_retained_ms: int | None
-    # None: the zone of the machine.
+    # None: the time zone of the machine.
     process_time_zone: str | None
     watermark_time_zone: str
 
     @property
     def changelog_outlives_snapshots(self) -> bool:
-        """Whether changes can be read for longer than the snapshots they came with."""
+        """Whether changelogs are kept longer than their snapshots."""
         return (
             self.changelog_num_retained_max > self.snapshot_num_retained_max
             or self.changelog_num_retained_min > self.snapshot_num_retained_min
@@ -162,7 +161,7 @@ class TableOptions:
 
     @property
     def max_level(self) -> int:
-        """The deepest level of the LSM tree: where a full compaction writes."""
+        """The deepest level of the LSM tree, to which a full compaction writes."""
         return self.num_levels - 1
 
     def file_encoding(self, level: int, *, changelog: bool = False) -> FileEncoding:
@@ -170,7 +169,7 @@ class TableOptions:
 
         Raises:
             UnsupportedError: the format is not implemented.
-            InvalidOption: its files are not compressed as the options say.
+            InvalidOption: the format does not have the compression.
         """
         format_name = self.file_format_per_level.get(level, self.file_format)
         compression = self.file_compression_per_level.get(level, self.file_compression)
@@ -185,7 +184,7 @@ class TableOptions:
 
 _COMPRESSIONS = {name: name for names in COMPRESSIONS.values() for name in names}
 _TAG_CREATIONS = {each.value: each.value for each in TagCreation}
-# Hours of a period; what stands for its day, and between that and its hour.
+# Hours of a period; then the format of its day, and the separator before its hour.
 _TAG_PERIODS = {"daily": "24", "hourly": "1", "two-hours": "2"}
 _TAG_FORMATS = {
     "with_dashes": "%Y-%m-%d| ",
@@ -203,15 +202,15 @@ _MANIFEST_COMPRESSIONS = {
 def read_options(
     schema: TableSchema, *, table: str = "the table", bare_numbers: bool = True
 ) -> TableOptions:
-    """The schema's options as values, defaults filled in.
+    """The schema's options as values, with defaults.
 
     Raises:
-        InvalidOption: a value cannot be read; the message names option and value.
+        InvalidOption: a value is invalid; the message names option and value.
     """
     reader = OptionReader(trimmed(schema.options), table, bare_numbers=bare_numbers)
     # Schemas before version 2 were written when one bucket was the default.
-    bucket = reader.integer("bucket", 1 if schema.version < 2 else -1)
-    keys = reader.text("bucket-key", "")
+    bucket = reader.integer("bucket", default=1 if schema.version < 2 else None)
+    keys = reader.text("bucket-key")
     bucket_keys = tuple(key.strip() for key in keys.split(",") if key.strip())
     if not bucket_keys and (bucket > 0 or (bucket == -2 and schema.has_primary_key)):
         bucket_keys = schema.key_names
@@ -222,14 +221,14 @@ def read_options(
                 table=table,
                 option="bucket-key",
             )
-    trigger = reader.integer("num-sorted-run.compaction-trigger", 5, minimum=1)
+    trigger = reader.integer("num-sorted-run.compaction-trigger", minimum=1)
     default_target = 128 * MIB if schema.is_keyed else 256 * MIB
-    retained_min = reader.integer("snapshot.num-retained.min", 10, minimum=1)
-    retained_max = reader.integer("snapshot.num-retained.max", 2**31 - 1, minimum=1)
-    time_retained_ms = reader.duration_ms("snapshot.time-retained", 3_600_000)
-    tag_creation = TagCreation(reader.choice("tag.automatic-creation", "none", _TAG_CREATIONS))
+    retained_min = reader.integer("snapshot.num-retained.min", minimum=1)
+    retained_max = reader.integer("snapshot.num-retained.max", minimum=1)
+    time_retained_ms = reader.duration_ms("snapshot.time-retained")
+    tag_creation = TagCreation(reader.choice("tag.automatic-creation", _TAG_CREATIONS))
     tag_period = _tag_period(reader)
-    tag_delay_ms = reader.duration_ms("tag.creation-delay", 0)
+    tag_delay_ms = reader.duration_ms("tag.creation-delay")
     if tag_delay_ms >= tag_period.duration // dt.timedelta(milliseconds=1):
         raise InvalidOption(
             f"{table}: tag.creation-delay of {tag_delay_ms} ms is not shorter than the period of "
@@ -242,22 +241,20 @@ def read_options(
         bucket_mode=_bucket_mode(schema, bucket),
         bucket_keys=bucket_keys,
         bucket_function=_bucket_function(reader, schema, bucket_keys),
-        target_file_size=reader.size("target-file-size", default_target),
-        compaction_min_file_num=reader.integer("compaction.min.file-num", 5, minimum=2),
-        compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio", 0.7),
-        compaction_open_file_cost=reader.size("source.split.open-file-cost", 4 * MIB),
-        compaction_delete_ratio=reader.ratio("compaction.delete-ratio-threshold", 0.2),
+        target_file_size=reader.size("target-file-size", default=default_target),
+        compaction_min_file_num=reader.integer("compaction.min.file-num", minimum=2),
+        compaction_small_file_ratio=reader.ratio("compaction.small-file-ratio"),
+        compaction_open_file_cost=reader.size("source.split.open-file-cost"),
+        compaction_delete_ratio=reader.ratio("compaction.delete-ratio-threshold"),
         compaction_max_size_amplification_percent=reader.integer(
-            "compaction.max-size-amplification-percent", 200, minimum=0
+            "compaction.max-size-amplification-percent", minimum=0
         ),
-        compaction_size_ratio=reader.integer("compaction.size-ratio", 1, minimum=0),
-        compaction_force_up_level0=reader.boolean("compaction.force-up-level-0", False),
-        compaction_force_rewrite_all_files=reader.boolean(
-            "compaction.force-rewrite-all-files", False
-        ),
-        compaction_off_peak_start_hour=reader.integer("compaction.offpeak.start.hour", -1),
-        compaction_off_peak_end_hour=reader.integer("compaction.offpeak.end.hour", -1),
-        compaction_off_peak_ratio=reader.integer("compaction.offpeak-ratio", 0, minimum=0),
+        compaction_size_ratio=reader.integer("compaction.size-ratio", minimum=0),
+        compaction_force_up_level0=reader.boolean("compaction.force-up-level-0"),
+        compaction_force_rewrite_all_files=reader.boolean("compaction.force-rewrite-all-files"),
+        compaction_off_peak_start_hour=reader.integer("compaction.offpeak.start.hour"),
+        compaction_off_peak_end_hour=reader.integer("compaction.offpeak.end.hour"),
+        compaction_off_peak_ratio=reader.integer("compaction.offpeak-ratio", minimum=0),
         compaction_optimization_interval_ms=reader.optional_duration_ms(
             "compaction.optimization-interval"
         ),
@@ -267,99 +264,97 @@ def read_options(
         ),
         num_sorted_run_compaction_trigger=trigger,
         num_sorted_run_stop_trigger=max(
-            trigger, reader.integer("num-sorted-run.stop-trigger", trigger + 3)
+            trigger, reader.integer("num-sorted-run.stop-trigger", default=trigger + 3)
         ),
-        num_levels=reader.integer("num-levels", trigger + 1, minimum=2),
+        num_levels=reader.integer("num-levels", default=trigger + 1, minimum=2),
         snapshot_num_retained_min=retained_min,
         snapshot_num_retained_max=retained_max,
         snapshot_time_retained_ms=time_retained_ms,
-        snapshot_expire_limit=reader.integer("snapshot.expire.limit", 50, minimum=1),
-        snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories", False),
-        manifest_target_file_size=reader.size("manifest.target-file-size", 8 * MIB),
-        manifest_merge_min_count=reader.integer("manifest.merge-min-count", 30, minimum=2),
-        manifest_full_compaction_threshold=reader.size(
-            "manifest.full-compaction-threshold-size", 16 * MIB
-        ),
-        manifest_compression=reader.choice("manifest.compression", "zstd", _MANIFEST_COMPRESSIONS),
-        stats_mode=reader.stats_mode("metadata.stats-mode", "truncate(16)"),
+        snapshot_expire_limit=reader.integer("snapshot.expire.limit", minimum=1),
+        snapshot_clean_empty_directories=reader.boolean("snapshot.clean-empty-directories"),
+        manifest_target_file_size=reader.size("manifest.target-file-size"),
+        manifest_merge_min_count=reader.integer("manifest.merge-min-count", minimum=2),
+        manifest_full_compaction_threshold=reader.size("manifest.full-compaction-threshold-size"),
+        manifest_compression=reader.choice("manifest.compression", _MANIFEST_COMPRESSIONS),
+        stats_mode=reader.stats_mode("metadata.stats-mode"),
         column_stats_modes=reader.column_stats_modes(schema),
-        partition_default_name=reader.file_name("partition.default-name", "__DEFAULT_PARTITION__"),
-        partition_legacy_name=reader.boolean("partition.legacy-name", True),
-        data_file_prefix=reader.file_name("data-file.prefix", "data-"),
+        partition_default_name=reader.file_name("partition.default-name"),
+        partition_legacy_name=reader.boolean("partition.legacy-name"),
+        data_file_prefix=reader.file_name("data-file.prefix"),
         data_file_directory=_data_file_directory(reader),
         external_paths=reader.names("data-file.external-paths"),
         # Schemas before version 3 were written when ORC was the default.
-        file_format=reader.text("file.format", ORC if schema.version < 3 else PARQUET).lower(),
+        file_format=reader.text("file.format", default=ORC if schema.version < 3 else None).lower(),
         file_format_per_level=reader.per_level("file.format.per.level", str.lower),
-        changelog_file_format=reader.text("changelog-file.format", "").lower() or None,
-        file_compression=reader.choice("file.compression", "zstd", _COMPRESSIONS),
+        changelog_file_format=reader.text("changelog-file.format").lower() or None,
+        file_compression=reader.choice("file.compression", _COMPRESSIONS),
         file_compression_per_level=reader.per_level("file.compression.per.level", _compression),
         changelog_file_compression=reader.optional_choice(
             "changelog-file.compression", _COMPRESSIONS
         ),
-        file_suffix_has_compression=reader.boolean("file.suffix.include.compression", False),
+        file_suffix_has_compression=reader.boolean("file.suffix.include.compression"),
         format_tuning=_format_tuning(reader),
         counts_rows=schema.counts_rows,
-        # Where whole rows are keys, copies of them would double the files.
-        data_file_thin_mode=reader.boolean("data-file.thin-mode", schema.counts_rows),
-        deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled", False),
-        deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64", False),
-        dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite", True),
-        write_only=reader.boolean("write-only", False),
+        # If whole rows are keys, copies of the keys would double the files.
+        data_file_thin_mode=reader.boolean("data-file.thin-mode", default=schema.counts_rows),
+        deletion_vectors_enabled=reader.boolean("deletion-vectors.enabled"),
+        deletion_vectors_bitmap64=reader.boolean("deletion-vectors.bitmap64"),
+        dynamic_partition_overwrite=reader.boolean("dynamic-partition-overwrite"),
+        write_only=reader.boolean("write-only"),
         commit_max_retries=reader.optional_integer("commit.max-retries", minimum=0),
         changelog_producer=ChangelogProducer(
             reader.choice(
-                "changelog-producer", "none", {each.value: each.value for each in ChangelogProducer}
+                "changelog-producer", {each.value: each.value for each in ChangelogProducer}
             )
         ),
-        changelog_file_prefix=reader.file_name("changelog-file.prefix", "changelog-"),
-        changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate", False),
+        changelog_file_prefix=reader.file_name("changelog-file.prefix"),
+        changelog_row_deduplicate=reader.boolean("changelog-producer.row-deduplicate"),
         changelog_row_deduplicate_ignore_fields=reader.names(
             "changelog-producer.row-deduplicate-ignore-fields"
         ),
-        force_lookup=reader.boolean("force-lookup", False),
+        force_lookup=reader.boolean("force-lookup"),
         dynamic_bucket_target_row_num=reader.integer(
-            "dynamic-bucket.target-row-num", 2_000_000, minimum=1
+            "dynamic-bucket.target-row-num", minimum=1, bits=64
         ),
-        dynamic_bucket_initial_buckets=reader.integer(
-            "dynamic-bucket.initial-buckets", 1, minimum=1
-        ),
+        dynamic_bucket_initial_buckets=reader.integer("dynamic-bucket.initial-buckets", minimum=1),
         dynamic_bucket_max_buckets=_max_buckets(reader),
         postpone_default_bucket_num=reader.optional_integer(
             "postpone.default-bucket-num", minimum=1
         ),
         postpone_target_row_num_per_bucket=reader.optional_integer(
-            "postpone.target-row-num-per-bucket", minimum=1
+            "postpone.target-row-num-per-bucket", minimum=1, bits=64
         ),
-        postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket", GIB),
+        postpone_target_size_per_bucket=reader.size("postpone.target-size-per-bucket"),
         changelog_num_retained_min=reader.integer(
-            "changelog.num-retained.min", retained_min, minimum=1
+            "changelog.num-retained.min", default=retained_min, minimum=1
         ),
         changelog_num_retained_max=reader.integer(
-            "changelog.num-retained.max", retained_max, minimum=1
+            "changelog.num-retained.max", default=retained_max, minimum=1
         ),
-        changelog_time_retained_ms=reader.duration_ms("changelog.time-retained", time_retained_ms),
+        changelog_time_retained_ms=reader.duration_ms(
+            "changelog.time-retained", default=time_retained_ms
+        ),
         consumer_expiration_ms=reader.optional_duration_ms("consumer.expiration-time"),
-        consumer_changelog_only=reader.boolean("consumer.changelog-only", False),
+        consumer_changelog_only=reader.boolean("consumer.changelog-only"),
         tag_automatic_creation=tag_creation,
         tag_period=tag_period,
         tag_creation_delay_ms=tag_delay_ms,
-        tag_automatic_completion=reader.boolean("tag.automatic-completion", False),
-        tag_batch_name=reader.text("tag.batch.customized-name", "") or None,
+        tag_automatic_completion=reader.boolean("tag.automatic-completion"),
+        tag_batch_name=reader.text("tag.batch.customized-name") or None,
         tag_num_retained_max=reader.optional_integer("tag.num-retained-max", minimum=1),
         tag_default_time_retained_ms=reader.optional_duration_ms("tag.default-time-retained"),
-        process_time_zone=reader.text("sink.process-time-zone", "") or None,
-        watermark_time_zone=reader.text("sink.watermark-time-zone", "UTC"),
+        process_time_zone=reader.text("sink.process-time-zone") or None,
+        watermark_time_zone=reader.text("sink.watermark-time-zone"),
     )
 
 
 def _tag_period(reader: OptionReader) -> TagPeriod:
-    """The period that tags are made for, and the names they get."""
+    """The period of automatic tags, and the format of their names."""
     exact_ms = reader.optional_duration_ms("tag.creation-period-duration")
     if exact_ms is not None:
         return TagPeriod(dt.timedelta(milliseconds=exact_ms), "%Y%m%d%H%M")
-    hours = reader.choice("tag.creation-period", "daily", _TAG_PERIODS)
-    day, between = reader.choice("tag.period-formatter", "with_dashes", _TAG_FORMATS).split("|")
+    hours = reader.choice("tag.creation-period", _TAG_PERIODS)
+    day, between = reader.choice("tag.period-formatter", _TAG_FORMATS).split("|")
     if hours == "24":
         return TagPeriod(dt.timedelta(days=1), day)
     if hours == "2":
@@ -369,8 +364,8 @@ def _tag_period(reader: OptionReader) -> TagPeriod:
 
 def _max_buckets(reader: OptionReader) -> int | None:
     name = "dynamic-bucket.max-buckets"
-    # -1 is how the format spells that there is no limit.
-    limit = reader.integer(name, -1)
+    # The format writes -1 for no limit.
+    limit = reader.integer(name)
     if limit == 0 or limit < -1:
         reader.refuse(name, str(limit), "; write -1 or a positive number")
     return None if limit == -1 else limit
@@ -386,8 +381,8 @@ def _bucket_mode(schema: TableSchema, bucket: int) -> BucketMode:
 
 def _data_file_directory(reader: OptionReader) -> str:
     name = "data-file.path-directory"
-    text = reader.text(name, "").rstrip("/")
-    # Hidden folders are of upkeep, and what leads upwards is of others.
+    text = reader.text(name).rstrip("/")
+    # Hidden folders belong to maintenance, and a path upwards leaves the table.
     if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
         reader.refuse(name, text, " is no plain path below the table's; write one such as data")
     return text
@@ -397,9 +392,9 @@ def _bucket_function(
     reader: OptionReader, schema: TableSchema, keys: tuple[str, ...]
 ) -> BucketFunction:
     name = "bucket-function.type"
-    text = reader.text(name, BucketFunction.DEFAULT.value).lower()
+    text = reader.text(name).lower()
     if text != BucketFunction.MOD.value:
-        # Others are refused where a row's bucket matters.
+        # Other functions are refused where a row's bucket matters.
         return BucketFunction.DEFAULT
     types = [schema.field(key).type for key in keys]
     if any(
@@ -414,17 +409,20 @@ def _bucket_function(
 
 def _format_tuning(reader: OptionReader) -> FormatTuning:
     block = reader.optional_size("file.block-size")
-    level = reader.integer("file.compression.zstd-level", 1, minimum=1)
+    level = reader.integer("file.compression.zstd-level", minimum=1)
     return FormatTuning(
         zstd_level=level,
-        parquet_zstd_level=reader.integer("parquet.compression.codec.zstd.level", level, minimum=1),
+        parquet_zstd_level=reader.integer(
+            "parquet.compression.codec.zstd.level", default=level, minimum=1
+        ),
         parquet_row_group_bytes=block or reader.optional_size("parquet.block.size"),
         parquet_page_bytes=reader.optional_size("parquet.page.size"),
-        parquet_dictionary=reader.boolean("parquet.enable.dictionary", True),
+        parquet_dictionary=reader.boolean("parquet.enable.dictionary"),
         orc_stripe_bytes=block or reader.optional_size("orc.stripe.size"),
         orc_compress_block_bytes=reader.optional_size("orc.compress.size"),
         orc_row_index_stride=reader.optional_size("orc.row.index.stride"),
-        orc_dictionary_threshold=reader.ratio("orc.dictionary.key.threshold", 0.0),
+        # Without the option no dictionary is written: Arrow compares the share in another way.
+        orc_dictionary_threshold=reader.ratio("orc.dictionary.key.threshold", default=0.0),
     )
 
 

@@ -1,8 +1,8 @@
 """Row filters: a small tree that plans can prune with and readers can run.
 
 Leaves compare one column with literals, as SQL does: a comparison with null is
-unknown, and unknown rows are not kept. `may_match` answers from bounds alone
-and says True when it cannot tell.
+unknown, and unknown rows are not kept. `may_match` decides from bounds alone, and returns True if
+it cannot decide.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Leaf:
 
     @cached_property
     def keys(self) -> frozenset[Any]:
-        """What the literals that are not null compare by."""
+        """Comparison keys of the non-null literals."""
         return frozenset(comparison_key(each) for each in self.literals if each is not None)
 
     @cached_property
@@ -56,21 +56,21 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """The conjunction of its parts."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of them."""
+    """The disjunction of its parts."""
 
     parts: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The row is kept where the part is false; where it is unknown, neither is."""
+    """The negation of its part; unknown stays unknown."""
 
     part: Predicate
 
@@ -80,7 +80,7 @@ Predicate = Leaf | And | Or | Not
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known of one column over some rows; None as a bound means unknown."""
+    """Known bounds of one column over some rows; None is unknown."""
 
     minimum: Value
     maximum: Value
@@ -97,7 +97,7 @@ class Bounds:
 
 
 def columns_of(predicate: Predicate) -> frozenset[str]:
-    """Columns the predicate looks at."""
+    """Columns that the predicate compares."""
     match predicate:
         case Leaf(column=column):
             return frozenset({column})
@@ -119,7 +119,7 @@ def literal_count(predicate: Predicate) -> int:
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
-    """The parts that all must hold."""
+    """The parts of a conjunction."""
     if predicate is None:
         return ()
     if isinstance(predicate, And):
@@ -128,19 +128,19 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def conjunction(parts: tuple[Predicate, ...]) -> Predicate | None:
-    """One predicate of several that all must hold; None when there are none."""
+    """The conjunction of several predicates; None without any."""
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(parts)
 
 
 def only_on(predicate: Predicate | None, columns: frozenset[str]) -> Predicate | None:
-    """The conjuncts that look at `columns` alone: a weaker filter that prunes safely."""
+    """The conjuncts on `columns` only: a weaker filter that is safe for pruning."""
     return conjunction(tuple(part for part in conjuncts(predicate) if columns_of(part) <= columns))
 
 
 def may_match(predicate: Predicate, bounds: Mapping[str, Bounds]) -> bool:
-    """Whether some row within the bounds might be kept."""
+    """Whether a row within the bounds may match."""
     match predicate:
         case And(parts=parts):
             return all(may_match(part, bounds) for part in parts)
@@ -167,7 +167,7 @@ _INVERSE = {
 
 
 def _push_not(predicate: Predicate) -> Predicate | None:
-    """NOT predicate without NOT, or None where there is no such form."""
+    """The negation without a NOT, None if there is no such form."""
     match predicate:
         case Leaf(operator=operator) if operator in _INVERSE:
             return Leaf(predicate.column, _INVERSE[operator], predicate.literals)
@@ -218,7 +218,7 @@ _COMPARISONS: dict[Operator, Callable[..., bool]] = {
 
 
 def matches(predicate: Predicate, row: Mapping[str, Value]) -> bool | None:
-    """Whether one row is kept; None where SQL says unknown."""
+    """Whether one row matches; None if the result is unknown, as in SQL."""
     match predicate:
         case Leaf():
             return _leaf_matches(predicate, row[predicate.column])

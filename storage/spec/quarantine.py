@@ -1,4 +1,4 @@
-"""Quarantine: files taken out of a table that can still come back, and what is written of them."""
+"""Quarantine: files removed from a table that can be restored, and the record of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantinedFile:
-    """A file as it was when it was set aside; its path is the one below the table's root.
+    """A file at the time of its removal; the path is relative to the table's root.
 
-    `crc32` is the checksum of zip and gzip, None where it is not known.
+    `crc32` is the checksum of zip and gzip, None if unknown.
     """
 
     path: str
@@ -20,9 +20,10 @@ class QuarantinedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineManifest:
-    """What was to be set aside together, when by the store's clock, and why.
+    """The files of one removal, its time by the store's clock, and its reason.
 
-    It is written once, before the first file moves: a file is in quarantine when it lies there.
+    It is written once, before the first file moves: only files in the quarantine's folder are in
+    quarantine.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""Names of tags, branches and consumers, each of which becomes the name of a file."""
+"""Names of tags, branches and consumers, which become names of files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ MAIN_BRANCH = "main"
 
 
 def check_reference_name(name: str, kind: str) -> None:
-    """Whether a name can be a file's.
+    """Check that a name can be part of a file name.
 
     Raises:
-        InvalidRequestError: it is blank, starts with a dot, or holds a slash, a backslash or a
-            control character.
+        InvalidRequestError: the name is blank, starts with a dot, or holds a slash, a backslash or
+        a control character.
     """
     if not name.strip():
         raise InvalidRequestError(f"{kind} name {name!r} is blank")
@@ -26,10 +26,10 @@ def check_reference_name(name: str, kind: str) -> None:
 
 
 def check_branch_name(name: str) -> None:
-    """Whether a new branch may have a name.
+    """Check the name of a new branch.
 
     Raises:
-        InvalidRequestError: it cannot be a file's, is that of the main branch, or all digits.
+        InvalidRequestError: the name cannot be part of a file name, is `main`, or is all digits.
     """
     check_reference_name(name, "branch")
     if name == MAIN_BRANCH:
@@ -39,4 +39,6 @@ def check_branch_name(name: str) -> None:
             f"branch name {name!r} is a number, which readers take for a snapshot; choose another"
         )
     if "$" in name:
-        raise InvalidRequestError(f"branch name {name!r} holds a $, which ends names of branches")
+        raise InvalidRequestError(
+            f"branch name {name!r} holds a $, which separates names of branches from system tables"
+        )

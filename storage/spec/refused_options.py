@@ -1,4 +1,4 @@
-"""Options that stand in the way of some uses of a table, each with the reason why.
+"""Options that rule out some uses of a table, each with the reason why.
 
 Names, types and defaults: Paimon, `CoreOptions` and the options of its engines.
 """
@@ -17,7 +17,7 @@ from lakewright.storage.spec.known_options import (
     refused,
 )
 
-# A branch that one of them names is read together with the table.
+# Readers read the branch in one of these options together with the table.
 OPTIONS_THAT_NAME_BRANCHES = frozenset(
     {
         "scan.fallback-branch",
@@ -33,8 +33,8 @@ _TYPE = Option(
     "table",
     meaning="what kind of table it is",
     refusals=(
-        Refusal(ALL, "it is no table with snapshots", _TABLES),
-        Refusal(frozenset({Use.WRITE}), "its rows are what its query says", frozenset({"table"})),
+        Refusal(ALL, "the table has no snapshots", _TABLES),
+        Refusal(frozenset({Use.WRITE}), "its query defines its rows", frozenset({"table"})),
     ),
 )
 
@@ -48,13 +48,13 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         ALL,
-        "index files in the buckets' folders are not found",
+        "index files in the folders of buckets are not supported",
         Option("index-file-in-data-file-dir", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         ALL,
-        "the table would be another branch than the one asked for",
+        "the table would be another branch than the requested one",
         Option("branch", Kind.TEXT, "main"),
         unless={"main"},
     ),
@@ -66,7 +66,7 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         ROWS,
-        "rows lie in branches that are read together, as links of a chain",
+        "rows lie in a chain of branches that are read together",
         Option("chain-table.enabled", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
@@ -79,7 +79,7 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         ROWS,
-        "the snapshot that brought a row decides which one wins",
+        "the snapshot that added a row decides which row wins",
         Option("sequence.snapshot-ordering", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
@@ -97,33 +97,39 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         ROWS,
-        "timestamps with a time zone lie in ORC files in another form",
+        "ORC files store timestamps with a time zone in another form",
         Option("orc.timestamp-ltz.legacy.type", Kind.BOOLEAN, "true"),
         unless={"true"},
     ),
     *refused(
         ROWS,
-        "maps lie in Parquet files in another form",
+        "Parquet files store maps in another form",
         Option("fields.*.map.storage-layout", Kind.CHOICE, "default"),
         unless={"default"},
     ),
     *refused(
         ROWS,
-        "what a row of a version before 0.5 means depends on it",
+        "it decides the meaning of rows from versions before 0.5",
         Option("write-mode", Kind.CHOICE, "change-log"),
         unless={"auto"},
     ),
     *refused(
         {Use.READ},
-        "rows that no compaction has seen are to be merged by readers",
+        "readers would have to merge rows that no compaction has merged",
         Option("deletion-vectors.merge-on-read", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         {Use.READ},
-        "rows in the postponed bucket are to be merged by readers",
+        "readers would have to merge rows in the postponed bucket",
         Option("postpone.merge-on-read", Kind.BOOLEAN, "false"),
         unless={"false"},
+    ),
+    *refused(
+        {Use.READ},
+        "Paimon before 1.3 reads this value where null is stored, and later releases read null; "
+        "remove the option to read what is stored",
+        Option("fields.*.default-value", Kind.TEXT),
     ),
     *refused(
         {Use.READ},
@@ -166,87 +172,87 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     ),
     *refused(
         WRITES | {Use.EXPIRE},
-        "files belong outside of the table",
+        "new files must lie outside of the table",
         Option("data-file.external-paths.strategy", Kind.CHOICE, "none"),
         unless={"none"},
     ),
     *refused(
         WRITES,
-        "blobs belong outside of the table",
+        "blobs must lie outside of the table",
         Option("blob-external-storage-field", Kind.TEXT),
         Option("blob-external-storage-path", Kind.TEXT),
     ),
     *refused(
         WRITES,
-        "rows are ordered by a number made of a column and padded",
+        "a padded column orders the rows",
         Option("sequence.auto-padding", Kind.TEXT),
     ),
     *refused(
         WRITES,
-        "commits after that snapshot are checked against those of other users",
+        "each commit after that snapshot must be checked against commits of other users",
         Option("commit.strict-mode.last-safe-snapshot", Kind.INTEGER),
     ),
     *refused(
         {Use.WRITE},
-        "rows written are to be merged by columns that are no key",
+        "new rows would have to be merged by columns outside of the key",
         Option("upsert-key", Kind.TEXT),
     ),
     *refused(
         {Use.WRITE},
-        "rows belong into a log system too",
+        "rows must be written to a log system too",
         Option("log.system", Kind.TEXT, "none"),
         unless={"none"},
     ),
     *refused(
         {Use.WRITE},
-        "batches belong into buckets at once",
+        "batches must be written to their buckets at once",
         Option("postpone.batch-write-fixed-bucket", Kind.BOOLEAN, "true"),
         unless={"false"},
     ),
     *refused(
         {Use.WRITE},
-        "partitions that are no times are to be rejected",
+        "partitions that are no timestamps must be rejected",
         Option("partition.timestamp-format.strict", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         {Use.WRITE, Use.TAG},
-        "each tag has a file that says it is complete",
+        "each tag needs a success file",
         Option("tag.create-success-file", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         {Use.WRITE, Use.TAG},
-        "each tag is told to a class of Java",
+        "each tag must be reported to a Java class",
         Option("tag.callbacks", Kind.TEXT),
         unless={""},
     ),
     *refused(
         {Use.COMPACT},
-        "compactions drop rows that are too old",
+        "compactions must drop expired rows",
         Option("record-level.expire-time", Kind.DURATION),
     ),
     *refused(
         {Use.COMPACT},
-        "compactions sort files by columns, level by level",
+        "compactions must sort files by columns, level by level",
         Option("clustering.incremental", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         UPKEEP,
-        "Iceberg readers need metadata of each snapshot, which names its files",
+        "Iceberg readers need Iceberg metadata for each snapshot",
         Option("metadata.iceberg.storage", Kind.CHOICE, "disabled"),
         unless={"disabled"},
     ),
     *refused(
         UPKEEP,
-        "Iceberg readers need metadata of each snapshot, which names its files",
+        "Iceberg readers need Iceberg metadata for each snapshot",
         Option("metadata.iceberg-compatible", Kind.BOOLEAN, "false"),
         unless={"false"},
     ),
     *refused(
         UPKEEP,
-        "indexes on the primary key belong to each compaction and snapshot",
+        "each compaction and snapshot must maintain indexes on the primary key",
         Option("pk-bitmap.index.columns", Kind.TEXT),
         Option("pk-btree.index.columns", Kind.TEXT),
         Option("pk-full-text.index.columns", Kind.TEXT),

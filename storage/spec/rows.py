@@ -1,4 +1,4 @@
-"""Row kinds: what a row of a changelog does to its key."""
+"""Row kinds: the effect of a changelog row on its key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class RowKind(IntEnum):
-    """The numbers are embedded in data files."""
+    """The effect of a row; data files hold the numbers."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -19,5 +19,5 @@ class RowKind(IntEnum):
 
     @property
     def retracts(self) -> bool:
-        """Whether the row takes its key away."""
+        """Whether the row retracts an earlier row of its key."""
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)

@@ -28,13 +28,12 @@ SCHEMA_VERSION = 3
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
-# How often a row is there, in tables that count rows.
+# The column with the count of a row, in tables that count rows.
 COUNT = "_VALUE_COUNT"
 
 # The merge engine of tables without a primary key that count rows (FLIP-188, chapter LSM).
 VALUE_COUNT = "value-count"
-# Names that data files use for columns of their own, and the one in which rows that are written
-# say what they do to their key.
+# Names of columns that data files add, and of the input column with the row kind.
 RESERVED_NAMES = frozenset(
     {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "_ROW_ID", "rowkind", "_rowkind"}
 )
@@ -42,7 +41,7 @@ RESERVED_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column somebody asks for; it has no id yet."""
+    """A column of a table to create; it has no id yet."""
 
     name: str
     type: DataType
@@ -51,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaSpec:
-    """A table somebody asks for."""
+    """The definition of a table to create."""
 
     columns: tuple[Column, ...]
     partition_keys: tuple[str, ...] = ()
@@ -64,8 +63,7 @@ class SchemaSpec:
 class TableSchema:
     """One version of a table's schema.
 
-    `highest_field_id` never decreases, so a name that is dropped and added
-    again is another field.
+    `highest_field_id` never decreases, so a column that is dropped and added again is a new field.
     """
 
     id: int
@@ -84,7 +82,7 @@ class TableSchema:
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """Primary keys that are not partition keys: what orders the rows of a bucket."""
+        """Primary keys that are not partition keys; they order the rows of a bucket."""
         return tuple(key for key in self.primary_keys if key not in self.partition_keys)
 
     @property
@@ -93,20 +91,20 @@ class TableSchema:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the table keeps each different row once, with how often it is there."""
+        """Whether the table stores each distinct row once, with a count."""
         engine = self.options.get("merge-engine", "").strip().lower()
         return not self.primary_keys and engine == VALUE_COUNT
 
     @property
     def is_keyed(self) -> bool:
-        """Whether a bucket is a tree of rows sorted by key, and rows of equal keys are merged."""
+        """Whether a bucket is an LSM tree, whose rows are sorted by key and merged."""
         return self.has_primary_key or self.counts_rows
 
     def field(self, name: str) -> DataField:
         """The field of that name.
 
         Raises:
-            InvalidSchema: there is none; the message lists those there are.
+            InvalidSchema: no column has that name; the message lists the columns.
         """
         for each in self.fields:
             if each.name == name:
@@ -122,7 +120,7 @@ class TableSchema:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """What orders the rows of a bucket: the trimmed primary key, or the whole row."""
+        """The order of rows in a bucket: by the trimmed primary key, or the whole row."""
         if not self.counts_rows:
             return self.trimmed_primary_keys
         return tuple(name for name in self.field_names if name not in self.partition_keys)
@@ -135,7 +133,7 @@ class TableSchema:
 def new_schema(spec: SchemaSpec, *, time_millis: int) -> TableSchema:
     """The first schema of a table, every field with its id.
 
-    Primary-key columns become NOT NULL, whatever was asked.
+    Primary-key columns always become NOT NULL.
 
     Raises:
         InvalidSchema: names repeat, are reserved or missing, or the keys contradict each other.
@@ -194,7 +192,7 @@ def _check_columns(spec: SchemaSpec) -> None:
             raise InvalidSchema("a column has an empty name")
         if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
             raise InvalidSchema(
-                f"column name {name!r} is taken: data files or writers use it themselves; rename it"
+                f"column name {name!r} is reserved: data files or writers use it; rename the column"
             )
     for column in spec.columns:
         for row in _rows_of(column.type):
@@ -246,4 +244,4 @@ def _check_keys(spec: SchemaSpec) -> None:
                 "add a column that tells rows apart"
             )
     if spec.columns and len(spec.partition_keys) == len(spec.columns):
-        raise InvalidSchema("every column is a partition key; a table needs one that is not")
+        raise InvalidSchema("every column is a partition key; add a column that is none")

@@ -1,8 +1,8 @@
-"""From the schema a file was written with to the schema that is read, by field id at every depth.
+"""The mapping from a file's schema to the schema that is read, by field id at every depth.
 
-A name says nothing: a member that was renamed is the same member, and one that was added under
-the name of a dropped one is another. Rows, statistics, filters and key lookups all ask the same
-mapping, so that none of them takes one column for another.
+Names do not identify members: a renamed member stays the same member, and a member that is added
+under the name of a dropped one is new. Rows, statistics, filters and key lookups all use this
+mapping.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from lakewright.storage.spec.data_types import (
 )
 from lakewright.storage.spec.predicate import Bounds
 
-# How often each element of a multiset is there.
+# The type of an element's count in a multiset.
 MULTISET_COUNT = not_null(AtomicType(TypeRoot.INT))
 
 
 @dataclass(frozen=True, slots=True)
 class SameValues:
-    """Stored as they are read: the same members in the same order, and the same types."""
+    """Values of the same type in file and result, members and order included."""
 
     read: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class CastValues:
-    """Stored as values of another type; neither type is changed inside."""
+    """Values to cast from another type; no part of either type is mapped."""
 
     stored: DataType
     read: DataType
@@ -45,14 +45,14 @@ class CastValues:
 
 @dataclass(frozen=True, slots=True)
 class NoValues:
-    """Not stored, so null is read."""
+    """Values that the file does not have, which are read as null."""
 
     read: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class RowMapping:
-    """Rows whose members are other ones, or the same in other places or types."""
+    """Rows whose members differ in number, place or type."""
 
     read: RowType
     members: tuple[FieldMapping, ...]
@@ -60,7 +60,7 @@ class RowMapping:
 
 @dataclass(frozen=True, slots=True)
 class ArrayMapping:
-    """Arrays of elements that are mapped."""
+    """Arrays whose elements are mapped."""
 
     read: ArrayType
     element: TypeMapping
@@ -68,7 +68,7 @@ class ArrayMapping:
 
 @dataclass(frozen=True, slots=True)
 class MapMapping:
-    """Maps whose keys or values are mapped; of a multiset the values are counts."""
+    """Maps whose keys or values are mapped; the values of a multiset are its counts."""
 
     read: MapType | MultisetType
     key: TypeMapping
@@ -80,7 +80,7 @@ TypeMapping = SameValues | CastValues | NoValues | RowMapping | ArrayMapping | M
 
 @dataclass(frozen=True, slots=True)
 class FieldMapping:
-    """A column or member that is read, and the one of the same id in the file, if it has one."""
+    """A column or member that is read, and the file's field of the same id, if any."""
 
     field: DataField
     stored: DataField | None

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from lakewright.storage.errors import UnsupportedError
+
 SNAPSHOT_VERSION = 3
 FIRST_SNAPSHOT_ID = 1
 # The identifier of commits that belong to no series: batch jobs use it.
@@ -28,7 +30,8 @@ class CommitKind(Enum):
 class Snapshot:
     """State of a table: entries of the base list, then those of the delta list.
 
-    Attributes carry the names of the JSON file in snake case.
+    Attributes carry the names of the JSON file in snake case. `unknown_fields` are the names of
+    fields that later versions of the format may have added.
     """
 
     id: int
@@ -54,9 +57,27 @@ class Snapshot:
     operation: str | None = None
     writer_version: str | None = None
     version: int = SNAPSHOT_VERSION
+    unknown_fields: tuple[str, ...] = ()
 
     @property
     def manifest_lists(self) -> tuple[str, ...]:
         """Every manifest list the snapshot names, base first."""
         lists = (self.base_manifest_list, self.delta_manifest_list, self.changelog_manifest_list)
         return tuple(name for name in lists if name)
+
+
+def check_known_fields(snapshot: Snapshot, *, table: str) -> None:
+    """Refuse to write or delete beside a snapshot with fields that are not known here.
+
+    Such a field may name files, or may have to be carried into the next snapshot.
+
+    Raises:
+        UnsupportedError: names the fields.
+    """
+    if snapshot.unknown_fields:
+        raise UnsupportedError(
+            f"snapshot {snapshot.id} of {table} has fields of a later version of the format: "
+            f"{', '.join(snapshot.unknown_fields)}; the table can be read, and nothing was "
+            "written or deleted; upgrade lakewright",
+            table=table,
+        )

@@ -1,7 +1,6 @@
-"""What may be done with a table, as its options say: checked before anything is touched.
+"""Checks of a table's options before each use, so that a refusal leaves the table untouched.
 
-Each use of a table is checked by itself, so that an option which only writers must heed is no
-reason not to read.
+Each use is checked separately: an option that only concerns writers does not prevent reading.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.file_format import PARQUET, check_holds
 from lakewright.storage.spec.honoured_options import HONOURED_OPTIONS
 from lakewright.storage.spec.ignored_options import IGNORED_OPTIONS
 from lakewright.storage.spec.known_options import ROWS, Kind, Option, Refusal, Use
-from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
+from lakewright.storage.spec.merge_option_reader import is_merge_option
+from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import ChangelogProducer, TableOptions, read_options
 from lakewright.storage.spec.refused_options import REFUSED_OPTIONS
@@ -33,15 +34,15 @@ __all__ = [
 
 KNOWN_OPTIONS: tuple[Option, ...] = (*HONOURED_OPTIONS, *IGNORED_OPTIONS, *REFUSED_OPTIONS)
 
-# First words that Paimon's names share with everybody's: no option of a table begins with one
-# and steers what is written.
+# First words that Paimon shares with many users' own properties; no option that affects writing
+# begins with one.
 _COMMON_WORDS = frozenset({"comment", "owner", "path", "source", "table", "type", "uri"})
-# How alike a new table's option and one of Paimon's are when the first is taken for a typing error.
+# The similarity of an option's name to one of Paimon's from which it counts as a typing error.
 _TYPING_ERROR = 0.8
 
 
 def find_option(name: str) -> Option | None:
-    """The description of an option by its name, or by one that it had."""
+    """The description of an option by its name or an older name."""
     by_name, patterns = _index()
     if name in by_name:
         return by_name[name]
@@ -49,9 +50,9 @@ def find_option(name: str) -> Option | None:
 
 
 def paimon_group(name: str) -> str | None:
-    """The word that an unknown name begins with, where options of Paimon's do so too.
+    """The first word of an unknown name, if names of Paimon's options begin with it.
 
-    Such a name may be an option of a later version. Another one is its owner's property.
+    Such a name may be an option of a later version; any other name is a user's property.
     """
     return next((word for word in _groups() if re.match(rf"{re.escape(word)}[.-]", name)), None)
 
@@ -60,8 +61,8 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
     """Refuse a table whose options are not implemented for `use`.
 
     Raises:
-        UnsupportedError: names the option, its value, and what would go wrong.
-        InvalidOption: a value cannot be, or contradicts another.
+        UnsupportedError: an option rules out the use; the message says what would go wrong.
+        InvalidOption: a value is invalid, or contradicts another option.
     """
     for name, value in _given(schema):
         option = find_option(name)
@@ -73,7 +74,7 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
                 raise _refused(name, value, refusal, use, table)
     options = read_options(schema, table=table)
     if use not in ROWS:
-        # Files stay and go as manifests say, whatever their rows mean.
+        # Manifests alone decide which files stay; the meaning of rows does not matter.
         return
     read_merge_spec(schema, table=table)
     _check_counted(schema, options, table)
@@ -83,11 +84,11 @@ def check_supported(schema: TableSchema, use: Use, *, table: str) -> None:
 
 
 def check_new_options(schema: TableSchema, *, table: str) -> None:
-    """Refuse options that a new table cannot have, or that look like a typing error.
+    """Refuse options that a new table cannot have, and likely typing errors.
 
     Raises:
-        UnsupportedError: an option is not implemented, or is none of Paimon's.
-        InvalidOption: a value cannot be, or a name is nearly one of Paimon's.
+        UnsupportedError: an option is not implemented, or is unknown.
+        InvalidOption: a value is invalid, or a name is almost one of Paimon's.
     """
     for name, value in _given(schema):
         if find_option(name) is None:
@@ -115,13 +116,13 @@ def _index() -> tuple[dict[str, Option], tuple[tuple[re.Pattern[str], Option], .
             patterns.append((re.compile(re.escape(option.name).replace(r"\*", ".+")), option))
         for name in (option.name, *option.older_names):
             by_name[name] = option
-    # The longest first: what is said about some options of a group comes before the group.
+    # The longest pattern first, so that a description of a subgroup precedes that of its group.
     return by_name, tuple(sorted(patterns, key=lambda each: -len(each[1].name)))
 
 
 @cache
 def _groups() -> tuple[str, ...]:
-    """What options of Paimon's begin with: the part before the first dot, or the first word."""
+    """The first words of Paimon's options: the part before the first dot, or the first word."""
     names = {name for option in KNOWN_OPTIONS for name in (option.name, *option.older_names)}
     words = {re.split(r"[.]" if "." in name else r"-", name)[0] for name in names}
     return tuple(sorted(words - _COMMON_WORDS))
@@ -173,7 +174,7 @@ def _check_spelling(name: str, value: str, table: str) -> None:
 
 
 def _is_of(kind: Kind, value: str) -> bool:
-    """Whether a text is a value of a type; what only some texts of it are is checked elsewhere."""
+    """Whether a text is a value of a type; ranges and choices are checked elsewhere."""
     match kind:
         case Kind.BOOLEAN:
             return value.lower() in ("true", "false")
@@ -196,8 +197,12 @@ def _parses(kind: Kind, value: str) -> bool:
 
 
 def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> None:
-    """What files of any level will be written as can be, with the table's columns in it."""
-    levels = range(options.num_levels) if schema.is_keyed else range(1)
+    """Check that the formats of all levels can be written, and can hold the table's columns."""
+    # All levels without values of their own are alike.
+    named = {*options.file_format_per_level, *options.file_compression_per_level}
+    unnamed = next(level for level in count() if level not in named)
+    there = options.num_levels if schema.is_keyed else 1
+    levels = [level for level in sorted({*named, unnamed}) if level < there]
     try:
         encodings = [options.file_encoding(level) for level in levels]
         encodings += [options.file_encoding(0, changelog=True)]
@@ -208,7 +213,7 @@ def _check_formats(schema: TableSchema, options: TableOptions, table: str) -> No
 
 
 def _check_counted(schema: TableSchema, options: TableOptions, table: str) -> None:
-    """Options that make no sense for rows that are only counted."""
+    """Refuse options that contradict counted rows."""
     if not schema.counts_rows:
         return
     if options.bucket < 1:

@@ -1,4 +1,4 @@
-"""Statistics of a table's rows as one snapshot holds them: what a query planner asks for.
+"""Statistics of a snapshot's rows, for query planners.
 
 Source: Paimon specification, chapter Snapshot (key `statistics`); `Statistics`, `ColStats`.
 """
@@ -12,9 +12,9 @@ STATISTICS_PREFIX = "stat-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """One column; what is None is unknown.
+    """Statistics of one column; None is unknown.
 
-    Bounds are the text that the file holds, which `codec.statistics_json` turns into values.
+    Bounds are texts as in the file; `codec.statistics_json` converts them to values.
     Lengths are bytes for fixed types and BYTES, characters for text; `avg_len` is rounded up.
     """
 
@@ -30,9 +30,9 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatistics:
-    """A table as of one snapshot, its rows merged by primary key.
+    """Statistics of a table's merged rows at one snapshot.
 
-    `merged_record_size` is the share of the file bytes that the merged rows stand for.
+    `merged_record_size` is the merged rows' share of the file bytes.
     """
 
     snapshot_id: int

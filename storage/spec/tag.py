@@ -1,4 +1,4 @@
-"""Tags: snapshots with a name, which outlive expiry; and how tags that make themselves are named.
+"""Tags: named snapshots, which outlive expiry; and the names of automatic tags.
 
 Source: Paimon specification, chapters Tag and Manage Tags.
 """
@@ -15,7 +15,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 class TagCreation(Enum):
-    """What makes tags by itself: nothing, the clock, the watermark, or every batch commit."""
+    """What triggers automatic tags: nothing, the clock, the watermark, or each batch commit."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"
@@ -27,8 +27,8 @@ class TagCreation(Enum):
 class Tag:
     """A snapshot under a name.
 
-    `create_time` has no zone, as in the file: it is the wall clock of whoever made the tag. It and
-    `time_retained_ms` are there together, or the tag stays until somebody deletes it.
+    `create_time` has no zone, as in the file: it is the wall clock time of the tag's creator.
+    Without `create_time` and `time_retained_ms`, a tag stays until a user deletes it.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Tag:
         try:
             return self.create_time + dt.timedelta(milliseconds=self.time_retained_ms)
         except OverflowError:
-            # Beyond the calendar is never.
+            # A date beyond the calendar means never.
             return None
 
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """How often a tag is made, and how its name tells the period it closes."""
+    """The period of automatic tags, and the pattern that names a tag after the period it closes."""
 
     duration: dt.timedelta
     pattern: str
@@ -59,9 +59,9 @@ class TagPeriod:
         return time.strftime(self.pattern.replace("%Y", f"{time.year:04d}"))
 
     def time_of(self, name: str) -> dt.datetime | None:
-        """The period that a name stands for, None for a name that somebody chose."""
+        """The period of an automatic tag's name, None for a name that a user chose."""
         if self.duration == dt.timedelta(days=1):
-            # Tags of hours count as tags of their day when the period was changed.
+            # After a change from hours to days, an hourly tag counts as a tag of its day.
             day, _, hour = name.partition(" ")
             name = day if hour.isdecimal() else name
         try:
@@ -71,5 +71,5 @@ class TagPeriod:
         return time if self.name_of(time) == name else None
 
     def closed_before(self, time: dt.datetime) -> dt.datetime:
-        """The start of the last period that was over at a time."""
+        """The start of the last period that ended by a time."""
         return time - (time - _EPOCH) % self.duration - self.duration

@@ -1,9 +1,9 @@
-"""Column values inside metadata, and how people write them.
+"""Column values in their internal form, and conversions from and to Python values.
 
-Inside, a value is what the format compares and stores: DATE days and TIME
+The internal form is what the format compares and stores: DATE days and TIME
 milliseconds as int, timestamps as int nanoseconds since the epoch, decimals as
 `Decimal` of the column's scale, text as str, bytes as bytes. `to_python` and
-`from_python` convert at the edge, where people use `date`, `datetime` and text.
+`from_python` convert for callers, who use `date`, `datetime` and text.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ Value = bool | int | float | str | bytes | Decimal | None
 NANOS_PER_MICRO = 1_000
 NANOS_PER_MILLI = 1_000_000
 NANOS_PER_SECOND = 1_000_000_000
-# How much of a value that does not fit is shown.
+# Characters of a value that an error message shows.
 _MOST_SHOWN = 80
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1)
-# Wide enough for DECIMAL(38), whatever the caller's own context rounds to.
+# Wide enough for DECIMAL(38), independent of the caller's decimal context.
 EXACT_DECIMALS = Context(prec=76)
 
 
 def to_python(value: Value, data_type: DataType) -> object:
-    """A stored value as Python users know it, such that `from_python` reads it back.
+    """An internal value as a Python value that `from_python` converts back.
 
-    What Python has no value for stays what is stored: dates outside of the
-    years 1 to 9999 as days, and timestamps there, or finer than microseconds,
-    as nanoseconds since the epoch.
+    Values without a Python counterpart stay internal: dates outside of the years 1 to 9999 are
+    days, and such timestamps, or finer ones than microseconds, are nanoseconds since the epoch.
     """
     if value is None or not isinstance(data_type, AtomicType):
         return value
@@ -66,10 +65,10 @@ def _to_python(value: Value, data_type: AtomicType) -> object:
 
 
 def from_python(value: object, data_type: DataType) -> Value:
-    """What a caller gave, as the format stores it; text is read for any type.
+    """A caller's value in its internal form; texts are parsed for every type.
 
     Raises:
-        InvalidRequestError: the value is none of that type.
+        InvalidRequestError: the value is not of that type.
     """
     if value is None:
         return None
@@ -83,11 +82,11 @@ def from_python(value: object, data_type: DataType) -> Value:
 
 
 def _shown(value: object) -> str:
-    """The value as Python writes it, cut where it is long."""
+    """The value's `repr`, cut if it is long."""
     try:
         return _cut(repr(value))
     except ValueError:
-        # Python prints no number of more than some thousand digits.
+        # Python refuses to print numbers of more than some thousand digits.
         return "a very large number"
 
 
@@ -139,7 +138,7 @@ def _floating(value: object, *, single: bool) -> float:
         raise ValueError("it is no number") from None
     if not single:
         return number
-    # A FLOAT column holds the nearest number of four bytes, and only that one equals it.
+    # A FLOAT column holds the nearest 32-bit number, so a comparison must use it too.
     try:
         return float(struct.unpack("<f", struct.pack("<f", number))[0])
     except OverflowError:
@@ -151,7 +150,7 @@ def _integer(value: object, bits: int) -> int:
         raise TypeError("a whole number is expected")
     if isinstance(value, float) and not value.is_integer():
         raise ValueError("it is no whole number")
-    # Written out, 1e9999999 would have ten million digits.
+    # 1e9999999 as an integer would have ten million digits.
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() >= bits:
         raise ValueError(f"it does not fit in {bits} bits")
     try:
@@ -181,7 +180,7 @@ def _decimal(value: object, data_type: AtomicType) -> Decimal:
         raise ValueError(f"it has more than {data_type.scale} digits after the point")
     if len(scaled.as_tuple().digits) > data_type.precision:
         raise ValueError(f"it has more than {data_type.precision} digits")
-    # The format has one zero only.
+    # The format has no negative zero.
     return scaled or scaled.copy_abs()
 
 
@@ -212,7 +211,7 @@ def _milliseconds_of_day(value: object) -> int:
     return seconds * 1000 + value.microsecond // 1000
 
 
-# An ISO timestamp with the digits after its seconds apart, since Python keeps six of them.
+# An ISO timestamp whose fraction is parsed apart, since Python keeps only six digits.
 _FRACTION = re.compile(r"(.*\d\d:\d\d:\d\d)\.(\d{1,9})(.*)")
 
 
@@ -225,7 +224,7 @@ def _nanoseconds(value: object, data_type: AtomicType) -> int:
 
 
 def stored_nanos(precision: int) -> int:
-    """How many nanoseconds a timestamp counts in 64 bits: milliseconds, micro- or nanoseconds."""
+    """The unit in which 64 bits hold a timestamp, in nanoseconds: 1 ms, 1 µs or 1 ns."""
     return NANOS_PER_MILLI if precision <= 3 else NANOS_PER_MICRO if precision <= 6 else 1
 
 
@@ -255,7 +254,7 @@ def _unbounded_nanoseconds(value: object, data_type: AtomicType) -> int:
 
 
 def order_key(value: Value) -> Any:
-    """A key that sorts like the format compares: NaN above all numbers, -0.0 below 0.0."""
+    """A key with the order of the format: NaN above all numbers, -0.0 below 0.0."""
     if isinstance(value, float):
         if math.isnan(value):
             return (1, 0.0, 0)
@@ -264,12 +263,12 @@ def order_key(value: Value) -> Any:
 
 
 def same_value(left: Value, right: Value) -> bool:
-    """Whether two values of a column are one to partitions and keys: NaN is, 0.0 is not -0.0."""
+    """Whether values are equal as partitions and keys: NaN equals NaN, 0.0 differs from -0.0."""
     return bool(order_key(left) == order_key(right))
 
 
 def comparison_key(value: Value) -> Any:
-    """A key that compares like SQL: NaN above all numbers and equal to itself, -0.0 = 0.0."""
+    """A key with the order of SQL: NaN above all numbers and equal to itself, -0.0 = 0.0."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return value

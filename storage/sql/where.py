@@ -1,16 +1,15 @@
-"""Filters as people write them: the text of a WHERE clause → `Predicate`.
+"""Filters: the text of a WHERE clause → `Predicate`.
 
-Spark's SQL, of which the part that prunes is taken: one column against literals.
-Text stands in single or double quotes (a doubled quote is one of it), names that
-are no plain words in backticks, and a column matches by exact case. What has no
-counterpart in `spec.predicate` is refused, with what could be written instead.
+The syntax is the part of Spark's SQL that allows pruning: comparisons of a column with literals.
+Texts stand in single or double quotes (a doubled quote means one quote), names that are no plain
+words stand in backticks, and column names match by exact case. Expressions without a counterpart in
+`spec.predicate` are refused with an alternative.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -35,10 +34,10 @@ POSSIBLE = (
 
 
 class FilterDialect(Spark):
-    """Spark's SQL, where `'it''s'` holds a quote as everywhere else."""
+    """Spark's SQL, with a doubled quote for a quote as in standard SQL."""
 
     class Tokenizer(Spark.Tokenizer):
-        """Where sqlglot looks for what a dialect does differently."""
+        """The settings in which sqlglot expects a dialect's differences."""
 
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012 - overrides a plain list
 
@@ -67,27 +66,27 @@ _DATED = {
     exp.DType.TIMESTAMPTZ: TypeRoot.TIMESTAMP,
     exp.DType.TIMESTAMPLTZ: TypeRoot.TIMESTAMP_LTZ,
 }
-# What to write for expressions that people try, by their class.
+# Alternatives for common unsupported expressions, by class.
 _INSTEAD: dict[type[exp.Expr], str] = {
     exp.Column: "write `name = true`",
-    exp.Literal: "it names no column, whose name would stand without quotes or in backticks",
+    exp.Literal: "it names no column; write column names without quotes or in backticks",
     exp.Boolean: "it names no column",
     exp.NullSafeEQ: "write `=`, or IS NULL",
     exp.NullSafeNEQ: "write `<>`, or IS NOT NULL",
-    exp.ILike: "LIKE is there, with the exact case",
-    exp.Escape: "a backslash escapes % and _",
-    exp.HexString: "X'…' holds an even number of digits",
+    exp.ILike: "use LIKE, which matches the exact case",
+    exp.Escape: "escape % and _ by a backslash",
+    exp.HexString: "X'…' needs an even number of digits",
     exp.TryCast: "write the literal itself, such as 1 or DATE '2024-01-31'",
     exp.Subquery: "write the values",
 }
 
 
 def parse_where(text: str, schema: TableSchema) -> Predicate:
-    """The filter a text says, its literals converted to the types of their columns.
+    """Parse a filter, and convert its literals to the types of their columns.
 
     Raises:
-        InvalidPredicate: it is no such filter; the message says what was not understood and
-            what is possible.
+        InvalidPredicate: the text is no supported filter; the message shows the unsupported part
+        and what is possible.
     """
     parser = _Parser(text, schema)
     try:
@@ -111,7 +110,7 @@ def _parse(text: str) -> exp.Expr:
     except SqlglotError as error:
         raise InvalidPredicate(
             f"filter {_shortened(text)!r} is not understood: a quote is not closed, or X'…' holds "
-            f"what is no hexadecimal; {POSSIBLE}"
+            f"no hexadecimal digits; {POSSIBLE}"
         ) from error
     found = [statement for statement in statements if statement is not None]
     if not found:
@@ -125,7 +124,7 @@ def _parse(text: str) -> exp.Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Literal:
-    """A literal as written: `value` for people, `kind` the type that a keyword gave it."""
+    """A literal as written; `kind` is the type that a keyword gave it."""
 
     value: object
     kind: TypeRoot | None = None
@@ -199,7 +198,7 @@ class _Parser:
         if prefix is None:
             self._refuse(
                 node,
-                "only a prefix can be looked for, as in LIKE 'prefix%'; write = for a whole text, "
+                "only a prefix can be matched, as in LIKE 'prefix%'; write = for a whole text, "
                 "and \\% or \\_ for the character itself",
             )
         return Leaf(field.name, Operator.STARTS_WITH, (prefix,))
@@ -245,7 +244,7 @@ class _Parser:
 
 
 def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Operands of a chain of one connector, left to right, however long it is."""
+    """Operands of a chain of one connector, left to right; chains of any length are supported."""
     kind = type(node)
     waiting = [node]
     while waiting:
@@ -257,7 +256,7 @@ def _operands(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _literal_of(node: exp.Expr) -> _Literal | None:
-    """The literal a node is, None if it is something else."""
+    """The literal of a node, None for other nodes."""
     node = node.unnest()
     match node:
         case exp.Null():
@@ -282,10 +281,10 @@ def _literal_of(node: exp.Expr) -> _Literal | None:
 
 
 def _number(text: str) -> Decimal:
-    """The number a text writes.
+    """The number in a text.
 
     Raises:
-        InvalidRequestError: it is none, such as `1e`, or its exponent is.
+        InvalidRequestError: the text, or its exponent, is no number, as in `1e`.
     """
     try:
         return Decimal(text)
@@ -294,10 +293,10 @@ def _number(text: str) -> Decimal:
 
 
 def _converted(literal: _Literal, field: DataField) -> Value:
-    """The literal as the format stores values of the column.
+    """The literal in the internal form of the column's values.
 
     Raises:
-        InvalidRequestError: it is none of the column's type, or finer than the type holds.
+        InvalidRequestError: the literal is not of the column's type, or finer than the type.
     """
     value, data_type = literal.value, field.type
     if value is None:
@@ -310,7 +309,7 @@ def _converted(literal: _Literal, field: DataField) -> Value:
     if isinstance(value, Decimal):
         if root is TypeRoot.DATE:
             raise InvalidRequestError("write DATE '2024-01-31'")
-        return _rounded(from_python(value, data_type), root)
+        return from_python(value, data_type)
     if isinstance(value, str):
         if root.is_bytes:
             raise InvalidRequestError("write X'…' in hexadecimal")
@@ -318,7 +317,7 @@ def _converted(literal: _Literal, field: DataField) -> Value:
             return _time_of_day(value, data_type)
         if root.is_timestamp:
             return _timestamp(value, data_type)
-    return _rounded(from_python(value, data_type), root)
+    return from_python(value, data_type)
 
 
 def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:
@@ -327,19 +326,7 @@ def _comparable(kind: TypeRoot, root: TypeRoot) -> bool:
     return kind is root
 
 
-def _rounded(value: Value, root: TypeRoot) -> Value:
-    """A FLOAT holds four bytes: a literal must have the same, or it would equal no value."""
-    if root is TypeRoot.FLOAT and isinstance(value, float):
-        try:
-            (rounded,) = struct.unpack("f", struct.pack("f", value))
-        except OverflowError:
-            return float("inf") if value > 0 else float("-inf")
-        assert isinstance(rounded, float)
-        return rounded
-    return value
-
-
-# Python's own reading cuts digits off after the sixth, which would compare with another moment.
+# Python's parser cuts digits after the sixth, which would change the moment.
 _FRACTION = re.compile(r"[.,](\d+)")
 
 
@@ -374,7 +361,7 @@ def _timestamp(text: str, data_type: AtomicType) -> Value:
 
 
 def _prefix_of(pattern: str) -> str | None:
-    """The text before the one % that ends a pattern; None if the pattern is of another kind."""
+    """The text before the final % of a pattern; None for a pattern of another form."""
     parts: list[str] = []
     position = 0
     while position < len(pattern):
@@ -394,7 +381,7 @@ def _prefix_of(pattern: str) -> str | None:
 
 def _sql(node: exp.Expr) -> str:
     if isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast):
-        # As it was written: the parser makes a cast of every DATE '…' and TIMESTAMP '…'.
+        # Restored to the written form: the parser makes a cast of every DATE '…' and TIMESTAMP '…'.
         return f"{node.to.this.value.removesuffix('TZ')} {_sql(node.this)}"
     return node.sql(dialect=FilterDialect)
 

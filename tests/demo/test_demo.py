@@ -80,13 +80,13 @@ def test_every_flight_of_the_year_is_there_once(demo: Demo) -> None:
     rows = table.read()
 
     assert rows.num_rows == 336_776
-    assert len(table.partitions()) == 365
+    assert len(table.at().partitions()) == 365
     source = nycflights.flights().cast(rows.schema)
     assert as_texts(canonical_rows(rows)) == as_texts(canonical_rows(source))
 
 
 def test_the_sensor_left_one_file_a_day(demo: Demo) -> None:
-    assert {each.file_count for each in demo.catalog.table("nyc.flights").partitions()} == {1}
+    assert {each.file_count for each in demo.catalog.table("nyc.flights").at().partitions()} == {1}
     compactions = [run for run in demo.runs() if run.job_name == "compact__nyc__flights"]
     assert [run.status for run in compactions] == [dg.DagsterRunStatus.SUCCESS]
     assert compactions[0].tags["dagster/sensor_name"] == "compact_sensor__nyc__flights"
@@ -127,7 +127,9 @@ def test_no_file_is_left_over(demo: Demo, name: str) -> None:
 
 def test_a_second_demo_does_nothing(demo: Demo) -> None:
     def state() -> list[tuple[str, int]]:
-        snapshots = {name: demo.catalog.table(f"nyc.{name}").latest_snapshot() for name in TABLES}
+        snapshots = {
+            name: demo.catalog.table(f"nyc.{name}").history.latest_snapshot() for name in TABLES
+        }
         return [(name, snapshot.id) for name, snapshot in snapshots.items() if snapshot]
 
     before, runs_before = state(), len(demo.runs())

@@ -71,7 +71,7 @@ def ask(table: Table, kind: LeaseKind, **more: Any) -> LeaseRequest:
 
 def compact_leased(table: Table) -> None:
     with leased(table.files, ask(table, LeaseKind.COMPACT, owner="upkeep")) as lease:
-        table.run_compact(table.plan_compact(full=True), lease=lease)
+        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
 
 
 def write_leased(table: Table) -> None:
@@ -116,7 +116,7 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
         verb(table)
         assert content(table) == content(undisturbed), place
         assert_nothing_missing(table)
-        assert [each.kind for each in table.leases()] == [LeaseKind.EXPIRE], place
+        assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE], place
     assert number > 6
     tally("points of failure tried", number - 1)
 
@@ -136,5 +136,5 @@ def test_a_lease_of_one_who_failed_anywhere_stops_nobody_for_longer_than_it_runs
         assert isinstance(table.files.env, FixedEnv)
         table.files.env.clock.advance(LEASE_MS + CLOCKS_DIFFER_MS + 1000)
         assert acquire_lease(table.files, ask(table, LeaseKind.COMPACT)).wanted == ()
-        assert len(table.leases()) == 1
+        assert len(table.upkeep.leases()) == 1
     tally("points of failure tried", number - 1)

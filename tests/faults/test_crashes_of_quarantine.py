@@ -69,16 +69,18 @@ def with_orphans() -> Table:
 
 
 def remove(table: Table) -> object:
-    return table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+    return table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    )
 
 
 def restore(table: Table) -> None:
-    for quarantine in table.quarantines():
-        table.run_restore(table.plan_restore(quarantine.id))
+    for quarantine in table.upkeep.quarantines():
+        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
 
 
 def purge(table: Table) -> object:
-    return table.run_purge(table.plan_purge(ttl_ms=0))
+    return table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def with_quarantine() -> Table:
@@ -141,7 +143,7 @@ def assert_saved(table: Table, place: str) -> None:
 def assert_restored(table: Table, place: str) -> None:
     """Every orphan is where it was, and nothing in quarantine."""
     assert orphans_of(table) == MADE[table.files.paths.root], place
-    assert table.quarantines() == (), place
+    assert table.upkeep.quarantines() == (), place
     assert_nothing_missing(table)
 
 
@@ -178,7 +180,7 @@ def test_a_purge_that_failed_anywhere_is_finished_by_the_next(fault: str) -> Non
         assert_nothing_missing(table)
         assert content(table) == rows_before, place
         purge(table)
-        assert table.quarantines() == (), place
+        assert table.upkeep.quarantines() == (), place
         # The clock that a dead planner looked at goes when somebody looks again.
         remove(table)
         assert [path for path in saved(table) if path.startswith(".lakewright")] == [], place
@@ -201,9 +203,9 @@ def test_what_a_late_commit_refers_to_is_back_after_a_failure_anywhere_and_a_sec
         path = table.files.paths.snapshot(2)
         snapshot = table.files.fs.read_bytes(path)
         table.files.fs.delete(path)
-        plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         data = tuple(file for file in plan.files if "bucket-" in file.path)
-        table.run_remove_orphans(replace(plan, files=data))
+        table.upkeep.run_remove_orphans(replace(plan, files=data))
         table.files.fs.write_bytes(path, snapshot)
         return table
 

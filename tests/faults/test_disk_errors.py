@@ -219,7 +219,7 @@ def test_a_disk_that_is_full_amid_a_large_file_is_told_in_every_format(
     with disk.under(), pytest.raises(UnavailableError, match="disk is full"):
         table.write(large)
     assert disk.failed is not None
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 def test_a_small_disk_that_is_full_refuses_and_goes_on_once_there_is_space(
@@ -241,8 +241,8 @@ def test_a_small_disk_that_is_full_refuses_and_goes_on_once_there_is_space(
         assert len(content(table)) == before + (told is None)
         ballast.unlink()
     assert 0 < refused < 12
-    table.run_remove_orphans(
-        table.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
+    table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
     )
     check_all_tables(catalog)
 

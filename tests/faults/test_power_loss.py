@@ -83,10 +83,10 @@ def test_on_a_copy_of_an_ext4_image_every_row_is_there(ext4: Ext4) -> None:
     ext4.check(table)
     expire(table, keep=1)
     ext4.check(table)
-    table.create_tag("now")
+    table.history.create_tag("now")
     table.write(rows(table, events(0, 5, day="c")), mode="overwrite", partition={"day": "c"})
     ext4.check(table)
-    table.run_rollback(table.plan_rollback(tag="now"))
+    table.history.run_rollback(table.history.plan_rollback(tag="now"))
     ext4.check(table)
 
 
@@ -106,8 +106,8 @@ class Ext4:
         try:
             there = Catalog.open(str(self.copy / "warehouse")).table(table.name)
             assert content(there) == content(table)
-            assert [each.id for each in there.snapshots()] == [
-                each.id for each in table.snapshots()
+            assert [each.id for each in there.history.snapshots()] == [
+                each.id for each in table.history.snapshots()
             ]
             assert_nothing_missing(there)
         finally:

@@ -310,16 +310,16 @@ def seen(catalog: Catalog) -> dict[str, Any]:
         name = table.name
         found[name] = content(table)
         found[f"{name} buckets"] = table.options.bucket
-        for tag in table.tags():
+        for tag in table.history.tags():
             if "-in-progress-" not in tag.name:
-                found[f"{name} tag {tag.name}"] = content(table, tag=tag.name)
-        for branch in table.branches():
-            found[f"{name} branch {branch.name}"] = content(table.at_branch(branch.name))
-        for consumer in table.consumers():
+                found[f"{name} tag {tag.name}"] = content(table.at(tag=tag.name))
+        for branch in table.history.branches():
+            found[f"{name} branch {branch.name}"] = content(table.history.at_branch(branch.name))
+        for consumer in table.history.consumers():
             found[f"{name} consumer {consumer.name}"] = consumer.next_snapshot_id
-        for lease in table.leases():
+        for lease in table.upkeep.leases():
             found[f"{name} lease {lease.id}"] = lease.holder
-        statistics = table.statistics()
+        statistics = table.at().statistics()
         if statistics is not None:
             found[f"{name} statistics"] = statistics.merged_record_count
     return found
@@ -339,16 +339,16 @@ def _history(catalog: Catalog) -> dict[str, Any]:
     for table in _tables(catalog):
         kept = table.files.snapshots.kept_ids()
         for each in kept:
-            found[f"snapshot {each} of {table.name}"] = content(table, snapshot_id=each)
+            found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(
             (
                 str(table.files.partition_spec(entry.partition)),
                 (entry.bucket, entry.total_buckets, entry.file.level, entry.file.row_count),
             )
-            for entry in table.data_files()
+            for entry in table.at().files()
         )
         if table.schema.options.get("changelog-producer", "none") != "none" and len(kept) > 1:
-            changes = table.read_incremental(kept[0], kept[-1], mode="changelog")
+            changes = table.read_changes(kept[0], kept[-1], mode="changelog")
             found[f"changes of {table.name}"] = comparable(changes)
     return found
 
@@ -370,7 +370,7 @@ def assert_nobody_left_files(catalog: Catalog) -> None:
 def write_on(catalog: Catalog) -> None:
     """The next write takes the next id, and nothing it builds on is missing."""
     for table in _tables(catalog):
-        before = [each.id for each in table.snapshots()]
+        before = [each.id for each in table.history.snapshots()]
         result = table.write(rows(table, events(90, 92)))
         assert result.snapshot is not None
         assert result.snapshot.id == max(before, default=0) + 1
@@ -380,11 +380,15 @@ def write_on(catalog: Catalog) -> None:
 def is_rolled_back_halfway(catalog: Catalog) -> bool:
     """Whether a rollback has begun, so that nobody can say what is unreachable."""
     return any(
-        tag.name.startswith(ROLLBACK_PIN) for table in _tables(catalog) for tag in table.tags()
+        tag.name.startswith(ROLLBACK_PIN)
+        for table in _tables(catalog)
+        for tag in table.history.tags()
     )
 
 
 def remove_orphans(catalog: Catalog) -> None:
     """Delete what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
+        table.upkeep.run_remove_orphans(
+            table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False
+        )

@@ -23,6 +23,10 @@ from lakewright.storage.errors import (
     TableNotFound,
     TagNotFound,
 )
+from lakewright.storage.operations.inspection.system_tables import (
+    READ_OPTIMIZED,
+    system_table_names,
+)
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
 from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
@@ -87,7 +91,7 @@ class Case:
 
 
 def _postpone_compact(table: Table) -> object:
-    return table.run_postpone_compact(table.plan_postpone_compact())
+    return table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
 
 
 def _compact(table: Table) -> object:
@@ -179,30 +183,32 @@ def _compacted(table: Table) -> None:
 
 def _tags(table: Table) -> None:
     """One tag of a snapshot that is there, one of another that expired, one to expire."""
-    table.create_tag("first", snapshot_id=1)
-    table.create_tag("short", snapshot_id=1, time_retained_ms=1)
+    table.history.create_tag("first", snapshot=1)
+    table.history.create_tag("short", snapshot=1, time_retained_ms=1)
     compact(table, full=True)
     expire(table, keep=2)
-    table.create_tag("last")
+    table.history.create_tag("last")
 
 
 def _untagged(table: Table) -> None:
     """The tag that the last commit made is gone."""
-    table.run_delete_tags(table.plan_delete_tags(*(tag.name for tag in table.tags())))
+    table.history.run_delete_tags(
+        table.history.plan_delete_tags(*(tag.name for tag in table.history.tags()))
+    )
 
 
 def _branch(table: Table) -> None:
     """A branch that began at the second snapshot and went its own way, as main did."""
-    table.create_tag("second", snapshot_id=2)
-    seen = table.create_branch("b", tag="second")
+    table.history.create_tag("second", snapshot=2)
+    seen = table.history.create_branch("b", tag="second")
     seen.write(rows(seen, events(7, 9, v="branch")))
     compact(seen, full=True)
     table.write(rows(table, events(20, 22, v="main")))
 
 
 def _consumers(table: Table) -> None:
-    table.set_consumer("reader", 2)
-    table.set_consumer("other", 3)
+    table.history.set_consumer("reader", 2)
+    table.history.set_consumer("other", 3)
 
 
 def _changelogs(table: Table) -> None:
@@ -230,7 +236,7 @@ def _orphans(table: Table) -> None:
 
 def _quarantined(table: Table) -> None:
     _orphans(table)
-    table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN))
+    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
 
 
 # --- verbs --------------------------------------------------------------------------------------
@@ -264,13 +270,13 @@ def _write_and_compact(at: Place) -> None:
 
 
 def _compact_written(at: Place) -> None:
-    result = at.table.compact_written([{"day": "a"}])
+    result = at.table.upkeep.compact_written([{"day": "a"}])
     if result.failure is not None:
         raise result.failure
 
 
 def _write_to_branch(at: Place) -> object:
-    seen = at.table.at_branch("b")
+    seen = at.table.history.at_branch("b")
     return seen.write(_new(seen), **AS_JOB)
 
 
@@ -290,24 +296,32 @@ def _create_table(at: Place) -> object:
     return at.catalog.create_table("db.made", spec(EVENTS))
 
 
+HISTORIC = ("delete_tags", "delete_branch", "fast_forward", "rollback")
+
+
 def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
     """Plan a verb and run it."""
 
     def verb(at: Place) -> object:
-        table = at.table
-        return getattr(table, f"run_{name}")(getattr(table, f"plan_{name}")(*args, **plan))
+        face = at.table.history if name in HISTORIC else at.table.upkeep
+        return getattr(face, f"run_{name}")(getattr(face, f"plan_{name}")(*args, **plan))
 
     return verb
 
 
 def _delete_orphans(at: Place) -> object:
     table = at.table
-    return table.run_remove_orphans(table.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
+    return table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False
+    )
 
 
 def _restore(at: Place) -> object:
     table = at.table
-    return [table.run_restore(table.plan_restore(each.id)) for each in table.quarantines()]
+    return [
+        table.upkeep.run_restore(table.upkeep.plan_restore(each.id))
+        for each in table.upkeep.quarantines()
+    ]
 
 
 ONE_LEFT = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
@@ -374,7 +388,7 @@ CASES = (
     Case("expire snapshots", _run("expire_snapshots", **ONE_LEFT), EVERY_KIND, cleans_up=False),
     Case(
         "expire in steps",
-        lambda at: list(at.table.expire_in_steps(**ONE_LEFT)),
+        lambda at: list(at.table.upkeep.expire_in_steps(**ONE_LEFT)),
         ("keyed", "append"),
         cleans_up=False,
     ),
@@ -402,7 +416,7 @@ CASES = (
     Case("expire tags", _run("expire_tags"), ("keyed", "append"), _tags, cleans_up=False),
     Case(
         "expire consumers",
-        lambda at: at.table.expire_consumers(older_than_ms=LATER_MS),
+        lambda at: at.table.history.expire_consumers(older_than_ms=LATER_MS),
         ready=_consumers,
     ),
     Case(
@@ -424,16 +438,21 @@ CASES = (
         "purge orphans", _run("purge", ttl_ms=0), ("keyed", "append"), _quarantined, cleans_up=False
     ),
     # Tags, branches, consumers.
-    Case("tag", lambda at: at.table.create_tag("new"), done=THERE),
+    Case("tag", lambda at: at.table.history.create_tag("new"), done=THERE),
     Case(
         "replace a tag",
-        lambda at: at.table.replace_tag("first"),
+        lambda at: at.table.history.replace_tag("first"),
         ("keyed", "append"),
         _tags,
         cleans_up=False,
     ),
-    Case("rename a tag", lambda at: at.table.rename_tag("first", "new"), ready=_tags, done=GONE),
-    Case("tag what is due", lambda at: at.table.create_due_tags(), ("tagging",), _untagged),
+    Case(
+        "rename a tag",
+        lambda at: at.table.history.rename_tag("first", "new"),
+        ready=_tags,
+        done=GONE,
+    ),
+    Case("tag what is due", lambda at: at.table.history.create_due_tags(), ("tagging",), _untagged),
     Case(
         "delete tags",
         _run("delete_tags", "first"),
@@ -442,16 +461,16 @@ CASES = (
         done=GONE,
         cleans_up=False,
     ),
-    Case("begin an empty branch", lambda at: at.table.create_branch("new"), done=THERE),
+    Case("begin an empty branch", lambda at: at.table.history.create_branch("new"), done=THERE),
     Case(
         "branch off a tag",
-        lambda at: at.table.create_branch("new", tag="first"),
+        lambda at: at.table.history.create_branch("new", tag="first"),
         ready=_tags,
         done=THERE,
     ),
     Case(
         "branch off a snapshot",
-        lambda at: at.table.create_branch("new", snapshot_id=2),
+        lambda at: at.table.history.create_branch("new", snapshot=2),
         done=THERE,
     ),
     Case(
@@ -472,7 +491,7 @@ CASES = (
     ),
     Case(
         "roll back",
-        _run("rollback", snapshot_id=1),
+        _run("rollback", snapshot=1),
         ("keyed", "append", "telling"),
         done=NOTHING_LATER,
         steps=True,
@@ -488,16 +507,16 @@ CASES = (
         mixes=True,
         cleans_up=False,
     ),
-    Case("set a consumer", lambda at: at.table.set_consumer("reader", 3), ready=_consumers),
+    Case("set a consumer", lambda at: at.table.history.set_consumer("reader", 3), ready=_consumers),
     Case(
         "delete a consumer",
-        lambda at: at.table.delete_consumer("reader"),
+        lambda at: at.table.history.delete_consumer("reader"),
         ready=_consumers,
         done=GONE,
     ),
     Case(
         "break a lease",
-        lambda at: at.table.break_lease(at.ready),
+        lambda at: at.table.upkeep.break_lease(at.ready),
         ready=_leased,
         done=(NotFoundError,),
     ),
@@ -507,32 +526,52 @@ CASES = (
     Case("drop a table", lambda at: at.catalog.drop_table(NAME), EVERY_KIND, done=GONE),
 )
 
+SYSTEM_TABLES = tuple(
+    "read_optimized" if name == READ_OPTIMIZED else name for name in system_table_names()
+)
+
 # What changes nothing, however it is called.
 READERS: dict[str, Callable[[Place], object]] = {
     "names": lambda at: (at.table.name, at.table.location, at.table.uuid, at.catalog.uri),
     "schema": lambda at: (at.table.schema, at.table.options, at.table.arrow_schema),
-    "snapshots": lambda at: (at.table.latest_snapshot(), at.table.snapshots()),
+    "snapshots": lambda at: (at.table.history.latest_snapshot(), at.table.history.snapshots()),
     "find_committed": lambda at: at.table.find_committed("maker", 1),
     "pending_batches": lambda at: at.table.pending_batches("job"),
-    "data_files": lambda at: (at.table.data_files(), at.table.partitions()),
-    "file_count_on_disk": lambda at: at.table.file_count_on_disk(),
-    "prepare_write": lambda at: at.table.prepare_write(mode="append"),
-    "read_staged": lambda at: at.table.read_staged(at.ready),
-    "read": lambda at: (at.table.read(limit=1), at.table.plan_scan(), at.table.reader()),
-    "read_batches": lambda at: list(at.table.read_batches()),
-    "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
-    "changes": lambda at: (at.table.plan_incremental(1, 3), at.table.read_incremental(1, 3)),
-    "system_table": lambda at: (
-        at.table.system_table("files"),
-        at.table.system_table_schema("files"),
+    "at": lambda at: (
+        at.table.at().files(),
+        at.table.at().partitions(),
+        at.table.at(snapshot=1).read(),
+        at.table.at().lookup(pa.table({"id": [1]})),
+        at.table.at().statistics(),
     ),
-    "references": lambda at: (at.table.tags(), at.table.branches(), at.table.consumers()),
-    "quarantines": lambda at: at.table.quarantines(),
-    "changelogs": lambda at: (at.table.changelogs(), at.table.statistics()),
-    "leases": lambda at: at.table.leases(),
-    "at_branch": lambda at: at.table.at_branch("main"),
-    "plan_compact": lambda at: (at.table.plan_compact(), at.table.plan_rescale(2)),
-    "plan_expire": lambda at: (at.table.plan_expire_snapshots(), at.table.plan_expire_tags()),
+    "file_count_on_disk": lambda at: (
+        at.table.inspect.file_count_on_disk(),
+        *(getattr(at.table.inspect, name)() for name in SYSTEM_TABLES),
+    ),
+    "prepare_write": lambda at: at.table.prepare_write(mode="append"),
+    "read_staged": lambda at: (at.table.read_staged(at.ready), at.table.scan_staged(at.ready)),
+    "read": lambda at: (at.table.read(limit=1), at.table.scan().read()),
+    "batches": lambda at: list(at.table.at().scan().batches()),
+    "lookup": lambda at: at.table.lookup(pa.table({"id": [1]})),
+    "changes": lambda at: (at.table.scan_changes(1, 3).read(), at.table.read_changes(1, 3)),
+    "system_table": lambda at: (
+        at.table.inspect.table("files"),
+        at.table.inspect.table_schema("files"),
+    ),
+    "references": lambda at: (
+        at.table.history.tags(),
+        at.table.history.branches(),
+        at.table.history.consumers(),
+    ),
+    "quarantines": lambda at: at.table.upkeep.quarantines(),
+    "changelogs": lambda at: (at.table.history.changelogs(), at.table.at().statistics()),
+    "leases": lambda at: at.table.upkeep.leases(),
+    "at_branch": lambda at: at.table.history.at_branch("main"),
+    "plan_compact": lambda at: (at.table.upkeep.plan_compact(), at.table.upkeep.plan_rescale(2)),
+    "plan_expire": lambda at: (
+        at.table.upkeep.plan_expire_snapshots(),
+        at.table.upkeep.plan_expire_tags(),
+    ),
     "list": lambda at: (at.catalog.list_databases(), at.catalog.list_tables("db")),
     "table_exists": lambda at: at.catalog.table_exists(NAME),
     "catalog.system_table": lambda at: at.catalog.system_table(f"{NAME}$snapshots"),

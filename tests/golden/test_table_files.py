@@ -255,7 +255,9 @@ def test_schemas_of_earlier_versions_are_read_with_the_defaults_of_their_time() 
     assert decode_schema(json.dumps(first).encode(), name="schema-0").version == 1
 
 
-def test_keys_that_we_do_not_know_are_left_aside() -> None:
+def test_fields_that_are_not_known_here_are_named_and_change_no_other() -> None:
     snapshot = json.loads(FILES["snapshot/snapshot-1"]) | {"somethingNew": {"a": 1}}
     known = decode_snapshot(FILES["snapshot/snapshot-1"], name="x")
-    assert decode_snapshot(json.dumps(snapshot).encode(), name="x") == known
+    found = decode_snapshot(json.dumps(snapshot).encode(), name="x")
+    assert found.unknown_fields == ("somethingNew",)
+    assert replace(found, unknown_fields=()) == known

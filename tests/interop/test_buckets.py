@@ -30,7 +30,7 @@ def assert_read_alike(catalog: Catalog, table: Table, *readers: Oracle) -> None:
 
 def bucket_counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
-    for entry in table.data_files():
+    for entry in table.at().files():
         day = table.files.partition_spec(entry.partition)["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
@@ -75,7 +75,7 @@ def test_dynamic_buckets_are_written_in_turn_by_us_and_by_java(
     java.compact(catalog.root, table.name)
     table.write(rows(table, events(0, 12, v="end")))
     assert_read_alike(catalog, table, java, rust)
-    assert {entry.total_buckets for entry in table.data_files()} == {-1}
+    assert {entry.total_buckets for entry in table.at().files()} == {-1}
 
 
 @pytest.mark.parametrize("client", ["java", "released_pypaimon"])
@@ -121,7 +121,7 @@ def test_a_rescaled_table_is_everybodys(
         new = [*events(number, 20, v=str(number)), *events(0, 6, day="b")]
         table.write(rows(table, new))
     everybody = (java, rust, released_pypaimon)
-    table.run_rescale(table.plan_rescale(5, [{"day": "a"}]))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(5, [{"day": "a"}]))
     assert_read_alike(catalog, table, *everybody)
     assert bucket_counts(table) == {"a": {5}, "b": {2}}
     # We go on with the count of the partition; Java wants the option's.
@@ -131,7 +131,7 @@ def test_a_rescaled_table_is_everybodys(
         java.write(catalog.root, table.name, events(0, 1, v="java"))
     java.write(catalog.root, table.name, events(0, 9, day="b", v="java"))
     assert_read_alike(catalog, table, java, rust)
-    table.run_rescale(table.plan_rescale(3))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
     table = catalog.table(table.name)
     assert_read_alike(catalog, table, java, rust)
     for day in "abc":
@@ -154,7 +154,7 @@ def test_a_table_that_java_altered_takes_no_write_before_it_is_rescaled(
         table.write(rows(table, events(0, 3)))
     java.write(catalog.root, table.name, events(0, 5, day="b", v="over"), overwrite={"day": "b"})
     table.write(rows(table, events(0, 6, day="b", v="ours")))
-    table.run_rescale(table.plan_rescale(4))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(4))
     assert bucket_counts(table) == {"a": {4}, "b": {4}}
     java.write(catalog.root, table.name, events(4, 12, v="java"))
     table.write(rows(table, events(0, 8, v="ours")))
@@ -172,7 +172,7 @@ def test_rows_that_pypaimon_postponed_get_their_buckets_from_us(
     released_pypaimon.write(catalog.root, table.name, [*events(0, 9), *events(0, 4, day="b")])
     released_pypaimon.write(catalog.root, table.name, events(5, 12, v="later"))
     assert table.read().num_rows == 0
-    table.run_postpone_compact(table.plan_postpone_compact())
+    table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
     assert table.read().num_rows == 12 + 4
     assert "later5" in values_of(table, "v")
     assert_read_alike(catalog, table, released_pypaimon, rust)
@@ -180,7 +180,7 @@ def test_rows_that_pypaimon_postponed_get_their_buckets_from_us(
     table.write(rows(table, events(0, 3, v="ours")))
     released_pypaimon.write(catalog.root, table.name, events(2, 4, v="theirs"))
     assert_read_alike(catalog, table, released_pypaimon, rust)
-    table.run_postpone_compact(table.plan_postpone_compact())
+    table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
     assert set(values_of(table, "v")) >= {"ours0", "ours1", "theirs2", "theirs3"}
     assert_read_alike(catalog, table, released_pypaimon, rust)
     assert_nothing_missing(table)
@@ -198,14 +198,14 @@ def test_javas_streaming_reader_gets_every_row_that_we_were_given(
     table.write(rows(table, events(5, 6)), mode="overwrite")
     compact(table, full=True)
     table.write(rows(table, events(5, 6), ["-D"]))
-    changes = java.changes(catalog.root, table.name, 1, table.snapshots()[-1].id)
+    changes = java.changes(catalog.root, table.name, 1, table.history.snapshots()[-1].id)
     found = sorted((each.snapshot, each.kind, each.row["v"]) for each in changes)
     assert found == [
         (1, "+I", "v0"),
         (1, "+I", "v1"),
         (1, "-U", "w0"),
         (2, "+U", "x0"),
-        (table.snapshots()[-1].id, "-D", "v5"),
+        (table.history.snapshots()[-1].id, "-D", "v5"),
     ]
     # Java goes on keeping what it is given, and we read on.
     java.write(catalog.root, table.name, events(7, 9))
@@ -246,7 +246,7 @@ def test_rows_merged_in_one_flush_are_what_java_makes_of_them(
     mine, javas = (
         sorted(
             (each.file.row_count, each.file.min_sequence_number, each.file.max_sequence_number)
-            for each in catalog.table(name).data_files()
+            for each in catalog.table(name).at().files()
         )
         for name in ("db.ours", "db.java")
     )

@@ -56,7 +56,7 @@ def test_others_read_what_any_compaction_of_ours_leaves(
         change(table, rng, step)
         if step % 2 == 1:
             compact(table, full=step == 7)
-            seen |= {entry.file.level for entry in table.data_files()}
+            seen |= {entry.file.level for entry in table.at().files()}
         if step % 4 == 0:
             continue
         for reader in (java, rust, released_pypaimon):
@@ -113,7 +113,7 @@ def test_a_follower_hears_what_our_compactions_tell(
         full = step == 0 or settings["changelog-producer"] == "full-compaction"
         compact(table, full=full)
         latest = java.compact(catalog.root, "db.twin", full=full)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert latest is not None
     ours = java.changes(catalog.root, table.name, 1, snapshot.id)
@@ -201,7 +201,7 @@ def test_we_pick_what_java_picks(
 
 def shape(table: Table) -> list[tuple[int, int, int | None]]:
     """Level, rows and deletions of each file."""
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     return sorted((file.level, file.row_count, file.delete_row_count) for file in files)
 
 
@@ -216,7 +216,7 @@ def test_others_read_sorted_tables(
             for each in range(first, first + 50)
         ]
         table.write(rows(table, values))
-    table.run_sort_compact(table.plan_sort_compact(["v", "id"], order="zorder"))
+    table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["v", "id"], order="zorder"))
     table.write(rows(table, [{"id": 1000, "v": "later", "p": "a"}]))
     for reader in (java, rust, released_pypaimon):
         theirs = reader.read(catalog.root, table.name)

@@ -82,7 +82,7 @@ def texts(given: list[dict[str, Any]]) -> list[str]:
 
 
 def formats(table: Table) -> set[str]:
-    return {entry.file.file_name.rpartition(".")[2] for entry in table.data_files()}
+    return {entry.file.file_name.rpartition(".")[2] for entry in table.at().files()}
 
 
 # pypaimon writes no arrays of nullable values and no maps into Avro files.
@@ -185,7 +185,7 @@ def test_tables_of_several_formats_are_kept_by_java_and_us_in_turns(
             java.compact(catalog.root, table.name)
         assert content(table) == texts(list(expected.values()))
         assert_read_alike(able, catalog, table)
-        assert {entry.file.level for entry in table.data_files()} == {5}
+        assert {entry.file.level for entry in table.at().files()} == {5}
         # A first file that nothing overlaps goes to the top as it is.
         if turn > 0:
             assert formats(table) == {format_of_top}
@@ -201,7 +201,7 @@ def test_they_read_files_whose_names_say_the_compression(
     }
     table = new_table(catalog, options=options)
     table.write(rows(table, events(0, 3)))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     assert entry.file.file_name.endswith(f".zstd.{format_name}")
     assert_read_alike(readers, catalog, table)
 
@@ -281,11 +281,11 @@ def test_far_timestamps_in_orc_files_of_java_are_read(
     assert set(texts(given[:-1])) < set(content(table))
     assert content(table) == as_read_by(java, catalog, table)
     java.write(catalog.root, table.name, given[:1])
-    before = table.data_files()
+    before = table.at().files()
     # They could not be written anew; nothing is lost.
     with pytest.raises(InvalidRows, match="outside of the years 1677 to 2262"):
         compact(table, full=True)
-    assert table.data_files() == before
+    assert table.at().files() == before
 
 
 def test_columns_named_like_the_path_of_a_member_are_kept_apart_by_everybody(

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.sql.where import parse_where
 from tests.interop.test_they_read_ours import as_read_by
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
-from tests.support.builders import compact, content, rows
+from tests.support.builders import compact, content, new_table, rows
 from tests.support.invariants import assert_only_reachable_files
 from tests.support.zones import machine_in
 
@@ -185,7 +187,7 @@ def test_older_files_read_as_java_reads_them_and_stay_so_when_they_are_compacted
         expected = as_read_by(java, catalog, table)
         assert_alike(content(table), expected)
         compact(table, full=True)
-        assert {entry.file.schema_id for entry in table.data_files()} == {table.schema.id}
+        assert {entry.file.schema_id for entry in table.at().files()} == {table.schema.id}
         assert_alike(content(table), expected)
         assert_alike(as_read_by(java, catalog, table), expected)
 
@@ -202,6 +204,75 @@ def test_char_of_a_file_is_read_as_java_reads_it(
     assert content(table) == as_read_by(java_latest, catalog, table)
     compact(table, full=True)
     assert content(table) == as_read_by(java_latest, catalog, table)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("format_name", ["parquet", "orc"])
+def test_filters_of_char_keep_the_rows_whose_values_that_are_read_match(
+    catalog: Catalog, java_latest: JavaOracle, format_name: str, *, ours: bool
+) -> None:
+    options = {"file.format": format_name}
+    table = create_theirs(catalog, java_latest, {"k": "INT", "c": "CHAR(5)"}, options=options)
+    for number, text in enumerate(CHARS):
+        given = [{"k": number, "c": text}]
+        if ours:
+            table.write(rows(table, given))
+        else:
+            java_latest.write(catalog.root, table.name, given)
+    assert_filters_keep_what_is_read(table, "c")
+    # Java compares what it reads with the literal as it is, blanks included.
+    compact(table, full=True, min_file_num=2)
+    for literal in ("ab", "ab   "):
+        theirs = java_latest.read(catalog.root, table.name, where=[("c", "=", literal)])
+        mine = table.read(where=parse_where(f"c = '{literal}'", table.schema))
+        assert sorted(mine.column("k").to_pylist()) == sorted(row["k"] for row in theirs)
+    assert_filters_keep_what_is_read(table, "c")
+
+
+@pytest.mark.parametrize("bucket", ["1", "4"])
+def test_filters_and_lookups_of_char_keys_in_orc_files_find_the_keys_that_are_read(
+    catalog: Catalog, java_latest: JavaOracle, bucket: str
+) -> None:
+    options = {"file.format": "orc", "bucket": bucket}
+    columns = {"a": "CHAR(5)", "b": "CHAR(5)", "n": "INT"}
+    table = create_theirs(catalog, java_latest, columns, keys=("a", "b"), options=options)
+    for number, text in enumerate(["ab", "abc", "x  ", "y\t", "z \t"]):
+        row = {"a": text, "b": f"{text} ", "n": number}
+        java_latest.write(catalog.root, table.name, [row])
+    assert_filters_keep_what_is_read(table, "a", "b")
+    held = table.read()
+    assert table.lookup(held.select(["a", "b"])).sort_by("n") == held.sort_by("n")
+
+
+def test_filters_of_char_bucket_keys_in_orc_files_find_rows_whose_blanks_were_hashed(
+    catalog: Catalog,
+) -> None:
+    table = new_table(
+        catalog,
+        {"c": "CHAR(5)", "n": "INT"},
+        options={"file.format": "orc", "bucket": "8", "bucket-key": "c"},
+    )
+    for number, text in enumerate(CHARS):
+        table.write(rows(table, [{"c": text, "n": number}]))
+    assert_filters_keep_what_is_read(table, "c")
+
+
+CHARS = ["ab", "ab  ", "ab\t", "abc", " ", "", "ab   ", "ab \t"]
+_COMPARE = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+def assert_filters_keep_what_is_read(table: Table, *columns: str) -> None:
+    held = table.read().to_pylist()
+    for column in columns:
+        for literal in {row[column] for row in held} | set(CHARS):
+            for sign, compare in _COMPARE.items():
+                where = parse_where(f"{column} {sign} '{literal}'", table.schema)
+                found = table.read(where=where).to_pylist()
+                due = [row for row in held if compare(row[column], literal)]
+                assert sorted(map(str, found)) == sorted(map(str, due)), where
+            where = parse_where(f"{column} IN ('{literal}', 'zz')", table.schema)
+            found = table.read(where=where).to_pylist()
+            assert len(found) == sum(row[column] == literal for row in held), where
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "avro"])
@@ -271,7 +342,9 @@ def test_char_partitions_of_orc_files_keep_their_blanks(
     assert content(table) == due
     found = table.lookup(rows(table, given[1:]).select(["p", "k"]))
     assert found.to_pylist() == given[1:]
+    assert_filters_keep_what_is_read(table, "p", "k")
     compact(table, full=True)
+    assert_filters_keep_what_is_read(table, "p", "k")
     assert content(table) == as_read_by(java_latest, catalog, table) == due
 
 
@@ -288,12 +361,12 @@ def test_char_keys_that_orc_files_do_not_tell_apart_are_shown_and_never_merged(
     assert content(table) == as_read_by(java_latest, catalog, table)
     assert len(content(table)) == 3
     java_latest.write(catalog.root, table.name, given)
-    before = table.data_files()
+    before = table.at().files()
     with pytest.raises(UnsupportedError, match=r"twice or out of order.*make the key VARCHAR"):
         compact(table, full=True)
     with pytest.raises(UnsupportedError, match="twice or out of order"):
         table.read()
-    assert table.data_files() == before
+    assert table.at().files() == before
     assert_only_reachable_files(table)
     # Of every table that a test leaves all snapshots are read.
     catalog.drop_table(table.name)
@@ -309,7 +382,7 @@ def test_bytes_that_are_no_text_are_shown_and_never_written_anew(
     java_latest.alter(catalog.root, table.name, {"update_type": "c", "type": "STRING"})
     table = catalog.table(table.name)
     assert table.read(columns=["c"]).column("c").to_pylist() == ["a\ufffdb"] * 2
-    before = table.data_files()
+    before = table.at().files()
     with pytest.raises(UnsupportedError, match=r"column c .*alter the column back to BYTES"):
         compact(table, full=True)
-    assert table.data_files() == before
+    assert table.at().files() == before

@@ -168,7 +168,7 @@ def test_a_table_with_harmless_options_is_read_written_and_kept(
 
 
 def vector_lengths(table: Table) -> list[int]:
-    found = table.system_table("table_indexes").to_pylist()
+    found = table.inspect.table("table_indexes").to_pylist()
     return sorted(each["f2"] for row in found for each in row["dv_ranges"] or ())
 
 
@@ -194,7 +194,7 @@ def test_deletion_vectors_for_64_bits_are_those_that_java_writes(
             compact(table)
         else:
             java_latest.compact(catalog.root, name, full=False)
-        index = table.system_table("table_indexes").to_pylist()
+        index = table.inspect.table("table_indexes").to_pylist()
         (file_name,) = {row["file_name"] for row in index}
         path = table.files.paths.index(file_name)
         found[name] = (vector_lengths(table), table.files.fs.read_bytes(path))
@@ -242,7 +242,7 @@ def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
     ours.write(rows(ours, values))
 
     def placed(table: Table) -> dict[int, int]:
-        found = table.system_table("files").to_pylist()
+        found = table.inspect.table("files").to_pylist()
         return {row["bucket"]: row["record_count"] for row in found}
 
     assert placed(ours) == placed(theirs)
@@ -258,7 +258,7 @@ def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
     if keyed:
         found_by_key = ours.lookup(pa.table({"id": pa.array(numbers, pa.int64())}))
         assert found_by_key.num_rows == len(numbers)
-    rescaled = ours.run_rescale(ours.plan_rescale(3))
+    rescaled = ours.upkeep.run_rescale(ours.upkeep.plan_rescale(3))
     assert rescaled is not None
     ours = catalog.table("db.ours")
     assert read_by(java_latest, ours, catalog) == content(ours)
@@ -287,7 +287,7 @@ def test_data_files_in_another_folder_of_the_table_are_read_written_and_kept(
     java_latest.write(catalog.root, "db.t", events(5, 8, day="2024-01-03", v="theirs"))
     expected = content(table)
     assert read_by(java_latest, table, catalog) == expected
-    (entry, *_) = table.data_files()
+    (entry, *_) = table.at().files()
     orphan = f"{table.files.bucket_dir(entry.partition, entry.bucket)}/data-lost-0.parquet"
     assert "/t/data/files/" in orphan
     table.files.fs.write_bytes(orphan, b"lost")
@@ -315,17 +315,17 @@ def test_data_files_outside_of_the_table_are_read_where_its_options_allow_it(
     assert read_by(java_latest, table, catalog) == content(table)
     assert len(content(table)) == 6
     theirs = java_latest.read(catalog.root, "db.t$files")
-    ours = table.system_table("files").to_pylist()
+    ours = table.inspect.table("files").to_pylist()
     assert sorted(row["file_path"] for row in ours) == sorted(row["file_path"] for row in theirs)
     for verb in (
         lambda: table.write(rows(table, events(0, 1))),
-        lambda: table.plan_compact(full=True),
-        table.plan_expire_snapshots,
+        lambda: table.upkeep.plan_compact(full=True),
+        table.upkeep.plan_expire_snapshots,
     ):
-        with pytest.raises(UnsupportedError, match="files belong outside of the table"):
+        with pytest.raises(UnsupportedError, match="files must lie outside of the table"):
             verb()
     fewer = with_options(table, **{"data-file.external-paths": f"file://{places[1]}s"})
-    with pytest.raises(UnsupportedError, match=r"none of its option data-file\.external"):
+    with pytest.raises(UnsupportedError, match=r"no path of its option data-file\.external"):
         fewer.read()
     # Without the option too, nothing takes away what lies elsewhere.
     inside = with_options(table, **{"data-file.external-paths.strategy": "none"})
@@ -372,11 +372,11 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
     assert both() == ([4, 2, 2, 0] if partitions else [2, 0, 0, 0])
     table = catalog.table("db.t")
     with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
-        table.read(snapshot_id=1)
+        table.at(snapshot=1).read()
     with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
-        table.system_table("ro")
+        table.inspect.table("ro")
     with pytest.raises(InvalidRequestError, match=r"scan\.fallback-branch says"):
-        table.plan_delete_branch("stream")
+        table.history.plan_delete_branch("stream")
     table.write(rows(table, events(5, 6, day="b", v="ours")))
     assert both()[0] == 3
     java_latest.alter(root, "db.t", {"add_column": "n", "type": "INT"})
@@ -405,20 +405,20 @@ def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
         java_latest.write(root, "db.t", values, overwrite="table")
         java_latest.write(root, "db.t", values[:1])
     table = catalog.table("db.t")
-    table.create_tag("kept", snapshot_id=2)
+    table.history.create_tag("kept", snapshot=2)
     with pytest.raises(UnsupportedError, match=r"it cannot be compacted, and the table was not"):
-        table.plan_compact(full=True)
+        table.upkeep.plan_compact(full=True)
     before = read_by(java_latest, table, catalog)
     tagged = java_latest.read(root, "db.t", tag="kept")
     lost = f"{root}/db.db/t/bucket-0/data-lost-0.parquet"
     table.files.fs.write_bytes(lost, b"lost")
     expire(table)
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     remove_orphans(table)
     assert not table.files.fs.exists(lost)
     assert read_by(java_latest, table, catalog) == before
     assert java_latest.read(root, "db.t", tag="kept") == tagged
-    table.run_delete_tags(table.plan_delete_tags("kept"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
     assert read_by(java_latest, table, catalog) == before
     java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
     assert len(read_by(java_latest, table, catalog)) == len(before) + 1

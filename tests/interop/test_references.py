@@ -55,7 +55,7 @@ def on_branch(client: Oracle, catalog: Catalog, branch: str, **read: Any) -> lis
 
 
 def last_of(table: Table) -> int:
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     return latest.id
 
@@ -74,9 +74,9 @@ def test_they_read_our_tag_after_its_snapshot_expired(
     kind: str,
 ) -> None:
     table = history(catalog, kind)
-    tagged = content(table, snapshot_id=3)
-    table.create_tag("ours", snapshot_id=3)
-    table.create_tag("timed", snapshot_id=3, time_retained_ms=3 * DAY + 1500)
+    tagged = content(table.at(snapshot=3))
+    table.history.create_tag("ours", snapshot=3)
+    table.history.create_tag("timed", snapshot=3, time_retained_ms=3 * DAY + 1500)
     expire(table)
     for client in (java, released_pypaimon):
         assert as_read_by(client, catalog, table, tag="ours") == tagged, client.name
@@ -87,9 +87,9 @@ def test_they_read_our_tag_after_its_snapshot_expired(
     assert listed["timed"]["create_time"].startswith("2024-01-01")
     # And back again.
     java.delete_tag(catalog.root, "db.t", "ours")
-    assert content(table, tag="timed") == tagged
+    assert content(table.at(tag="timed")) == tagged
     java.delete_tag(catalog.root, "db.t", "timed")
-    assert table.tags() == ()
+    assert table.history.tags() == ()
     assert_only_reachable_files(table)
 
 
@@ -109,21 +109,21 @@ def test_their_tags_are_ours(
     pypaimon.create_tag(catalog.root, "db.t", "python", snapshot=3)
     step(table, "later")
     expire(table)
-    assert [tag.name for tag in table.tags()] == ["java", "python", "java timed"]
-    timed = table.tags()[2]
+    assert [tag.name for tag in table.history.tags()] == ["java", "python", "java timed"]
+    timed = table.history.tags()[2]
     assert timed.time_retained_ms == 2 * HOUR
     assert timed.create_time is not None
     # Java stamps the wall clock of its machine, which runs beside the test's.
     assert timed.create_time.year > 2024
-    assert content(table, tag="java timed") == tagged
-    assert content(table, tag="python") == as_read_by(java, catalog, table, tag="python")
-    assert table.plan_expire_tags().tags == ()
+    assert content(table.at(tag="java timed")) == tagged
+    assert content(table.at(tag="python")) == as_read_by(java, catalog, table, tag="python")
+    assert table.upkeep.plan_expire_tags().tags == ()
     env.clock.advance(
         (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 3 * HOUR
     )
-    table.run_expire_tags(table.plan_expire_tags())
-    assert [tag.name for tag in table.tags()] == ["java", "python"]
-    table.run_delete_tags(table.plan_delete_tags("java", "python"))
+    table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
+    assert [tag.name for tag in table.history.tags()] == ["java", "python"]
+    table.history.run_delete_tags(table.history.plan_delete_tags("java", "python"))
     assert_only_reachable_files(table)
 
 
@@ -135,15 +135,15 @@ def test_java_expires_snapshots_with_our_tags_there(
     table = history(catalog, kind, "abcd")
     expected = {}
     for snapshot_id in (2, 3, 6):
-        expected[f"t{snapshot_id}"] = content(table, snapshot_id=snapshot_id)
-        table.create_tag(f"t{snapshot_id}", snapshot_id=snapshot_id)
+        expected[f"t{snapshot_id}"] = content(table.at(snapshot=snapshot_id))
+        table.history.create_tag(f"t{snapshot_id}", snapshot=snapshot_id)
     java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     for name, rows_then in expected.items():
-        assert content(table, tag=name) == rows_then, name
+        assert content(table.at(tag=name)) == rows_then, name
         assert as_read_by(java, catalog, table, tag=name) == rows_then, name
     assert_nothing_missing(table)
-    table.run_delete_tags(table.plan_delete_tags("t2", "t6"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("t2", "t6"))
     assert as_read_by(java, catalog, table, tag="t3") == expected["t3"]
     java.delete_tag(catalog.root, "db.t", "t3")
     assert_sound(table)
@@ -152,11 +152,11 @@ def test_java_expires_snapshots_with_our_tags_there(
 def test_java_lets_go_what_we_tagged_for_a_time(catalog: Catalog, java: JavaOracle) -> None:
     """By its own clock, years after the one of this test."""
     table = history(catalog)
-    table.create_tag("over", snapshot_id=2, time_retained_ms=HOUR)
-    table.create_tag("not yet", snapshot_id=2, time_retained_ms=40_000 * DAY)
+    table.history.create_tag("over", snapshot=2, time_retained_ms=HOUR)
+    table.history.create_tag("not yet", snapshot=2, time_retained_ms=40_000 * DAY)
     expire(table)
     java.maintain_tags(catalog.root, "db.t")
-    assert [tag.name for tag in table.tags()] == ["not yet"]
+    assert [tag.name for tag in table.history.tags()] == ["not yet"]
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_java_makes_the_automatic_tags_that_we_make(
         env.clock.advance(hours * HOUR)
         for table in (ours, theirs):
             table.write(rows(table, events(0, 1)))
-    assert theirs.tags() == ()
+    assert theirs.history.tags() == ()
     java.maintain_tags(catalog.root, "db.theirs", options=chosen)
-    assert ours.tags()
-    ours_then = [(tag.name, tag.snapshot.id) for tag in ours.tags()]
-    assert ours_then == [(tag.name, tag.snapshot.id) for tag in theirs.tags()]
+    assert ours.history.tags()
+    ours_then = [(tag.name, tag.snapshot.id) for tag in ours.history.tags()]
+    assert ours_then == [(tag.name, tag.snapshot.id) for tag in theirs.history.tags()]
 
 
 # --- branches ----------------------------------------------------------------------------------
@@ -200,8 +200,8 @@ def test_they_read_and_write_on_a_branch_of_ours(
     catalog: Catalog, java: JavaOracle, pypaimon: WritingOracle, kind: str
 ) -> None:
     table = history(catalog, kind)
-    table.create_tag("start", snapshot_id=3)
-    branch = table.create_branch("b", tag="start")
+    table.history.create_tag("start", snapshot=3)
+    branch = table.history.create_branch("b", tag="start")
     before = content(branch)
     assert on_branch(java, catalog, "b") == on_branch(pypaimon, catalog, "b") == before
     java.write(catalog.root, "db.t$branch_b", events(10, 12, v="java"))
@@ -223,11 +223,11 @@ def test_they_read_and_write_on_a_branch_of_ours(
 def test_a_branch_of_ours_is_deleted_by_java(unchecked_catalog: Catalog, java: JavaOracle) -> None:
     """Which leaves the files behind that only the branch had."""
     table = history(unchecked_catalog)
-    table.create_branch("b", snapshot_id=3)
+    table.history.create_branch("b", snapshot=3)
     java.delete_branch(unchecked_catalog.root, "db.t", "b")
-    assert table.branches() == ()
+    assert table.history.branches() == ()
     assert_nothing_missing(table)
-    assert content(table.create_branch("b", snapshot_id=3)) == content(table, snapshot_id=3)
+    assert content(table.history.create_branch("b", snapshot=3)) == content(table.at(snapshot=3))
 
 
 @kinds
@@ -238,24 +238,24 @@ def test_we_read_and_write_on_a_branch_of_theirs(
 ) -> None:
     client: WritingOracle = java if maker == "java" else pypaimon
     table = history(catalog, kind)
-    then = content(table, snapshot_id=3)
+    then = content(table.at(snapshot=3))
     client.create_tag(catalog.root, "db.t", "start", snapshot=3)
     client.create_branch(catalog.root, "db.t", "b", tag="start")
     client.create_branch(catalog.root, "db.t", "empty")
-    assert [branch.name for branch in table.branches()] == ["b", "empty"]
+    assert [branch.name for branch in table.history.branches()] == ["b", "empty"]
     branch = catalog.table("db.t$branch_b")
     assert content(branch) == then
-    assert content(table.at_branch("empty")) == []
+    assert content(table.history.at_branch("empty")) == []
     step(branch, "x")
     assert on_branch(client, catalog, "b") == content(branch)
     # The tag it began at goes, main moves on and expires: the branch is whole.
-    table.run_delete_tags(table.plan_delete_tags("start"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
     step(table, "later")
     expire(table)
     assert on_branch(client, catalog, "b") == content(branch)
-    assert content(branch, tag="start") == then
+    assert content(branch.at(tag="start")) == then
     assert_only_reachable_files(table)
-    table.run_delete_branch(table.plan_delete_branch("b"))
+    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
     assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table)
 
@@ -268,12 +268,12 @@ def test_main_becomes_the_branch_by_either(
     """Java leaves the files behind that only the old main had."""
     catalog = unchecked_catalog
     table = history(catalog)
-    table.create_tag("start", snapshot_id=3)
-    branch = table.create_branch("b", tag="start")
+    table.history.create_tag("start", snapshot=3)
+    branch = table.history.create_branch("b", tag="start")
     step(branch, "x")
     step(table, "lost")
     if forwards == "we":
-        table.run_fast_forward(table.plan_fast_forward("b"))
+        table.history.run_fast_forward(table.history.plan_fast_forward("b"))
         assert_sound(table)
     else:
         java.fast_forward(catalog.root, "db.t", "b")
@@ -305,16 +305,16 @@ def test_a_rollback_of_one_is_seen_by_all(
     who: str,
 ) -> None:
     table = history(catalog, kind)
-    then = content(table, snapshot_id=3)
-    table.create_tag("t", snapshot_id=3)
+    then = content(table.at(snapshot=3))
+    table.history.create_tag("t", snapshot=3)
     if isinstance(target, str):
         expire(table)
     if who == "java":
         java.rollback_to(catalog.root, "db.t", target)
     elif isinstance(target, str):
-        table.run_rollback(table.plan_rollback(tag=target))
+        table.history.run_rollback(table.history.plan_rollback(tag=target))
     else:
-        table.run_rollback(table.plan_rollback(snapshot_id=target))
+        table.history.run_rollback(table.history.plan_rollback(snapshot=target))
     assert last_of(table) == 3
     assert content(table) == then
     for client in (java, pypaimon):
@@ -326,9 +326,9 @@ def test_a_rollback_of_one_is_seen_by_all(
         assert as_read_by(client, catalog, table) == content(table), client.name
     java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
     assert as_read_by(java, catalog, table) == content(table)
-    assert as_read_by(java, catalog, table, tag="t") == content(table, tag="t") == then
+    assert as_read_by(java, catalog, table, tag="t") == content(table.at(tag="t")) == then
     if who == "we":
-        table.run_delete_tags(table.plan_delete_tags("t"))
+        table.history.run_delete_tags(table.history.plan_delete_tags("t"))
         assert_sound(table)
 
 
@@ -338,14 +338,14 @@ def test_a_rollback_of_one_is_seen_by_all(
 @pytest.mark.mission("LG11")
 def test_a_consumer_of_ours_holds_java_back(catalog: Catalog, java: JavaOracle) -> None:
     table = history(catalog)
-    table.set_consumer("me", 3)
+    table.history.set_consumer("me", 3)
     found = java.read(catalog.root, "db.t$consumers")
     assert [(row["consumer_id"], row["next_snapshot_id"]) for row in found] == [("me", 3)]
     java.expire_snapshots(catalog.root, "db.t", retain_max=9, retain_min=1)
-    assert table.snapshots()[0].id == 3
-    table.delete_consumer("me")
+    assert table.history.snapshots()[0].id == 3
+    table.history.delete_consumer("me")
     java.expire_snapshots(catalog.root, "db.t", retain_max=1, retain_min=1)
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
 
 
 # --- long-lived changelogs ---------------------------------------------------------------------
@@ -379,7 +379,7 @@ def test_changelogs_that_outlive_our_snapshots_are_read_and_expired_by_java(
     assert kept[0] > 1
     later = [each for each in before if each.snapshot >= kept[0]]
     assert java.changes(catalog.root, "db.t", kept[0], last) == later
-    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
     assert_sound(table)
 
 
@@ -397,7 +397,7 @@ def test_changelogs_that_java_keeps_are_expired_by_us(catalog: Catalog, java: Ja
     step(table, "d")
     expire(table)
     assert java.changes(catalog.root, "db.t", 1, last) == before
-    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
     assert_sound(table)
     assert as_read_by(java, catalog, table) == content(table)
 
@@ -406,15 +406,15 @@ def test_java_finds_no_orphans_among_what_our_references_keep(
     catalog: Catalog, java: JavaOracle
 ) -> None:
     table = history(catalog)
-    table.create_tag("t", snapshot_id=2)
-    table.create_tag("start", snapshot_id=3)
-    branch = table.create_branch("b", tag="start")
+    table.history.create_tag("t", snapshot=2)
+    table.history.create_tag("start", snapshot=3)
+    branch = table.history.create_branch("b", tag="start")
     step(branch, "x")
     expire(table)
-    then = content(table, tag="t"), content(branch)
+    then = content(table.at(tag="t")), content(branch)
     removed = java.remove_orphan_files(catalog.root, "db.t", older_than="2100-01-01 00:00:00")
     assert removed == []
-    assert (content(table, tag="t"), content(branch)) == then
+    assert (content(table.at(tag="t")), content(branch)) == then
     assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
     assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
 
@@ -433,7 +433,7 @@ def test_a_history_that_others_wrote_is_one_lineage_and_expires_in_steps(
     assert len(listed) >= 7
     assert Lineage().breaks(table.files, listed, min(listed)) == ()
     before = content(table)
-    while len(table.snapshots()) > 1:
+    while len(table.history.snapshots()) > 1:
         expire(table, max_deletes=2)
         assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table) == before

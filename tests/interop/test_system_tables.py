@@ -56,11 +56,11 @@ def ours_keyed(catalog: Catalog, java: JavaOracle) -> Table:
     table = new_table(catalog, **KEYED)
     table.write(rows(table, [*events(0, 10), *events(0, 3, day="b")]))
     compact(table, full=True)
-    table.create_tag("compacted")
+    table.history.create_tag("compacted")
     table.write(rows(table, events(5, 12, v="new")))
     table.write(rows(table, [{"id": 0, "day": "b"}], ["-D"]))
-    table.set_consumer("reader", 2)
-    table.create_branch("trial", tag="compacted")
+    table.history.set_consumer("reader", 2)
+    table.history.create_branch("trial", tag="compacted")
     return table
 
 
@@ -69,7 +69,7 @@ def ours_append(catalog: Catalog, java: JavaOracle) -> Table:
     for first, day in ((0, "a"), (3, "b"), (6, None)):
         table.write(rows(table, events(first, first + 3, day=day)))
     table.write(rows(table, [{"id": 9, "day": "a"}]))
-    table.create_tag("all", time_retained_ms=3_600_000)
+    table.history.create_tag("all", time_retained_ms=3_600_000)
     return table
 
 
@@ -135,7 +135,7 @@ def test_system_tables_hold_what_theirs_hold(catalog: Catalog, java: JavaOracle,
     compared = 0
     for name in SYSTEM_TABLES:
         theirs = java.read(catalog.root, f"db.t${name}")
-        found = table.system_table(name)
+        found = table.inspect.table(name)
         ours = canonical_rows(found)
         common = [each for each in found.column_names if not theirs or each in theirs[0]]
         # Java's columns come in our order, none is unknown here but those it has dropped since.
@@ -151,10 +151,10 @@ def test_system_tables_hold_what_theirs_hold(catalog: Catalog, java: JavaOracle,
 @pytest.mark.parametrize("kind", ["ours, keyed", "theirs, keyed", "ours, append"])
 def test_an_earlier_state_is_described_alike(catalog: Catalog, java: JavaOracle, kind: str) -> None:
     table = TABLES[kind](catalog, java)
-    for snapshot in table.snapshots():
+    for snapshot in table.history.snapshots():
         for name in ("files", "manifests", "audit_log"):
             theirs = java.read(catalog.root, f"db.t${name}", snapshot=snapshot.id)
-            ours = canonical_rows(table.system_table(name, snapshot_id=snapshot.id))
+            ours = canonical_rows(table.at(snapshot=snapshot.id).inspect.table(name))
             common = [each for each in theirs[0] if each in ours[0]]
             assert comparable(ours, common, name) == comparable(theirs, common, name)
 
@@ -164,12 +164,12 @@ def test_rows_that_are_merged_already_are_those_that_the_newest_java_shows(
     catalog: Catalog, java: JavaOracle, java_latest: LatestJavaOracle, kind: str
 ) -> None:
     table = TABLES[kind](catalog, java)
-    for snapshot in table.snapshots():
+    for snapshot in table.history.snapshots():
         theirs = java_latest.read(catalog.root, "db.t$ro", snapshot=snapshot.id)
-        ours = canonical_rows(table.system_table("ro", snapshot_id=snapshot.id))
+        ours = canonical_rows(table.at(snapshot=snapshot.id).inspect.table("ro"))
         assert as_texts(ours) == as_texts(theirs)
     where = Leaf("id", Operator.EQ, (1,))
-    found = canonical_rows(table.system_table("ro", where))
+    found = canonical_rows(table.inspect.table("ro", where))
     theirs = java_latest.read(catalog.root, "db.t$ro", where=[("id", "=", 1)])
     assert as_texts(found) == as_texts(theirs)
 
@@ -183,7 +183,7 @@ def test_rows_that_deletion_vectors_take_out_are_not_among_those_merged_already(
     compact(table, full=True)
     table.write(rows(table, events(5, 12, v="new")))
     compact(table)
-    ours = canonical_rows(table.system_table("ro"))
+    ours = canonical_rows(table.inspect.table("ro"))
     assert as_texts(ours) == as_texts(java_latest.read(catalog.root, "db.t$ro"))
 
 
@@ -193,7 +193,7 @@ def test_files_are_named_as_the_newest_java_names_them(
 ) -> None:
     table = TABLES[kind](catalog, java)
     theirs = java_latest.read(catalog.root, "db.t$files")
-    ours = table.system_table("files").to_pylist()
+    ours = table.inspect.table("files").to_pylist()
     assert sorted(row["file_path"] for row in ours) == sorted(row["file_path"] for row in theirs)
 
 
@@ -243,9 +243,9 @@ def test_deltas_are_what_their_streaming_reader_gets(
     catalog: Catalog, java: JavaOracle, writer: str
 ) -> None:
     table = changing(catalog, java, writer)
-    last = len(table.snapshots())
+    last = len(table.history.snapshots())
     for first in range(last):
-        ours = as_changes(table.read_incremental(first, last, mode="delta"))
+        ours = as_changes(table.read_changes(first, last, mode="delta"))
         theirs = sorted(
             (each.kind, each.row["day"], each.row["id"], each.row["v"] or "")
             for each in java.changes(catalog.root, "db.t", first + 1, last)
@@ -259,10 +259,10 @@ def test_changelogs_are_what_their_streaming_reader_gets(
     catalog: Catalog, java: JavaOracle, writer: str, producer: str
 ) -> None:
     table = changing(catalog, java, writer, **{"changelog-producer": producer})
-    last = len(table.snapshots())
+    last = len(table.history.snapshots())
     seen = 0
     for first in range(last):
-        ours = as_changes(table.read_incremental(first, last))
+        ours = as_changes(table.read_changes(first, last))
         theirs = sorted(
             (each.kind, each.row["day"], each.row["id"], each.row["v"] or "")
             for each in java.changes(catalog.root, "db.t", first + 1, last)
@@ -292,9 +292,9 @@ def test_of_any_history_we_tell_the_changes_that_they_tell(
         if not isinstance(step, Expire | Rescale):
             ours.do("db.t", history, step)
     table = catalog.table("db.t")
-    last = len(table.snapshots())
+    last = len(table.history.snapshots())
     for first in range(last):
-        found = canonical_rows(table.read_incremental(first, last))
+        found = canonical_rows(table.read_changes(first, last))
         theirs = [
             {"_rowkind": each.kind, **each.row}
             for each in java.changes(catalog.root, "db.t", first + 1, last)
@@ -316,7 +316,7 @@ def test_their_batch_reader_sees_the_last_change_of_each_key(
     for first, last in ((0, 3), (1, 3), (4, 7), (4, 8), (5, 7)):
         options = {"incremental-between": f"{first},{last}"}
         theirs = java.read(catalog.root, "db.t$audit_log", options=options)
-        found = table.read_incremental(first, last, mode="delta").rename_columns(
+        found = table.read_changes(first, last, mode="delta").rename_columns(
             ["rowkind", "id", "day", "v"]
         )
         assert last_of_each_key(found.to_pylist()) == last_of_each_key(theirs)
@@ -333,7 +333,7 @@ def test_between_tags_the_difference_is_theirs(
     for first, last in ((1, 4), (1, 8), (2, 4), (2, 8), (4, 8)):
         options = {"incremental-between": f"at{first},at{last}"}
         theirs = java.read(catalog.root, "db.t$audit_log", options=options)
-        ours = as_changes(table.read_incremental(f"at{first}", f"at{last}"))
+        ours = as_changes(table.read_changes(f"at{first}", f"at{last}"))
         assert ours == sorted(
             (row["rowkind"], row["day"], row["id"], row["v"] or "") for row in theirs
         )
@@ -347,12 +347,12 @@ def test_they_read_the_statistics_that_we_compute(catalog: Catalog, java: JavaOr
     columns, values = table_of(ATOMS)
     table = new_table(catalog, columns, keys=("k",), options={"bucket": "1"})
     table.write(rows(table, values))
-    result = table.run_analyze(table.plan_analyze())
+    result = table.upkeep.run_analyze(table.upkeep.plan_analyze())
     assert result.statistics is not None
     theirs = java.statistics(catalog.root, "db.t")
     assert theirs is not None
     (listed,) = java.read(catalog.root, "db.t$statistics")
-    (ours,) = table.system_table("statistics").to_pylist()
+    (ours,) = table.inspect.table("statistics").to_pylist()
     assert (listed["snapshot_id"], listed["schema_id"]) == (1, 0)
     assert {key: listed[key] for key in ours if key != "colstat"} == {
         key: ours[key] for key in ours if key != "colstat"
@@ -371,23 +371,23 @@ def test_we_read_the_statistics_that_they_publish(catalog: Catalog, java: JavaOr
     java.analyze(
         catalog.root, "db.t", merged_record_count=1, merged_record_size=25, columns=described
     )
-    (row,) = table.system_table("statistics").to_pylist()
+    (row,) = table.inspect.table("statistics").to_pylist()
     (theirs,) = java.read(catalog.root, "db.t$statistics")
     assert row == theirs
     assert json.loads(row["colstat"]) == described
-    assert table.plan_analyze().reason == "the statistics are those of snapshot 1"
+    assert table.upkeep.plan_analyze().reason == "the statistics are those of snapshot 1"
 
 
 def test_a_table_that_we_analyzed_is_written_and_kept_by_them(
     catalog: Catalog, java: JavaOracle
 ) -> None:
     table = ours_keyed(catalog, java)
-    result = table.run_analyze(table.plan_analyze())
+    result = table.upkeep.run_analyze(table.upkeep.plan_analyze())
     java.write(catalog.root, "db.t", events(50, 52))
     java.compact(catalog.root, "db.t")
-    (row,) = table.system_table("statistics").to_pylist()
+    (row,) = table.inspect.table("statistics").to_pylist()
     assert result.statistics is not None
     assert row["mergedRecordCount"] == result.statistics.merged_record_count == 14
-    again = table.run_analyze(table.plan_analyze()).statistics
+    again = table.upkeep.run_analyze(table.upkeep.plan_analyze()).statistics
     assert again is not None
     assert again.merged_record_count == 16

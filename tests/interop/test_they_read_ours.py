@@ -27,7 +27,7 @@ def assert_read_alike(
     readers: list[Oracle], catalog: Catalog, table: Table, snapshot: int | None = None
 ) -> None:
     """Each of them returns the rows that we return."""
-    ours = content(table, snapshot_id=snapshot)
+    ours = content(table.at(snapshot=snapshot))
     for reader in readers:
         theirs = as_read_by(reader, catalog, table, snapshot=snapshot)
         assert theirs == ours, f"{reader.name} reads other rows"
@@ -165,7 +165,7 @@ def test_they_read_every_snapshot_of_ours_by_its_id(
 ) -> None:
     table = make(catalog, kind)
     compact_fully(without_null_days(table))
-    for snapshot in table.snapshots():
+    for snapshot in table.history.snapshots():
         assert_read_alike(readers, catalog, table, snapshot.id)
 
 

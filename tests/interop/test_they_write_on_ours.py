@@ -75,13 +75,13 @@ def test_java_compacts_and_expires_what_we_wrote(
     for _ in range(3):
         fill(table)
     before = content(table)
-    files_before = len(table.data_files())
+    files_before = len(table.at().files())
     java.compact(catalog.root, table.name)
     assert content(table) == before
-    assert len(table.data_files()) < files_before
+    assert len(table.at().files()) < files_before
     assert_readable_history(table)
     assert java.expire_snapshots(catalog.root, table.name, retain_max=1, retain_min=1) > 0
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     assert_only_reachable_files(table)
     assert content(table) == before == as_read_by(pypaimon, catalog, table)
     # And on: our write, our compaction, our expiry, on top of theirs.
@@ -131,9 +131,9 @@ def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
     fill(table)
     expected = content(table)
     table.stage(rows(table, events(4, 8, day="b", v="dead")))
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
-    table.run_remove_orphans(plan)
-    before = table.quarantines()
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    table.upkeep.run_remove_orphans(plan)
+    before = table.upkeep.quarantines()
     assert [len(each.files) for each in before] == [len(plan.files)]
     assert as_read_by(java, catalog, table) == expected
     removed = java.remove_orphan_files(catalog.root, table.name, older_than="2100-01-01 00:00:00")
@@ -142,10 +142,10 @@ def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
     java.compact(catalog.root, table.name)
     java.expire_snapshots(catalog.root, table.name, retain_max=1, retain_min=1)
     assert content(table) == as_read_by(java, catalog, table)
-    assert table.quarantines() == before
-    table.run_restore(table.plan_restore(before[0].id))
+    assert table.upkeep.quarantines() == before
+    table.upkeep.run_restore(table.upkeep.plan_restore(before[0].id))
     assert as_read_by(java, catalog, table) == content(table)
-    table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -178,7 +178,7 @@ def test_tags_of_java_protect_their_files_from_our_expiry(
     compact(table, full=True)
     table.write(rows(table, events(0, 1, day="a", v="later")))
     expire(table)
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     assert as_read_by(java, catalog, table, tag="kept") == tagged
     java.delete_tag(catalog.root, table.name, "kept")
     assert_only_reachable_files(table)

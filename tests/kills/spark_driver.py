@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog
 from lakewright.storage.operations.running.engine import Result, Task
-from lakewright.storage.spark import SparkEngine, build_session, stage_dataframe
+from lakewright.storage.spark import SparkEngine, build_session
 
 ROWS, TASKS = 2000, 4
 
@@ -40,12 +40,12 @@ def main(verb: str, warehouse: str, notes: str) -> None:
     begun_ms = time.time()
     if verb == "write":
         frame = slow_rows(spark, notes)
-        staged = stage_dataframe(table, frame, commit_user="spark", commit_identifier=1)
+        staged = table.stage(frame, commit_user="spark", commit_identifier=1)
         result = table.commit(staged)
         answer: dict[str, Any] = {"already_committed": result.already_committed}
     else:
-        plan = table.plan_compact(full=True)
-        done = table.run_compact(plan, Slow(SparkEngine(spark), notes))
+        plan = table.upkeep.plan_compact(full=True)
+        done = table.upkeep.run_compact(plan, Slow(SparkEngine(spark), notes))
         answer = {"files_before": done.files_before, "files_after": done.files_after}
     answer["seconds"] = round(time.time() - begun_ms, 1)
     sys.stdout.write(json.dumps(answer) + "\n")

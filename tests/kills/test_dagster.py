@@ -135,13 +135,13 @@ def test_an_ingest_whose_worker_was_killed_is_published_once_by_the_next_try(
         tally("kills survived")
         until(lambda: status_of(server, run) in ("FAILURE", "SUCCESS"))
         assert status_of(server, run) == "FAILURE"
-        published = len(platform.table.snapshots())
+        published = len(platform.table.history.snapshots())
         assert published == (moment == "after it has published")
 
         again = execute_again(server, run)
         until(lambda: status_of(server, again) in ("FAILURE", "SUCCESS"))
         assert status_of(server, again) == "SUCCESS", server.failure_of(again)
-    assert len(platform.table.snapshots()) == 1
+    assert len(platform.table.history.snapshots()) == 1
     assert platform.table.read().num_rows == ROWS
     assert_sound(swept(platform.table))
 
@@ -159,7 +159,7 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
             values = [{"dt": DAY, "id": ROWS + number * 100 + each} for each in range(100)]
             table.write(pa.Table.from_pylist(values, table.arrow_schema))
         before = sorted(table.read().column("id").to_pylist())
-        snapshots = len(table.snapshots())
+        snapshots = len(table.history.snapshots())
         expiry = {"retain_min": 1, "retain_max": 1, "time_retained": "0s", "max_deletes": 999}
         given: dict[str, object] = {"full": True} if verb == "compact" else expiry
         job = f"{verb}__shop__events"
@@ -179,17 +179,17 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
         assert status_of(server, run) == "FAILURE"
         assert sorted(table.read().column("id").to_pylist()) == before
         # The dead holds it for minutes yet, but Dagster knows that its run has ended.
-        assert len(table.leases()) == 1
+        assert len(table.upkeep.leases()) == 1
 
         again = server.launch_job(job, {"ops": {job: {"config": given}}})
         until(lambda: status_of(server, again) in ("FAILURE", "SUCCESS"))
         assert status_of(server, again) == "SUCCESS", server.failure_of(again)
-    assert not table.leases()
+    assert not table.upkeep.leases()
     assert sorted(table.read().column("id").to_pylist()) == before
     if verb == "compact":
-        assert len(table.data_files()) == 1
+        assert len(table.at().files()) == 1
     else:
-        assert len(table.snapshots()) == 1
+        assert len(table.history.snapshots()) == 1
     assert_sound(swept(table))
 
 
@@ -217,7 +217,7 @@ def test_when_everything_of_dagster_is_killed_the_next_start_goes_on(platform: P
         until(lambda: status_of(server, again) in ("FAILURE", "SUCCESS"))
         assert status_of(server, again) == "SUCCESS", server.failure_of(again)
     assert platform.table.read().num_rows == 2 * ROWS
-    assert len(platform.table.snapshots()) == 2
+    assert len(platform.table.history.snapshots()) == 2
     assert_sound(swept(platform.table))
 
 

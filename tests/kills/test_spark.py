@@ -64,14 +64,14 @@ def test_a_write_whose_driver_died_is_made_by_the_next_one(tmp_path: Path, kind:
         driver.kill()
         tally("kills survived")
         driver.wait()
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
     for _ in range(2):
         # The third time it has been made already.
         with application("write", tmp_path) as driver:
             answer = answer_of(driver)
     assert answer["already_committed"]
     assert values_of(table, "id") == list(range(ROWS))
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     remove_orphans(table)
     assert_sound(table)
 

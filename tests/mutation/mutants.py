@@ -27,11 +27,16 @@ Span = tuple[Position, Position]
 MODULES = tuple(
     f"storage/operations/{name}.py"
     for name in (
-        *("commit", "commit_conflicts", "commit_manifests", "commit_standing", "restamp", "latest"),
-        *("expire_snapshots", "expiry_mark", "lineage", "expire_backlog"),
-        *("expire_tags", "expire_changelogs", "reachable", "rollback", "rollback_pin"),
-        *("remove_orphans", "sweep", "store_clock", "delete_files", "delete_unreachable"),
-        *("quarantine", "restore_files", "purge_quarantine"),
+        *("commit/commit", "commit/commit_loop", "commit/commit_conflicts"),
+        *("commit/commit_manifests", "commit/restamp", "references/commit_standing"),
+        *("state/latest", "state/lineage", "state/store_clock", "running/delete_files"),
+        *("retention/expire_snapshots", "retention/expiry_range", "retention/expiring_files"),
+        *("retention/expire_backlog", "retention/expire_tags", "retention/expire_changelogs"),
+        *("retention/remove_orphans", "retention/quarantine", "retention/restore_files"),
+        *("retention/purge_quarantine", "references/expiry_mark", "references/reachable"),
+        *("references/roots", "references/stale_roots", "references/whole_snapshots"),
+        *("references/rollback", "references/rollback_pin", "references/sweep"),
+        *("references/delete_unreachable",),
     )
 )
 

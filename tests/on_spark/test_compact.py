@@ -8,12 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog, CompactionPlan, LocalEngine, VerifyLevel
-from lakewright.storage.errors import (
-    CorruptionError,
-    FileMissing,
-    StorageError,
-    VerificationFailed,
-)
+from lakewright.storage.errors import CorruptionError, FileMissing, StorageError, VerificationFailed
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import filled
 from tests.on_spark.test_write import KINDS, by_bucket, twins
@@ -34,8 +29,8 @@ def test_the_same_plan_leaves_the_same_files_rows_and_levels(
             table.write(rows(table, events(0, 30, day=day)))
             table.write(rows(table, events(10, 40, day=day, v="new")))
         before = content(table)
-        plan = CompactionPlan.from_json(table.plan_compact(full=True).to_json())
-        results.append(table.run_compact(plan, engine))
+        plan = CompactionPlan.from_json(table.upkeep.plan_compact(full=True).to_json())
+        results.append(table.upkeep.run_compact(plan, engine))
         assert content(table) == before
     on_spark, local = tables
     assert content(on_spark) == content(local)
@@ -46,7 +41,7 @@ def test_the_same_plan_leaves_the_same_files_rows_and_levels(
 
 
 def levels(table: object) -> list[tuple[bytes, int, int, int]]:
-    files = table.data_files()  # type: ignore[attr-defined]
+    files = table.at().files()  # type: ignore[attr-defined]
     return sorted(
         (each.partition, each.bucket, each.file.level, each.file.row_count) for each in files
     )
@@ -57,16 +52,16 @@ def test_a_task_that_fails_stops_the_compaction_and_keeps_its_kind(
 ) -> None:
     table = filled(catalog, "keyed")
     before = content(table)
-    plan = table.plan_compact(full=True)
-    victim = next(entry for entry in table.data_files() if entry.file.level == 0)
+    plan = table.upkeep.plan_compact(full=True)
+    victim = next(entry for entry in table.at().files() if entry.file.level == 0)
     path = Path(table.files.data_file_path(victim.partition, victim.bucket, victim.file))
     kept = path.read_bytes()
     path.write_bytes(kept[:-8] + b"damaged!")
     with pytest.raises(CorruptionError, match="cannot be read"):
-        table.run_compact(plan, SparkEngine(spark))
+        table.upkeep.run_compact(plan, SparkEngine(spark))
     path.unlink()
     with pytest.raises(FileMissing):
-        table.run_compact(plan, SparkEngine(spark))
+        table.upkeep.run_compact(plan, SparkEngine(spark))
     path.write_bytes(kept)
     assert unreachable_files(table) == []
     assert content(table) == before
@@ -94,14 +89,16 @@ def test_rows_that_change_in_a_task_are_never_published(
     catalog: Catalog, spark: SparkSession
 ) -> None:
     table = filled(catalog, "keyed")
-    before, snapshot = content(table), table.latest_snapshot()
+    before, snapshot = content(table), table.history.latest_snapshot()
     with pytest.raises(VerificationFailed, match="v differ") as caught:
         planted.compact_levels(
             table, planted.changed, VerifyLevel.CHECKSUMS, engine=SparkEngine(spark)
         )
     assert caught.value.details["differs"] == "v"
-    assert (content(table), table.latest_snapshot()) == (before, snapshot)
+    assert (content(table), table.history.latest_snapshot()) == (before, snapshot)
     assert unreachable_files(table) == []
-    result = table.run_compact(table.plan_compact(full=True), SparkEngine(spark), verify="full")
+    result = table.upkeep.run_compact(
+        table.upkeep.plan_compact(full=True), SparkEngine(spark), verify="full"
+    )
     assert result.snapshot is not None
     assert content(table) == before

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.arrow_values import scalar_of
-from lakewright.storage.spark import read_dataframe, system_table_dataframe
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 from lakewright.storage.sql.where import parse_where
@@ -118,7 +117,7 @@ def filters(stored: list[Value]) -> list[Predicate]:
 def check(spark: SparkSession, table: Table, every: list[Predicate]) -> None:
     """Hold what Spark keeps against what Arrow keeps, all filters in one query."""
     parts = [
-        read_dataframe(spark, table, where, ["k"]).selectExpr("k", f"{number} AS n")
+        table.to_spark(spark, where, ["k"]).selectExpr("k", f"{number} AS n")
         for number, where in enumerate(every)
     ]
     found = reduce(DataFrame.unionByName, parts).toArrow().to_pydict()
@@ -166,7 +165,7 @@ def test_timestamps_keep_the_microsecond_that_they_are_in(
     members = pa.StructArray.from_arrays([moments], ["t"])
     held = pa.table({"t": moments, "a": lists, "m": maps, "r": members})
     table.write(held)
-    found = read_dataframe(spark, table).toArrow()
+    found = table.to_spark(spark).toArrow()
     expected = [None if each is None else each // 1000 for each in nanos]
     assert found.column("t").cast(pa.int64()).to_pylist() == expected
     inner = found.column("a").combine_chunks().values, found.column("r").combine_chunks().field(0)
@@ -180,7 +179,7 @@ def test_a_column_that_spark_has_not_may_be_filtered_by(
 ) -> None:
     table, _ = filled(catalog, "TIME", keyed=False)
     where = parse_where("c > TIME '13:00:00'", table.schema)
-    found = read_dataframe(spark, table, where, ["k"]).collect()
+    found = table.to_spark(spark, where, ["k"]).collect()
     assert sorted(row["k"] for row in found) == [1, 1, 2, 2]
 
 
@@ -190,17 +189,17 @@ def test_very_many_literals_are_looked_up_where_the_rows_are_read(
     """As expressions of Spark they would take minutes."""
     table, stored = filled(catalog, "BIGINT", keyed=False)
     where = Leaf("c", Operator.IN, (*stored[1:], *range(100, 50_000)))
-    found = read_dataframe(spark, table, where, ["k"]).collect()
+    found = table.to_spark(spark, where, ["k"]).collect()
     assert sorted(row["k"] for row in found) == [1, 1, 2, 2, 3, 3]
 
 
 def test_the_audit_log_is_filtered_by_the_nanosecond(catalog: Catalog, spark: SparkSession) -> None:
     table, stored = filled(catalog, "TIMESTAMP(9)", keyed=True)
-    schema = table.system_table_schema("audit_log")
+    schema = table.inspect.table_schema("audit_log")
     for value in stored:
         where = And((Leaf("c", Operator.EQ, (value,)), Leaf("rowkind", Operator.EQ, ("+I",))))
-        frame = system_table_dataframe(spark, table, "audit_log", where)
-        expected = table.system_table("audit_log", where).column("k").to_pylist()
+        frame = table.inspect.to_spark(spark, "audit_log", where)
+        expected = table.inspect.table("audit_log", where).column("k").to_pylist()
         assert [row["k"] for row in frame.collect()] == expected != []
     assert schema.field_names == ("rowkind", "k", "c")
 
@@ -208,9 +207,9 @@ def test_the_audit_log_is_filtered_by_the_nanosecond(catalog: Catalog, spark: Sp
 def test_a_system_tables_own_times_are_told_alike(catalog: Catalog, spark: SparkSession) -> None:
     table, _ = filled(catalog, "INT", keyed=True)
     for name in ("snapshots", "files", "partitions", "schemas"):
-        ours = table.system_table(name)
-        schema = table.system_table_schema(name)
-        frame = system_table_dataframe(spark, table, name)
+        ours = table.inspect.table(name)
+        schema = table.inspect.table_schema(name)
+        frame = table.inspect.to_spark(spark, name)
         times = [each.name for each in schema.fields if "TIMESTAMP" in str(each.type)]
         found = frame.select(times).toArrow()
         for each in times:

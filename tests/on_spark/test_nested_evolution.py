@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from lakewright.storage import Catalog
-from lakewright.storage.spark import SparkEngine, read_dataframe
+from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import frame_content
 from tests.support.builders import content, new_table, rows
 from tests.support.evolution import CHANGES, CONTAINERS, altered, by_id, with_changed_members
@@ -42,11 +42,13 @@ def test_spark_reads_and_rewrites_members_by_id(
     changed.write(rows(changed, [{**later, "k": 3}]))
     due = content(changed)
     # Spark's own reader takes the file of the current schema, ours the older one.
-    assert frame_content(read_dataframe(spark, changed), changed) == due
-    frame: Any = read_dataframe(spark, changed).filter("k < 3")
+    assert frame_content(changed.to_spark(spark), changed) == due
+    frame: Any = changed.to_spark(spark).filter("k < 3")
     renamed = frame.select("k", f.col("row_swap.a").alias("a"), f.col("row_rename.c").alias("c"))
     assert sorted(map(tuple, renamed.collect())) == [(1, 2, 1), (2, None, None)]
-    changed.run_compact(changed.plan_compact(full=True, min_file_num=2), SparkEngine(spark))
-    assert {entry.file.schema_id for entry in changed.data_files()} == {1}
+    changed.upkeep.run_compact(
+        changed.upkeep.plan_compact(full=True, min_file_num=2), SparkEngine(spark)
+    )
+    assert {entry.file.schema_id for entry in changed.at().files()} == {1}
     assert content(changed) == due
-    assert frame_content(read_dataframe(spark, changed), changed) == due
+    assert frame_content(changed.to_spark(spark), changed) == due

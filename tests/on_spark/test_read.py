@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SnapshotNotFound, TagNotFound, UnsupportedError
-from lakewright.storage.spark import read_dataframe
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
 from tests.support.builders import (
@@ -52,7 +51,7 @@ def filled(catalog: Catalog, kind: str) -> Table:
 @pytest.mark.mission("PT9", "FS15", "FS16")
 def test_all_rows_are_there(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
-    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+    assert frame_content(table.to_spark(any_spark), table) == content(table)
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -65,9 +64,9 @@ def test_files_of_every_format_are_read_together(
     for first, format_name in enumerate(["parquet", "orc", "avro"]):
         changed = with_options(table, file__format=format_name)
         changed.write(rows(table, events(5 * first, 5 * first + 7, v=format_name)))
-    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+    assert frame_content(table.to_spark(any_spark), table) == content(table)
     where = parse_where("v LIKE 'orc%' AND id > 6", table.schema)
-    frame = read_dataframe(any_spark, table, where, ["id"])
+    frame = table.to_spark(any_spark, where, ["id"])
     assert frame_content(frame, table, ["id"]) == content(table, where=where, columns=["id"])
 
 
@@ -91,7 +90,7 @@ def test_a_filter_keeps_the_same_rows(catalog: Catalog, spark: SparkSession, kin
     for text in FILTERS:
         where = parse_where(text, table.schema)
         expected = content(table, where=where)
-        assert frame_content(read_dataframe(spark, table, where), table) == expected, text
+        assert frame_content(table.to_spark(spark, where), table) == expected, text
         # And the filter is no mere hint: nothing else is left to filter.
         assert len(expected) < everything
 
@@ -102,7 +101,7 @@ def test_columns_come_in_the_order_asked_for_without_those_of_the_filter(
 ) -> None:
     table = filled(catalog, kind)
     where = parse_where("day = 'b'", table.schema)
-    frame = read_dataframe(spark, table, where, ["v", "id"])
+    frame = table.to_spark(spark, where, ["v", "id"])
     expected = content(table, where=where, columns=["v", "id"])
     assert frame_content(frame, table, ["v", "id"]) == expected
 
@@ -112,14 +111,14 @@ def test_earlier_snapshots_are_read_by_id_and_by_time(
     catalog: Catalog, spark: SparkSession, kind: str
 ) -> None:
     table = filled(catalog, kind)
-    for snapshot in table.snapshots():
-        frame = read_dataframe(spark, table, snapshot_id=snapshot.id)
-        assert frame_content(frame, table) == content(table, snapshot_id=snapshot.id)
-    then = table.snapshots()[2].time_millis
-    frame = read_dataframe(spark, table, as_of_ms=then)
-    assert frame_content(frame, table) == content(table, as_of_ms=then)
+    for snapshot in table.history.snapshots():
+        frame = table.at(snapshot=snapshot.id).to_spark(spark)
+        assert frame_content(frame, table) == content(table.at(snapshot=snapshot.id))
+    then = table.history.snapshots()[2].time_millis
+    frame = table.at(time=then).to_spark(spark)
+    assert frame_content(frame, table) == content(table.at(time=then))
     with pytest.raises(SnapshotNotFound):
-        read_dataframe(spark, table, snapshot_id=99)
+        table.at(snapshot=99).to_spark(spark)
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])
@@ -128,7 +127,7 @@ def test_a_dataframe_shows_the_snapshot_it_was_made_from(
 ) -> None:
     table = filled(catalog, kind)
     before = content(table)
-    frame = read_dataframe(spark, table)
+    frame = table.to_spark(spark)
     table.write(rows(table, events(200, 203)))
     assert frame_content(frame, table) == before
 
@@ -143,7 +142,7 @@ def test_every_type_that_spark_has_is_read_alike(
     table = new_table(catalog, columns, **settings)
     table.write(rows(table, values))
     table.write(rows(table, values[:1]))
-    assert frame_content(read_dataframe(any_spark, table), table) == content(table)
+    assert frame_content(table.to_spark(any_spark), table) == content(table)
 
 
 def test_a_time_of_day_is_refused_and_the_other_columns_are_read(
@@ -153,8 +152,8 @@ def test_a_time_of_day_is_refused_and_the_other_columns_are_read(
     table = new_table(catalog, columns)
     table.write(rows(table, values))
     with pytest.raises(UnsupportedError, match="TIME"):
-        read_dataframe(spark, table)
-    frame = read_dataframe(spark, table, columns=["k", "c1"])
+        table.to_spark(spark)
+    frame = table.to_spark(spark, columns=["k", "c1"])
     assert frame_content(frame, table, ["k", "c1"]) == content(table, columns=["k", "c1"])
 
 
@@ -167,7 +166,7 @@ def test_timestamps_finer_than_microseconds_lose_the_rest(
             {"t": pa.array([1_001], pa.timestamp("ns")), "u": pa.array([5], pa.timestamp("us"))}
         )
     )
-    (row,) = read_dataframe(spark, table).collect()
+    (row,) = table.to_spark(spark).collect()
     assert (row["t"].microsecond, row["u"].microsecond) == (1, 5)
 
 
@@ -178,20 +177,20 @@ def test_partitions_of_every_type_are_read_alike(
     table = new_table(catalog, {"k": "INT", "p": type_name}, partitions=["p"])
     values = [*PARTITIONS[type_name], None]
     table.write(rows(table, [{"k": key, "p": value} for key, value in enumerate(values)]))
-    assert frame_content(read_dataframe(spark, table), table) == content(table)
+    assert frame_content(table.to_spark(spark), table) == content(table)
 
 
 def test_an_empty_table_has_columns_and_no_rows(catalog: Catalog, spark: SparkSession) -> None:
     table = new_table(catalog, **KINDS["keyed"])
-    frame = read_dataframe(spark, table)
+    frame = table.to_spark(spark)
     assert frame.columns == ["id", "day", "v"]
     assert frame.count() == 0
 
 
 def test_counting_needs_no_column(catalog: Catalog, spark: SparkSession) -> None:
     table = filled(catalog, "keyed")
-    assert read_dataframe(spark, table).count() == table.read().num_rows
-    assert read_dataframe(spark, table).selectExpr("count(*)").collect()[0][0] == 65
+    assert table.to_spark(spark).count() == table.read().num_rows
+    assert table.to_spark(spark).selectExpr("count(*)").collect()[0][0] == 65
 
 
 @pytest.mark.mission("FS19")
@@ -200,16 +199,16 @@ def test_a_tag_and_a_branch_are_read_after_their_snapshot_expired(
 ) -> None:
     table = filled(catalog, "keyed")
     then = content(table)
-    table.create_tag("t")
-    branch = table.create_branch("b", tag="t")
+    table.history.create_tag("t")
+    branch = table.history.create_branch("b", tag="t")
     table.write(rows(table, events(0, 3, day="a", v="over")), mode="overwrite")
     expire(table)
-    assert frame_content(read_dataframe(any_spark, table, tag="t"), table) == then
-    assert frame_content(read_dataframe(any_spark, table, version="t"), table) == then
-    assert frame_content(read_dataframe(any_spark, branch), table) == then
-    assert frame_content(read_dataframe(any_spark, table), table) == content(table) != then
+    assert frame_content(table.at(tag="t").to_spark(any_spark), table) == then
+    assert frame_content(table.at(version="t").to_spark(any_spark), table) == then
+    assert frame_content(branch.to_spark(any_spark), table) == then
+    assert frame_content(table.to_spark(any_spark), table) == content(table) != then
     with pytest.raises(TagNotFound, match="there are t"):
-        read_dataframe(any_spark, table, tag="other")
+        table.at(tag="other").to_spark(any_spark)
 
 
 @pytest.mark.mission("FS19")
@@ -217,16 +216,16 @@ def test_a_reader_that_an_expiry_overtakes_is_told_by_tasks_in_our_words_and_by_
     catalog: Catalog, spark: SparkSession
 ) -> None:
     table = filled(catalog, "keyed")
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
-    table.create_tag("held")
-    whole = read_dataframe(spark, table)
-    merged = read_dataframe(spark, table, parse_where("day = 'b'", table.schema))
+    table.history.create_tag("held")
+    whole = table.to_spark(spark)
+    merged = table.to_spark(spark, parse_where("day = 'b'", table.schema))
     compact(table, full=True)
     expire(table)
     # A tag made in time protects both.
     assert (whole.count(), merged.count()) == (65, 20)
-    table.run_delete_tags(table.plan_delete_tags("held"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("held"))
     with pytest.raises(PySparkException, match=f"snapshot {snapshot.id} of db.t expired while"):
         merged.select("v").collect()
     with pytest.raises((PySparkException, Py4JJavaError), match=r"does not exist"):

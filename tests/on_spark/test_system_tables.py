@@ -9,11 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, TagNotFound, UnsupportedError
 from lakewright.storage.operations.inspection.system_tables import system_table_names
-from lakewright.storage.spark import (
-    SparkEngine,
-    read_incremental_dataframe,
-    system_table_dataframe,
-)
+from lakewright.storage.spark import SparkEngine
 from lakewright.storage.sql import parse_where
 from tests.on_spark.test_write import KINDS
 from tests.support.builders import compact, comparable, events, new_table, rows
@@ -25,12 +21,12 @@ def filled(catalog: Catalog, kind: str = "keyed") -> Table:
     """Appends, a compaction and, where there are keys, an update and a deletion."""
     table = new_table(catalog, **KINDS[kind])
     table.write(rows(table, [*events(0, 20), *events(0, 5, day="b")]))
-    table.create_tag("first")
+    table.history.create_tag("first")
     table.write(rows(table, events(15, 30, v="new")))
     compact(table, full=True)
     if table.schema.has_primary_key:
         table.write(rows(table, events(0, 2), ["-D", "-D"]))
-    table.create_tag("last")
+    table.history.create_tag("last")
     return table
 
 
@@ -47,19 +43,19 @@ def test_a_system_table_is_a_dataframe(
     catalog: Catalog, any_spark: SparkSession, name: str
 ) -> None:
     table = filled(catalog)
-    table.run_analyze(table.plan_analyze())
-    table.create_branch("trial", tag="first")
-    table.set_consumer("reader", 2)
-    assert_alike(system_table_dataframe(any_spark, table, name), table.system_table(name))
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.history.create_branch("trial", tag="first")
+    table.history.set_consumer("reader", 2)
+    assert_alike(table.inspect.to_spark(any_spark, name), table.inspect.table(name))
     if name != "table_indexes":
-        assert table.system_table(name).num_rows > 0
+        assert table.inspect.table(name).num_rows > 0
 
 
 def test_a_system_table_without_rows_has_columns(catalog: Catalog, spark: SparkSession) -> None:
     table = new_table(catalog)
     for name in system_table_names():
-        frame = system_table_dataframe(spark, table, name)
-        assert frame.columns == list(table.system_table_schema(name).field_names)
+        frame = table.inspect.to_spark(spark, name)
+        assert frame.columns == list(table.inspect.table_schema(name).field_names)
 
 
 def test_rows_are_filtered_and_of_the_state_that_is_meant(
@@ -67,22 +63,22 @@ def test_rows_are_filtered_and_of_the_state_that_is_meant(
 ) -> None:
     table = filled(catalog)
     for name, text in (("files", "level = 0"), ("audit_log", "rowkind = '-D' AND id < 2")):
-        where = parse_where(text, table.system_table_schema(name))
-        frame = system_table_dataframe(spark, table, name, where)
-        assert_alike(frame, table.system_table(name, where))
+        where = parse_where(text, table.inspect.table_schema(name))
+        frame = table.inspect.to_spark(spark, name, where)
+        assert_alike(frame, table.inspect.table(name, where))
         assert frame.count() > 0
-        earlier = system_table_dataframe(spark, table, name, tag="first")
-        assert_alike(earlier, table.system_table(name, tag="first"))
+        earlier = table.at(tag="first").inspect.to_spark(spark, name)
+        assert_alike(earlier, table.at(tag="first").inspect.table(name))
 
 
 @pytest.mark.parametrize("kind", ["keyed", "append"])
 @pytest.mark.mission("CN20", "CN21")
 def test_changes_are_a_dataframe(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
-    last = table.snapshots()[-1].id
+    last = table.history.snapshots()[-1].id
     for start, end, mode in ((0, last, "delta"), (1, last, "diff"), ("first", "last", "auto")):
-        frame = read_incremental_dataframe(any_spark, table, start, end, mode=mode)
-        expected = table.read_incremental(start, end, mode=mode)
+        frame = table.scan_changes(start, end, mode=mode).to_spark(any_spark)
+        expected = table.read_changes(start, end, mode=mode)
         assert_alike(frame, expected)
         assert expected.num_rows > 0
 
@@ -92,10 +88,10 @@ def test_changes_are_filtered_and_in_the_columns_asked_for(
 ) -> None:
     table = filled(catalog)
     where = parse_where("v LIKE 'new%' AND id > 20", table.schema)
-    frame = read_incremental_dataframe(spark, table, 0, 2, where=where, columns=["v"])
-    assert_alike(frame, table.read_incremental(0, 2, where=where, columns=["v"]))
+    frame = table.scan_changes(0, 2, where=where, columns=["v"]).to_spark(spark)
+    assert_alike(frame, table.read_changes(0, 2, where=where, columns=["v"]))
     assert (frame.columns, frame.count()) == (["_rowkind", "v"], 9)
-    assert read_incremental_dataframe(spark, table, 1, 1).columns == [
+    assert table.scan_changes(1, 1).to_spark(spark).columns == [
         "_rowkind",
         *table.schema.field_names,
     ]
@@ -105,7 +101,7 @@ def test_values_of_every_type_come_through(catalog: Catalog, any_spark: SparkSes
     columns, values = table_of({name: each for name, each in ATOMS.items() if name != "TIME"})
     table = new_table(catalog, columns, keys=["k"], options={"bucket": "1"})
     table.write(rows(table, values))
-    assert_alike(read_incremental_dataframe(any_spark, table, 0, 1), table.read_incremental(0, 1))
+    assert_alike(table.scan_changes(0, 1).to_spark(any_spark), table.read_changes(0, 1))
 
 
 @pytest.mark.mission("FS19")
@@ -113,8 +109,8 @@ def test_an_analysis_on_spark_finds_what_a_local_one_finds(
     catalog: Catalog, spark: SparkSession
 ) -> None:
     table = filled(catalog)
-    local = table.run_analyze(table.plan_analyze()).statistics
-    result = table.run_analyze(table.plan_analyze(), SparkEngine(spark))
+    local = table.upkeep.run_analyze(table.upkeep.plan_analyze()).statistics
+    result = table.upkeep.run_analyze(table.upkeep.plan_analyze(), SparkEngine(spark))
     assert local is not None
     assert result.statistics is not None
     assert result.statistics.columns == local.columns
@@ -126,9 +122,9 @@ def test_what_cannot_be_is_refused_before_anything_runs(
 ) -> None:
     table = filled(catalog)
     with pytest.raises(InvalidRequestError, match="no system table 'file'"):
-        system_table_dataframe(spark, table, "file")
+        table.inspect.to_spark(spark, "file")
     with pytest.raises(TagNotFound, match="no tag 'never'"):
-        read_incremental_dataframe(spark, table, "first", "never")
+        table.scan_changes("first", "never").to_spark(spark)
     in_memory = new_table(Catalog.open(memory_uri()))
     with pytest.raises(UnsupportedError, match="lies in this process's memory"):
-        read_incremental_dataframe(spark, in_memory, 0, 1)
+        in_memory.scan_changes(0, 1).to_spark(spark)

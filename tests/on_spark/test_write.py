@@ -23,12 +23,7 @@ from lakewright.storage.errors import (
     InvalidRows,
     UnsupportedError,
 )
-from lakewright.storage.spark import (
-    SparkEngine,
-    read_dataframe,
-    read_staged_dataframe,
-    stage_dataframe,
-)
+from lakewright.storage.spark import SparkEngine
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Leaf, Operator
 from tests.support.builders import (
@@ -76,7 +71,7 @@ def dataframe(spark: SparkSession, table: Table, new: pa.Table) -> DataFrame:
 def by_bucket(table: Table) -> dict[tuple[bytes, int], list[str]]:
     """Rows as they lie in data files, by partition and bucket."""
     found: dict[tuple[bytes, int], list[str]] = {}
-    for entry in table.data_files():
+    for entry in table.at().files():
         path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
         own = pq.read_table(path, partitioning=None).select(list(table.schema.field_names))
         found.setdefault((entry.partition, entry.bucket), []).extend(comparable(own))
@@ -94,15 +89,15 @@ def test_an_append_lays_rows_where_the_local_writer_lays_them(
 ) -> None:
     on_spark, local = twins(catalog, kind)
     new = some_rows(on_spark)
-    staged = stage_dataframe(on_spark, dataframe(any_spark, on_spark, new))
-    assert on_spark.latest_snapshot() is None
+    staged = on_spark.stage(dataframe(any_spark, on_spark, new))
+    assert on_spark.history.latest_snapshot() is None
     on_spark.commit(staged)
     local.write(new)
     assert content(on_spark) == content(local)
     assert by_bucket(on_spark) == by_bucket(local)
     assert (
-        Counter(row.total_buckets for row in on_spark.data_files()).keys()
-        == Counter(row.total_buckets for row in local.data_files()).keys()
+        Counter(row.total_buckets for row in on_spark.at().files()).keys()
+        == Counter(row.total_buckets for row in local.at().files()).keys()
     )
 
 
@@ -126,12 +121,8 @@ def test_an_overwrite_replaces_what_the_local_writer_replaces(
     new = rows(on_spark, events(7, 12, day="b"))
     if partition:
         new = new.drop_columns(["day"])
-    staged = stage_dataframe(
-        on_spark,
-        dataframe(spark, on_spark, new),
-        mode="overwrite",
-        partition=partition,
-        dynamic=dynamic,
+    staged = on_spark.stage(
+        dataframe(spark, on_spark, new), mode="overwrite", partition=partition, dynamic=dynamic
     )
     on_spark.commit(staged)
     local.write(new, mode="overwrite", partition=partition, dynamic=dynamic)
@@ -164,7 +155,7 @@ def test_a_partly_static_overwrite_takes_the_other_columns_from_the_rows(
     new = rows(tables[0], [{"id": 9, "hour": 1}]).drop_columns(["day"])
     on_spark, local = tables
     options: dict[str, Any] = {"mode": "overwrite", "partition": {"day": "2024-01-01"}}
-    on_spark.commit(stage_dataframe(on_spark, dataframe(spark, on_spark, new), **options))
+    on_spark.commit(on_spark.stage(dataframe(spark, on_spark, new), **options))
     local.write(new, **options)
     assert content(on_spark) == content(local)
     assert on_spark.read().num_rows == 10
@@ -181,7 +172,7 @@ def test_every_type_that_spark_has_is_written_alike(
         on_spark = new_table(catalog, columns, name=f"db.spark{keyed}", **settings)
         local = new_table(catalog, columns, name=f"db.local{keyed}", **settings)
         new = rows(on_spark, values)
-        on_spark.commit(stage_dataframe(on_spark, dataframe(any_spark, on_spark, new)))
+        on_spark.commit(on_spark.stage(dataframe(any_spark, on_spark, new)))
         local.write(new)
         assert content(on_spark) == content(local)
 
@@ -197,7 +188,7 @@ def test_partitions_of_every_type_are_made_alike(
     on_spark, local = tables
     values = [*PARTITIONS[type_name], None]
     new = rows(local, [{"k": key, "p": value} for key, value in enumerate(values)])
-    on_spark.commit(stage_dataframe(on_spark, dataframe(spark, on_spark, new)))
+    on_spark.commit(on_spark.stage(dataframe(spark, on_spark, new)))
     local.write(new)
     assert by_bucket(on_spark) == by_bucket(local)
 
@@ -210,7 +201,7 @@ def test_upserts_and_deletions_by_row_kind_number_on_from_what_is_there(
     changes = [(number, "a", f"new{number}", "+U") for number in range(5)]
     changes += [(number, None, None, "-D") for number in range(5, 10)]
     frame = spark.createDataFrame(changes, "id long, day string, v string, _rowkind string")
-    table.commit(stage_dataframe(table, frame))
+    table.commit(table.stage(frame))
     assert values_of(table, "id") == [*range(5), *range(10, 20)]
     assert values_of(table, "v")[-5:] == [f"v{number}" for number in (15, 16, 17, 18, 19)]
     assert sum(value.startswith("new") for value in values_of(table, "v")) == 5
@@ -221,8 +212,8 @@ def test_staged_rows_can_be_looked_at_before_anybody_else_sees_them(
 ) -> None:
     table = new_table(catalog, **KINDS["keyed"])
     table.write(rows(table, events(0, 3, day="old")))
-    staged = stage_dataframe(table, dataframe(spark, table, some_rows(table)))
-    seen = read_staged_dataframe(spark, table, staged)
+    staged = table.stage(dataframe(spark, table, some_rows(table)))
+    seen = table.scan_staged(staged).to_spark(spark)
     assert seen.count() == 120 == staged.row_count
     assert comparable(table.read_staged(staged)) == comparable(some_rows(table))
     assert table.read().num_rows == 3
@@ -233,9 +224,9 @@ def test_staged_rows_can_be_looked_at_before_anybody_else_sees_them(
 def test_an_empty_dataframe_changes_nothing(catalog: Catalog, spark: SparkSession) -> None:
     table = new_table(catalog, **KINDS["keyed"])
     frame = dataframe(spark, table, some_rows(table).slice(0, 0))
-    result = table.commit(stage_dataframe(table, frame))
+    result = table.commit(table.stage(frame))
     assert result.snapshot is None
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])
@@ -248,7 +239,7 @@ def test_a_row_that_does_not_fit_leaves_no_file_and_keeps_its_kind(
     bad = [{"id": 300, "day": "a", "v": "too long"}]
     frame = dataframe(spark, table, rows(table, [*good, *bad])).repartition(4)
     with pytest.raises(InvalidRows, match="8 long"):
-        stage_dataframe(table, frame)
+        table.stage(frame)
     assert_only_reachable_files(table)
 
 
@@ -273,7 +264,7 @@ def test_a_dataframe_that_does_not_fit_is_refused_in_the_words_of_every_write(
     table = new_table(catalog, **KINDS["keyed"])
     schema, values, words = BAD_FRAMES[case]
     with pytest.raises(InvalidRows, match=words):
-        stage_dataframe(table, spark.createDataFrame(values, schema))
+        table.stage(spark.createDataFrame(values, schema))
     assert_only_reachable_files(table)
 
 
@@ -282,13 +273,13 @@ def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSessio
     frame = dataframe(spark, table, some_rows(table))
     table.write(some_rows(table))
     with pytest.raises(BucketCountChanged, match="3 buckets"):
-        stage_dataframe(with_options(table, bucket="4"), frame)
+        with_options(table, bucket="4").stage(frame)
     with pytest.raises(InvalidRequestError, match="no partition key"):
-        stage_dataframe(table, frame, partition={"v": 1})
+        table.stage(frame, partition={"v": 1})
     with pytest.raises(UnsupportedError, match="upsert-key"):
-        stage_dataframe(with_options(table, upsert_key="v"), frame)
+        with_options(table, upsert_key="v").stage(frame)
     with pytest.raises(InvalidRows, match="for partition day=zzz"):
-        stage_dataframe(table, frame, partition={"day": "zzz"})
+        table.stage(frame, partition={"day": "zzz"})
     assert_only_reachable_files(table)
 
 
@@ -301,10 +292,10 @@ def test_names_with_dots_and_backticks_are_names(
     options = {"bucket": "2", "bucket-key": "a.b", "file.format": format_name}
     table = new_table(catalog, columns, keys=keys, options=options)
     given = [{"a.b": n, "a": {"b": -n}, "`x` y": 2 * n} for n in range(1, 6)]
-    table.commit(stage_dataframe(table, dataframe(spark, table, rows(table, given))))
+    table.commit(table.stage(dataframe(spark, table, rows(table, given))))
     assert content(table) == comparable(rows(table, given))
     where = Leaf("a.b", Operator.GT, (3,))
-    found = read_dataframe(spark, table, where, ["`x` y", "a.b"])
+    found = table.to_spark(spark, where, ["`x` y", "a.b"])
     assert sorted(map(tuple, found.collect())) == [(8, 4), (10, 5)]
 
 
@@ -313,7 +304,7 @@ def test_columns_left_out_of_a_dataframe_have_their_defaults(
 ) -> None:
     table = with_default_values(catalog, new_table(catalog, **KINDS["keyed"]), {"v": "7"})
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id long, day string")
-    table.commit(stage_dataframe(table, frame))
+    table.commit(table.stage(frame))
     expected = [{"id": 1, "day": "a", "v": "7"}, {"id": 2, "day": "b", "v": "7"}]
     assert content(table) == comparable(rows(table, expected))
 
@@ -324,14 +315,14 @@ def test_a_task_that_dies_leaves_no_file(catalog: Catalog, spark: SparkSession) 
     failing = f.when(f.col("id") == 39, f.raise_error(f.lit("no such value"))).otherwise("x")
     frame = dataframe(spark, table, some_rows(table)).withColumn("v", failing)
     with pytest.raises(PySparkException, match="no such value"):
-        stage_dataframe(table, frame.repartition(4))
+        table.stage(frame.repartition(4))
     assert_only_reachable_files(table)
 
 
 def test_tables_in_memory_are_refused(spark: SparkSession) -> None:
     table = new_table(Catalog.open("memory://refused"))
     with pytest.raises(UnsupportedError, match="memory"):
-        stage_dataframe(table, spark.range(1))
+        table.stage(spark.range(1))
 
 
 @dataclass(frozen=True)
@@ -363,16 +354,16 @@ def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
         seen.append({each.path: each.modified_ms for each in listed})
 
     look()
-    staged = stage_dataframe(table, spark.createDataFrame(rows(table, some)))
+    staged = table.stage(spark.createDataFrame(rows(table, some)))
     look()
     table.commit(staged)
     look()
-    plan = table.plan_compact(full=True)
-    result = table.run_compact(plan, Watching(SparkEngine(spark), look))
+    plan = table.upkeep.plan_compact(full=True)
+    result = table.upkeep.run_compact(plan, Watching(SparkEngine(spark), look))
     look()
 
     assert result.snapshot is not None
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
     for before, after in ((seen[0], seen[1]), (seen[2], seen[3])):
         new = after.keys() - before.keys()
         assert new

@@ -202,7 +202,7 @@ class Lake:
     def write_small_files(self, day: str, count: int, name: str = "shop.events") -> None:
         """Commits of one row each, as somebody outside this platform would make them."""
         table = self.table(name)
-        start = len(table.snapshots()) * 1000
+        start = len(table.history.snapshots()) * 1000
         for number in range(count):
             rows = [{"dt": day, "id": start + number, "amount": 1.0}]
             table.write(pa.Table.from_pylist(rows, table.arrow_schema))

@@ -51,6 +51,19 @@ def totals(request: SourceRequest) -> pa.Table:
     return summed.rename_columns(["dt", "total"])
 
 
+def positive_sales(request: SourceRequest) -> pa.Table:
+    """Sums by day, the day as text, of the upstream table shop.sales; of positive amounts only."""
+    found = request.upstream_rows("shop.sales", ["dt", "amount"])
+    kept = found.filter(pc.greater(found.column("amount"), 0))
+    summed = kept.group_by("dt").aggregate([("amount", "sum")]).rename_columns(["dt", "total"])
+    return pa.table(
+        {
+            "dt": summed.column("dt").cast(pa.string()),
+            "total": summed.column("total").cast(pa.float64()),
+        }
+    )
+
+
 def _given(request: SourceRequest) -> Any:
     found = _GIVEN.get(request.table, [])
     if callable(found):

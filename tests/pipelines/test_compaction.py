@@ -139,7 +139,7 @@ def test_the_run_leaves_fewer_files_and_the_same_rows(fragmented: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert fragmented.rows() == before
-    assert [stats.file_count for stats in fragmented.table().partitions()] == [1, 1]
+    assert [stats.file_count for stats in fragmented.table().at().partitions()] == [1, 1]
     told = outcome.observations[None]
     assert (told["lakewright/files_before"], told["lakewright/files_after"]) == (3, 1)
     assert told["lakewright/bytes_before"] > told["lakewright/bytes_after"]
@@ -162,17 +162,17 @@ def test_after_the_run_the_sensor_is_content(fragmented: Lake) -> None:
 def test_a_run_that_comes_too_late_finds_nothing_to_do(fragmented: Lake) -> None:
     (request,) = fragmented.tick().run_requests
     run_request(fragmented, request)
-    snapshots = len(fragmented.table().snapshots())
+    snapshots = len(fragmented.table().history.snapshots())
 
     outcome = run_request(fragmented, request)
 
     assert outcome.success, outcome.failure
     assert not outcome.observations
-    assert len(fragmented.table().snapshots()) == snapshots
+    assert len(fragmented.table().history.snapshots()) == snapshots
 
 
 def test_a_dry_run_tells_the_plan_and_changes_nothing(fragmented: Lake) -> None:
-    snapshots = len(fragmented.table().snapshots())
+    snapshots = len(fragmented.table().history.snapshots())
 
     outcome = fragmented.run("compact", dry_run=True)
 
@@ -182,7 +182,7 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(fragmented: Lake) -> None:
     assert task["partition"] == "dt=2024-01-02"
     assert task["reason"] == "3 small files of 3 become 1"
     assert not outcome.observations
-    assert len(fragmented.table().snapshots()) == snapshots
+    assert len(fragmented.table().history.snapshots()) == snapshots
 
 
 def test_a_full_compaction_takes_partitions_that_are_not_due(fragmented: Lake) -> None:
@@ -192,7 +192,7 @@ def test_a_full_compaction_takes_partitions_that_are_not_due(fragmented: Lake) -
 
     assert outcome.success, outcome.failure
     assert outcome.observations[None]["lakewright/files_before"] == 2
-    assert [stats.file_count for stats in fragmented.table().partitions()] == [1, 3]
+    assert [stats.file_count for stats in fragmented.table().at().partitions()] == [1, 3]
 
 
 def test_a_run_says_how_much_is_proved_instead_of_the_policy(fragmented: Lake) -> None:
@@ -257,7 +257,7 @@ def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> 
 
     assert outcome.success, outcome.failure
     assert lake.rows("shop.products") == [{"id": 1, "name": "honey"}]
-    assert lake.table("shop.products").partitions()[0].file_count == 1
+    assert lake.table("shop.products").at().partitions()[0].file_count == 1
     assert not lake.tick("shop.products").run_requests
 
 
@@ -272,4 +272,4 @@ def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
     outcome = run_request(lake, request)
 
     assert outcome.success, outcome.failure
-    assert lake.table().partitions()[0].file_count == 1
+    assert lake.table().at().partitions()[0].file_count == 1

@@ -41,7 +41,7 @@ def test_the_job_lets_old_snapshots_go_and_tells_what_it_deleted(with_history: L
     outcome = with_history.run("expire_snapshots")
 
     assert outcome.success, outcome.failure
-    assert [each.id for each in with_history.table().snapshots()] == [3, 4]
+    assert [each.id for each in with_history.table().history.snapshots()] == [3, 4]
     assert with_history.rows() == before
     told = outcome.observations[None]
     assert told["lakewright/snapshots_expired"] == 2
@@ -57,13 +57,13 @@ def test_a_dry_run_deletes_nothing(with_history: Lake) -> None:
     assert outcome.outputs["lakewright/snapshot_range"] == "1 to 2"
     assert outcome.outputs["lakewright/files"] > 0
     assert not outcome.observations
-    assert len(with_history.table().snapshots()) == 4
+    assert len(with_history.table().history.snapshots()) == 4
 
 
 def test_a_run_may_ask_for_other_numbers_than_the_policy(with_history: Lake) -> None:
     outcome = with_history.run("expire_snapshots", retain_min=1, max_deletes=1)
     assert outcome.success, outcome.failure
-    assert [each.id for each in with_history.table().snapshots()] == [2, 3, 4]
+    assert [each.id for each in with_history.table().history.snapshots()] == [2, 3, 4]
 
 
 def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
@@ -83,7 +83,7 @@ def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
 
     assert dry.outputs["lakewright/snapshot_range"] == "1 to 2"
     assert outcome.success, outcome.failure
-    assert [each.id for each in lake.table().snapshots()] == [6]
+    assert [each.id for each in lake.table().history.snapshots()] == [6]
     assert outcome.observations[None]["lakewright/snapshots_expired"] == 5
     assert outcome.outputs["lakewright/snapshot_range"] == "1 to 5"
     assert outcome.outputs["lakewright/files"] > 0
@@ -91,14 +91,14 @@ def test_a_backlog_goes_in_one_run_step_by_step(lake: Lake) -> None:
 
 def test_tags_past_their_time_go_with_the_snapshots_and_others_stay(with_history: Lake) -> None:
     table = with_history.table()
-    table.create_tag("brief", snapshot_id=1, time_retained_ms=1)
-    table.create_tag("lasting", snapshot_id=2)
+    table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
+    table.history.create_tag("lasting", snapshot=2)
 
     outcome = with_history.run("expire_snapshots")
 
     assert outcome.success, outcome.failure
-    assert [each.name for each in with_history.table().tags()] == ["lasting"]
-    assert table.read(tag="lasting").num_rows == 3
+    assert [each.name for each in with_history.table().history.tags()] == ["lasting"]
+    assert table.at(tag="lasting").read().num_rows == 3
     told = outcome.observations[None]
     assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (2, 1)
     assert told["lakewright/tags_left"] == 1
@@ -107,19 +107,19 @@ def test_tags_past_their_time_go_with_the_snapshots_and_others_stay(with_history
 
 
 def test_a_tag_goes_also_when_every_snapshot_stays(with_history: Lake) -> None:
-    with_history.table().create_tag("brief", snapshot_id=1, time_retained_ms=1)
+    with_history.table().history.create_tag("brief", snapshot=1, time_retained_ms=1)
 
     outcome = with_history.run("expire_snapshots", retain_min=4)
 
     assert outcome.success, outcome.failure
-    assert with_history.table().tags() == ()
-    assert len(with_history.table().snapshots()) == 4
+    assert with_history.table().history.tags() == ()
+    assert len(with_history.table().history.snapshots()) == 4
     told = outcome.observations[None]
     assert (told["lakewright/snapshots_expired"], told["lakewright/tags_expired"]) == (0, 1)
 
 
 def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
-    with_history.table().create_tag("brief", snapshot_id=1, time_retained_ms=1)
+    with_history.table().history.create_tag("brief", snapshot=1, time_retained_ms=1)
 
     outcome = with_history.run("expire_snapshots", dry_run=True)
 
@@ -127,11 +127,11 @@ def test_a_dry_run_names_tags_and_keeps_them(with_history: Lake) -> None:
     assert outcome.outputs["lakewright/tags"] == 1
     assert "tag brief was to be retained until" in outcome.outputs["reasons"]
     assert not outcome.observations
-    assert [each.name for each in with_history.table().tags()] == ["brief"]
+    assert [each.name for each in with_history.table().history.tags()] == ["brief"]
 
 
 def test_a_run_with_nothing_past_its_time_observes_nothing(with_history: Lake) -> None:
-    with_history.table().create_tag("lasting", snapshot_id=1)
+    with_history.table().history.create_tag("lasting", snapshot=1)
     outcome = with_history.run("expire_snapshots", retain_min=4)
     assert outcome.success, outcome.failure
     assert not outcome.observations
@@ -149,8 +149,8 @@ def test_changelogs_that_outlived_their_snapshots_go_in_the_same_run(lake: Lake)
 
     assert dry.outputs["lakewright/changelogs"] == 0
     assert outcome.success, outcome.failure
-    assert [each.id for each in lake.table().snapshots()] == [5]
-    assert [each.id for each in lake.table().changelogs()] == [3, 4]
+    assert [each.id for each in lake.table().history.snapshots()] == [5]
+    assert [each.id for each in lake.table().history.changelogs()] == [3, 4]
     told = outcome.observations[None]
     assert (told["lakewright/snapshots_expired"], told["lakewright/changelogs_expired"]) == (4, 2)
     assert outcome.outputs["lakewright/changelogs"] == 2
@@ -191,4 +191,4 @@ def test_a_number_without_a_unit_is_no_duration_and_lets_nothing_go(
 
     assert not outcome.success
     assert f"{setting}: '7' has no unit; write 7d, 7h or 7min" in outcome.failure
-    assert len(with_history.table().snapshots()) == 4
+    assert len(with_history.table().history.snapshots()) == 4

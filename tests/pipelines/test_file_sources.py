@@ -33,6 +33,7 @@ def declare(lake: Lake, source: str, text: str = DAYS) -> None:
 
 
 def put(lake: Lake, name: str, text: str, encoding: str = "utf-8") -> None:
+    (lake.folder / name).parent.mkdir(exist_ok=True)
     (lake.folder / name).write_bytes(dedent(text).encode(encoding))
 
 
@@ -89,6 +90,7 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
     [
         ("dt,code,amount\n2024-01-01,a,1\n2024/01/01,b,2\n", "row 2 holds '2024/01/01'"),
         ("dt,code,amount\n2024-01-01,a,1.555\n", "amount is DECIMAL(10, 2), and row 1 holds '1.5"),
+        ("dt,code,amount\n2024-01-01,a,0x10\n", "row 1 holds '0x10'"),
         ("dt,code,amount\n2024-01-01,a,NULL\n", "if the text stands for null, name it in `nulls`"),
         ("dt,code\n2024-01-01,a\n", "lack column amount"),
         ("dt,code,amount,more\n2024-01-01,a,1,2\n", "have unknown column more"),
@@ -110,7 +112,7 @@ def test_a_csv_that_does_not_hold_what_is_declared_is_named(
     assert not outcome.success
     assert said in outcome.failure
     assert f"{lake.folder}/no good.csv" in outcome.failure
-    assert not lake.table("shop.sales").snapshots()
+    assert not lake.table("shop.sales").history.snapshots()
 
 
 def test_files_of_one_glob_may_hold_numbers_of_different_widths(lake: Lake) -> None:
@@ -197,7 +199,7 @@ def test_rows_of_other_partitions_only_leave_the_table_as_it_is(with_rows: Lake)
     assert "such as dt=2024/01/01; dt=2024/01/02" in outcome.failure
     assert "allow_empty: true" in outcome.failure
     assert len(sales(with_rows)) == 2
-    assert len(with_rows.table("shop.sales").snapshots()) == 1
+    assert len(with_rows.table("shop.sales").history.snapshots()) == 1
 
 
 def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) -> None:
@@ -260,6 +262,16 @@ def test_a_function_that_returns_no_rows_empties_nothing(with_rows: Lake) -> Non
     assert len(sales(with_rows)) == 2
 
 
+def test_a_folder_may_have_letters_of_patterns_in_its_name(lake: Lake) -> None:
+    put(lake, "in[1]/a.csv", "dt,code,amount\n2024-01-01,a,+1\n")
+    declare(lake, '{csv: "FOLDER/in[1]"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert outcome.success, outcome.failure
+    assert sales(lake) == [sale(FIRST, "a", "1.00")]
+
+
 TOTALS = """
     table: shop.totals
     columns: [{name: dt, type: STRING NOT NULL}, {name: total, type: DOUBLE}]
@@ -285,7 +297,7 @@ def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
     assert not outcome.success
     assert "its upstream shop.events has none of dt=2024-01-02" in outcome.failure
     assert not outcome.materializations
-    assert not lake.table("shop.totals").snapshots()
+    assert not lake.table("shop.totals").history.snapshots()
 
 
 @pytest.mark.spark
@@ -310,3 +322,53 @@ def test_spark_reads_files_as_this_process_does(lake: Lake) -> None:
     said = "b.csv: column amount is DECIMAL(10, 2), and row 1 holds 'three'"
     assert said in worse.failure
     assert len(sales(lake)) == 2
+
+
+@pytest.mark.spark
+def test_spark_cuts_nothing_off_moments_and_names_files_of_tables_without_partitions(
+    lake: Lake,
+) -> None:
+    put(lake, "a.csv", "at\n2024-01-01T00:00:00.123456789\n")
+    lake.declare(
+        f"""
+        table: shop.moments
+        columns: [{{name: at, type: TIMESTAMP(9)}}]
+        source: {{csv: "{lake.folder}/*.csv"}}
+        write: {{engine: spark}}
+        """,
+        "moments.yaml",
+    )
+    outcome = lake.materialize("shop.moments")
+    assert outcome.success, outcome.failure
+    assert lake.table("shop.moments").read().column("at").cast(pa.int64()).to_pylist() == [
+        1_704_067_200_123_456_789
+    ]
+
+    put(lake, "a.csv", "n\nx\n")
+    lake.declare(
+        f"""
+        table: shop.numbers
+        columns: [{{name: n, type: INT}}]
+        source: {{csv: "{lake.folder}/*.csv"}}
+        write: {{engine: spark}}
+        """,
+        "numbers.yaml",
+    )
+    worse = lake.materialize("shop.numbers")
+    assert not worse.success
+    assert "a.csv: column n is INT, and row 1 holds 'x'" in worse.failure
+
+
+def test_an_upstream_may_name_its_days_in_another_type(lake: Lake) -> None:
+    put(lake, "a.csv", "dt,code,amount\n2024-01-01,a,1\n2024-01-02,b,-1\n")
+    declare(lake, '{csv: "FOLDER/*.csv"}')
+    assert lake.materialize("shop.sales", partitions=("2024-01-01", "2024-01-02")).success
+    totals = TOTALS.replace("[shop.events]", "[shop.sales]").replace("shop.totals", "shop.kept")
+    lake.declare(
+        totals.replace(":totals", ":positive_sales") + "    write: {mode: append}\n", "kept.yaml"
+    )
+
+    outcome = lake.materialize("shop.kept", partitions=("2024-01-01", "2024-01-02"))
+
+    assert outcome.success, outcome.failure
+    assert lake.table("shop.kept").read().column("dt").to_pylist() == ["2024-01-01"]

@@ -24,7 +24,7 @@ def test_a_partition_key_writes_that_partition_of_the_table(lake: Lake) -> None:
     outcome = lake.materialize(partitions="2024-01-02")
 
     assert outcome.success, outcome.failure
-    assert [stats.spec for stats in lake.table().partitions()] == [{"dt": "2024-01-02"}]
+    assert [stats.spec for stats in lake.table().at().partitions()] == [{"dt": "2024-01-02"}]
     assert outcome.materializations["2024-01-02"]["dagster/partition_row_count"] == 2
     assert sources.REQUESTS[0].partitions == ({"dt": "2024-01-02"},)
 
@@ -42,7 +42,7 @@ def test_one_run_over_many_days_makes_one_snapshot_and_tells_each_day(lake: Lake
         "2024-01-02": 0,
         "2024-01-03": 2,
     }
-    assert len(lake.table().snapshots()) == 1
+    assert len(lake.table().history.snapshots()) == 1
     assert told["2024-01-01"]["lakewright/snapshot_id"] == 1
     assert told["2024-01-01"]["dagster/row_count"] == 5
     assert told["2024-01-01"]["dagster/table_name"] == "shop.events"
@@ -135,7 +135,7 @@ def test_an_expectation_that_cannot_be_evaluated_publishes_nothing(lake: Lake) -
 
     assert not outcome.success
     assert "could not be evaluated" in outcome.checks["amount__match_regex"].description
-    assert not lake.table().snapshots()
+    assert not lake.table().history.snapshots()
 
 
 def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
@@ -148,7 +148,7 @@ def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
     assert (
         "2 rows of 1 partitions that were not asked for, such as dt=2024-01-09" in outcome.failure
     )
-    assert not lake.table().snapshots()
+    assert not lake.table().history.snapshots()
     assert not files_on_disk(lake)
 
 
@@ -163,8 +163,8 @@ def test_micro_batches_leave_what_a_stream_would_leave(lake: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert lake.rows() == sorted(rows, key=str)
-    assert len(lake.table().snapshots()) == 4
-    assert [stats.file_count for stats in lake.table().partitions()] == [4, 4]
+    assert len(lake.table().history.snapshots()) == 4
+    assert [stats.file_count for stats in lake.table().at().partitions()] == [4, 4]
     assert outcome.materializations["2024-01-01"]["lakewright/commits"] == 4
     assert outcome.materializations["2024-01-01"]["lakewright/partition_files"] == 4
 
@@ -188,7 +188,7 @@ def test_too_few_micro_batches_are_told_in_plain_words(lake: Lake, count: int) -
     assert not outcome.success
     assert f"micro_batches is {count}; it is at least 1" in outcome.failure
     assert "pydantic" not in outcome.failure
-    assert not lake.table().snapshots()
+    assert not lake.table().history.snapshots()
 
 
 def test_rows_with_a_key_are_upserted(lake: Lake) -> None:
@@ -226,7 +226,7 @@ def test_a_table_that_is_not_as_declared_is_left_alone(lake: Lake) -> None:
     assert not outcome.success
     assert "column amount is declared INT and is DOUBLE" in outcome.failure
     assert "column shop STRING is declared and the table has none" in outcome.failure
-    assert len(lake.table().snapshots()) == 1
+    assert len(lake.table().history.snapshots()) == 1
 
 
 @pytest.mark.mission("PT12", "RS4")
@@ -307,7 +307,7 @@ def test_a_retry_that_finds_its_own_commit_writes_nothing_again(lake: Lake) -> N
     assert again.success, again.failure
     assert again.materializations["2024-01-01"]["lakewright/already_committed"]
     assert lake.table().read().num_rows == 3
-    assert len(lake.table().snapshots()) == 1
+    assert len(lake.table().history.snapshots()) == 1
 
 
 def test_a_source_that_returns_something_else_is_told_what_to_return(lake: Lake) -> None:
@@ -340,7 +340,7 @@ def test_a_run_may_compact_what_it_has_written_to(lake: Lake) -> None:
     for first in (0, 1):
         lake.give(events("2024-01-01", first, first + 1))
         assert lake.materialize(partitions="2024-01-01").success
-    assert len(lake.table().data_files()) == 2
+    assert len(lake.table().at().files()) == 2
 
     lake.give(events("2024-01-01", 2, 3))
     outcome = lake.materialize(partitions="2024-01-01")
@@ -349,7 +349,7 @@ def test_a_run_may_compact_what_it_has_written_to(lake: Lake) -> None:
     told = outcome.materializations["2024-01-01"]
     assert told["lakewright/compacted_files_before"] == 3
     assert told["lakewright/compacted_files_after"] == 1
-    assert len(lake.table().data_files()) == 1
+    assert len(lake.table().at().files()) == 1
     assert lake.rows() == events("2024-01-01", 0, 3)
 
 
@@ -360,7 +360,7 @@ def test_a_run_that_may_not_compact_publishes_nothing(lake: Lake) -> None:
     outcome = lake.materialize(partitions="2024-01-01", config={"compact": True})
     assert not outcome.success
     assert "write-only=true" in outcome.failure
-    assert lake.table().latest_snapshot() is None
+    assert lake.table().history.latest_snapshot() is None
 
 
 def test_an_option_in_other_units_is_the_option_that_the_table_has(lake: Lake) -> None:

@@ -94,10 +94,10 @@ def test_an_ingest_takes_its_day_away_from_a_running_compaction_which_publishes_
     assert outcome.success, outcome.failure
     assert outcome.observations[None]["lakewright/dropped_tasks"] == 1
     assert outcome.observations[None]["lakewright/files_before"] == 3
-    files = {each.spec["dt"]: each.file_count for each in lake.table().partitions()}
+    files = {each.spec["dt"]: each.file_count for each in lake.table().at().partitions()}
     assert files == {overwritten: 1, other: 1}
     assert [row["id"] for row in lake.rows() if row["dt"] == overwritten] == [70, 71]
-    assert not lake.table().leases()
+    assert not lake.table().upkeep.leases()
 
 
 def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> None:
@@ -110,7 +110,7 @@ def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> No
             lake,
             "ingest__shop__events",
             new_file_of(SECOND),
-            lambda: seen.append(lake.table().leases()),
+            lambda: seen.append(lake.table().upkeep.leases()),
             partition=SECOND,
         )
         assert beside.success, beside.failure
@@ -124,7 +124,7 @@ def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> No
     assert {each.kind.value for each in seen[0]} == {"overwrite"}
     assert all(not each.wanted for each in seen[0])
     assert lake.rows() == events(FIRST, 0, 3) + events(SECOND, 3, 5)
-    assert not lake.table().leases()
+    assert not lake.table().upkeep.leases()
 
 
 def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: Lake) -> None:
@@ -146,7 +146,7 @@ def test_a_writer_that_compacts_leaves_that_to_a_compaction_already_at_it(lake: 
     assert written[0].success
     told = written[0].materializations[FIRST]
     assert "to compact until" in told["lakewright/compaction_failure"]
-    assert lake.table().partitions()[0].file_count == 2
+    assert lake.table().at().partitions()[0].file_count == 2
 
 
 def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> None:
@@ -163,8 +163,8 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
     seen: list[Lease] = []
 
     def break_it() -> None:
-        seen.extend(lake.table().leases())
-        lake.table().break_lease(seen[0].id)
+        seen.extend(lake.table().upkeep.leases())
+        lake.table().upkeep.break_lease(seen[0].id)
 
     outcome = run_interrupted(
         lake,
@@ -177,7 +177,7 @@ def test_an_expiry_whose_lease_was_broken_ends_between_two_steps(lake: Lake) -> 
     assert (held.kind.value, str(held.scope)) == ("expire", "all of the table")
     assert not outcome.success
     assert "somebody broke it" in outcome.failure
-    assert [each.id for each in lake.table().snapshots()] == [3, 4, 5, 6]
+    assert [each.id for each in lake.table().history.snapshots()] == [3, 4, 5, 6]
     (told,) = lake.instance.fetch_observations(dg.AssetKey(["shop", "events"]), limit=9).records
     assert told.asset_observation is not None
     assert told.asset_observation.metadata["lakewright/snapshots_expired"].value == 2
@@ -203,5 +203,5 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
 
     assert outcome.success, outcome.failure
     if verb == "compact":
-        assert [each.file_count for each in table.partitions()] == [1, 1]
-    assert not table.leases()
+        assert [each.file_count for each in table.at().partitions()] == [1, 1]
+    assert not table.upkeep.leases()

@@ -75,7 +75,7 @@ def test_a_compaction_on_spark_does_what_a_local_one_does(lake: Lake) -> None:
     assert outcome.success, outcome.failure
     assert outcome.observations[None]["lakewright/engine"] == "spark"
     assert lake.rows() == before
-    assert lake.table().partitions()[0].file_count == 1
+    assert lake.table().at().partitions()[0].file_count == 1
 
 
 def test_a_derived_table_is_computed_in_spark_from_its_upstream(lake: Lake) -> None:

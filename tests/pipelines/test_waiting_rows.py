@@ -71,7 +71,7 @@ def test_rows_come_into_sight_by_the_compaction_that_the_sensor_asks_for(
         ("2024-01-01", 4): 2.0,
     }
     assert compact_as_asked(lake) == []
-    assert sum(each.waiting_file_count for each in lake.table().partitions()) == 0
+    assert sum(each.waiting_file_count for each in lake.table().at().partitions()) == 0
 
 
 @pytest.mark.parametrize(

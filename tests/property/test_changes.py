@@ -19,14 +19,14 @@ State = dict[tuple[Any, ...], Row]
 
 
 def state(table: Table, history: History, snapshot_id: int) -> State:
-    found = canonical_rows(table.read(snapshot_id=snapshot_id))
+    found = canonical_rows(table.at(snapshot=snapshot_id).read())
     return {tuple(map(repr, (row[key] for key in history.primary_keys))): row for row in found}
 
 
 def followed(before: State, table: Table, history: History, first: int, last: int) -> State:
     """A state after the changes between two snapshots."""
     after = dict(before)
-    for row in canonical_rows(table.read_incremental(first, last, mode="diff")):
+    for row in canonical_rows(table.read_changes(first, last, mode="diff")):
         kind = row.pop("_rowkind")
         key = tuple(map(repr, (row[key] for key in history.primary_keys)))
         if kind in ("-U", "-D"):
@@ -52,7 +52,7 @@ def test_a_difference_leads_from_any_state_to_any_later_one(
             if not isinstance(step, Expire):
                 ours.do(name, history, step)
         table = catalog.table(name)
-        states = {each.id: state(table, history, each.id) for each in table.snapshots()}
+        states = {each.id: state(table, history, each.id) for each in table.history.snapshots()}
         ids = list(states)
         for first, last in {*pairwise(ids), *zip(ids[:1] * len(ids), ids[2:], strict=False)}:
             found = followed(states[first], table, history, first, last)

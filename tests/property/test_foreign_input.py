@@ -76,27 +76,27 @@ def looks(table: Table) -> Iterator[Callable[[], object]]:
     catalog = Catalog(table.files.fs, str(root_of(table).parent.parent), table.files.env)
     yield lambda: catalog.table("db.t").read()
     yield table.read
-    yield table.snapshots
-    yield table.tags
-    yield table.branches
-    yield table.consumers
-    yield table.leases
-    yield table.changelogs
-    yield table.quarantines
+    yield table.history.snapshots
+    yield table.history.tags
+    yield table.history.branches
+    yield table.history.consumers
+    yield table.upkeep.leases
+    yield table.history.changelogs
+    yield table.upkeep.quarantines
     yield table.pending_batches
-    yield table.partitions
-    yield table.statistics
-    yield lambda: table.read(tag="kept")
-    yield lambda: table.at_branch("side").read()
+    yield lambda: table.at().partitions()
+    yield lambda: table.at().statistics()
+    yield lambda: table.at(tag="kept").read()
+    yield lambda: table.history.at_branch("side").read()
     yield lambda: table.lookup([{"day": "a", "id": 1}])
-    yield lambda: table.plan_compact(full=True)
-    yield lambda: table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
-    yield lambda: table.plan_remove_orphans(age_ms=0, even_recent=True)
-    yield lambda: table.plan_rollback(tag="kept")
-    yield lambda: table.plan_purge(ttl_ms=0)
-    yield lambda: table.plan_fast_forward("side")
+    yield lambda: table.upkeep.plan_compact(full=True)
+    yield lambda: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    yield lambda: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    yield lambda: table.history.plan_rollback(tag="kept")
+    yield lambda: table.upkeep.plan_purge(ttl_ms=0)
+    yield lambda: table.history.plan_fast_forward("side")
     for name in ("files", "manifests", "table_indexes", "statistics", "schemas", "tags", "buckets"):
-        yield lambda name=name: table.system_table(name)  # type: ignore[misc]
+        yield lambda name=name: table.inspect.table(name)  # type: ignore[misc]
 
 
 def changes(table: Table) -> Iterator[Callable[[], object]]:
@@ -104,13 +104,13 @@ def changes(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.write(rows(table, events(3, 5)))
     yield lambda: compact(table, full=True)
     yield lambda: table.commit_pending("stream")
-    yield lambda: table.run_analyze(table.plan_analyze())
-    yield lambda: table.run_delete_branch(table.plan_delete_branch("side"))
-    yield lambda: table.run_delete_tags(table.plan_delete_tags("kept"))
+    yield lambda: table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    yield lambda: table.history.run_delete_branch(table.history.plan_delete_branch("side"))
+    yield lambda: table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
     yield lambda: expire(table)
     yield lambda: remove_orphans(table)
-    yield lambda: table.run_purge(table.plan_purge(ttl_ms=0))
-    yield lambda: table.run_rollback(table.plan_rollback(snapshot_id=8))
+    yield lambda: table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.history.run_rollback(table.history.plan_rollback(snapshot=8))
 
 
 def ask_all(verbs: Iterator[Callable[[], object]]) -> None:

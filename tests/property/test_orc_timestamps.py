@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from lakewright.storage.codec.orc_timestamps import NotDecoded, OrcTimestamps
+from lakewright.storage.codec.orc_timestamps import NotDecoded, OrcTimestamps, _micros
 
 US = pa.timestamp("us")
 # Microseconds of the years 1 to 9999; the library writes no fraction before 1970 rightly.
@@ -78,3 +80,23 @@ def test_what_is_not_decoded_is_refused() -> None:
     orc.write_table(pa.table({"x": [1], "t": pa.array([1], pa.timestamp("ns"))}), sink)
     with pytest.raises(NotDecoded, match="nanoseconds"):
         decoded(sink.getvalue())
+
+
+@given(st.data())
+def test_damage_is_told_and_nothing_else_is_raised(data: st.DataObject) -> None:
+    compression = data.draw(st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]))
+    held = bytearray(orc_file(data.draw(runs()), compression))
+    for _ in range(data.draw(st.integers(1, 4))):
+        held[data.draw(st.integers(0, len(held) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(NotDecoded):
+        decoder = OrcTimestamps(io.BytesIO(bytes(held[: data.draw(st.integers(0, len(held)))])))
+        decoder.is_timestamp(1)
+        decoder.read(0, 1)
+
+
+def test_timestamps_that_microseconds_do_not_reach_are_told() -> None:
+    parts = np.zeros(1, np.int64)
+    for since_2015 in (9_400_000_000_000, -9_400_000_000_000, 2**63 - 1, -(2**63)):
+        with pytest.raises(NotDecoded, match="microseconds do not reach"):
+            _micros(np.array([since_2015]), parts)
+    assert _micros(np.array([-1_420_070_400]), parts).tolist() == [0]

@@ -382,5 +382,5 @@ def _rows(arena: Arena, content: Content, snapshot_id: int | None = None) -> str
     key = (id(arena), _data(content, f"{root}/{label}"), needs)
     if key not in _KNOWN_ROWS:
         table = arena.table_in(content)
-        _KNOWN_ROWS[key] = "\n".join(comparable(table.read(snapshot_id=snapshot_id)))
+        _KNOWN_ROWS[key] = "\n".join(comparable(table.at(snapshot=snapshot_id).read()))
     return _KNOWN_ROWS[key]

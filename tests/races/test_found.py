@@ -54,21 +54,21 @@ def test_files_that_a_rollback_may_have_seen_are_not_published_again(ring: Arena
     content, outcomes = played(ring, [append, rollback], script)
     assert told(outcomes[1]) == "done"
     assert isinstance(outcomes[0].error, FilesGone)
-    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2]
+    assert [each.id for each in whole(ring, content).history.snapshots()] == [1, 2]
 
 
 def test_a_rollback_that_a_commit_overtakes_leaves_the_table_as_it_was(ring: Arena) -> None:
     append, rollback = actor("append"), actor("rollback")
-    before = ring.table_in(ring.content).read(snapshot_id=4).num_rows
+    before = ring.table_in(ring.content).at(snapshot=4).read().num_rows
     # The commit looks for its base before the rollback takes it.
     script = [(rollback, "delete snapshot/LATEST"), (append, "replace snapshot/LATEST")]
     content, outcomes = played(ring, [append, rollback], script)
     assert told(outcomes[0]) == "done"
     assert isinstance(outcomes[1].error, StalePlan)
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5]
+    assert [each.id for each in table.history.snapshots()] == [1, 2, 3, 4, 5]
     assert table.read().num_rows == before + 2
-    assert not table.tags()
+    assert not table.history.tags()
 
 
 def test_what_others_have_committed_on_top_of_is_not_taken_away_under_them(ring: Arena) -> None:
@@ -86,7 +86,7 @@ def test_what_others_have_committed_on_top_of_is_not_taken_away_under_them(ring:
     content, outcomes = played(ring, [append, other, rollback], script)
     assert [told(each) for each in outcomes] == ["done", "done", "StalePlan"]
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5, 6]
+    assert [each.id for each in table.history.snapshots()] == [1, 2, 3, 4, 5, 6]
     assert {"append1-7", "append2-8"} <= {*table.read().column("v").to_pylist()}
 
 
@@ -105,7 +105,7 @@ def test_a_commit_that_died_on_top_of_what_was_rolled_back_never_becomes_the_lat
     content, outcomes = played(ring, [dying, rollback, *later], script, dying=[dying])
     assert [told(each) for each in outcomes] == ["done"] * 4
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [1, 2, 3, 4, 5]
+    assert [each.id for each in table.history.snapshots()] == [1, 2, 3, 4, 5]
     seen = {*table.read().column("v").to_pylist()}
     assert {"append2-8", "upsert1-7", "upsert2-8"} <= seen
     assert "append1-7" not in seen
@@ -124,7 +124,7 @@ def test_a_snapshot_above_those_that_expired_is_no_stray(ring: Arena) -> None:
     content, outcomes = played(ring, actors, [*script, (actors[3], "")])
     assert [told(each) for each in outcomes] == ["done"] * 4
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [6, 7]
+    assert [each.id for each in table.history.snapshots()] == [6, 7]
     assert {"append1-7", "overwrite1-9"} <= {*table.read().column("v").to_pylist()}
 
 
@@ -139,8 +139,8 @@ def test_a_rollback_takes_what_a_commit_made_on_top_of_what_it_was_taking(ring: 
     content, outcomes = played(ring, [dying, rollback], script, dying=[dying])
     assert [told(each) for each in outcomes] == ["done"]
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [1, 2]
-    assert not table.tags()
+    assert [each.id for each in table.history.snapshots()] == [1, 2]
+    assert not table.history.tags()
 
 
 def test_a_rollback_leaves_what_was_committed_on_top_of_its_target(ring: Arena) -> None:
@@ -149,7 +149,7 @@ def test_a_rollback_leaves_what_was_committed_on_top_of_its_target(ring: Arena) 
     content, outcomes = played(ring, [append, rollback], script)
     assert [told(each) for each in outcomes] == ["done", "done"]
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [1, 2, 3]
+    assert [each.id for each in table.history.snapshots()] == [1, 2, 3]
     assert "append1-7" in table.read().column("v").to_pylist()
 
 
@@ -160,21 +160,21 @@ def test_a_rollback_brings_nothing_back_that_another_one_has_deleted(ring: Arena
     content, outcomes = played(ring, [further, nearer], script)
     assert told(outcomes[0]) == "done"
     assert isinstance(outcomes[1].error, StalePlan)
-    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2]
+    assert [each.id for each in whole(ring, content).history.snapshots()] == [1, 2]
 
 
 def test_an_append_whose_base_is_compacted_away_and_expired_goes_on_from_what_is_there(
     ring: Arena,
 ) -> None:
     append, compact, expire = actor("append"), actor("compact"), actor("expire")
-    base = ring.table_in(ring.content).latest_snapshot()
+    base = ring.table_in(ring.content).history.latest_snapshot()
     assert base is not None
     # It knows the base, and has not read it.
     script = [(append, f"read manifest/{base.base_manifest_list}")]
     content, outcomes = played(ring, [compact, expire, append], script)
     assert [told(each) for each in outcomes] == ["done", "done", "done"]
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [5, 6]
+    assert [each.id for each in table.history.snapshots()] == [5, 6]
 
 
 def test_a_commit_does_not_take_the_id_of_a_snapshot_that_expired(ring: Arena) -> None:
@@ -184,7 +184,7 @@ def test_a_commit_does_not_take_the_id_of_a_snapshot_that_expired(ring: Arena) -
     content, outcomes = played(ring, [upsert, overwrite, actor("expire"), append], script)
     assert [told(each) for each in outcomes] == ["done"] * 4
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [6, 7]
+    assert [each.id for each in table.history.snapshots()] == [6, 7]
     assert "append1-6" in table.read().column("v").to_pylist()
 
 
@@ -212,8 +212,8 @@ def test_nothing_is_made_of_a_snapshot_that_goes_though_another_expiry_points_ba
     content, outcomes = played(ring, [nearer, further, maker], script)
     assert [told(each) for each in outcomes] == ["StalePlan", "done", "SnapshotNotFound"]
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [4]
-    assert not table.tags()
+    assert [each.id for each in table.history.snapshots()] == [4]
+    assert not table.history.tags()
     assert not any("expiring" in path for path in content)
 
 
@@ -235,7 +235,7 @@ def test_an_expiry_takes_nothing_of_a_table_that_was_rolled_back_and_written_to_
 def test_what_went_while_ids_stayed_the_same_makes_a_plan_stale_and_is_no_damage(
     ring: Arena,
 ) -> None:
-    latest = ring.table_in(ring.content).latest_snapshot()
+    latest = ring.table_in(ring.content).history.latest_snapshot()
     assert latest is not None
     expire, rollback, rescale = actor("expire"), actor("rollback"), actor("rescale")
     script = [
@@ -258,7 +258,7 @@ def test_a_commit_that_expired_before_it_looked_is_found_in_the_one_that_follows
     content, outcomes = played(ring, [overwrite, expire, append], script)
     assert [told(each) for each in outcomes] == ["done"] * 3
     table = whole(ring, content)
-    assert [each.id for each in table.snapshots()] == [6]
+    assert [each.id for each in table.history.snapshots()] == [6]
     assert "append1-6" in table.read().column("v").to_pylist()
 
 
@@ -296,14 +296,14 @@ def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> N
     content, outcomes = played(ring, [first, later, append, rollback], script)
     assert [told(each) for each in outcomes] == ["done", "done", "done", "StalePlan"]
     table = whole(ring, content)
-    assert "upsert2-8" in table.read(snapshot_id=6).column("v").to_pylist()
+    assert "upsert2-8" in table.at(snapshot=6).read().column("v").to_pylist()
 
 
 def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: Arena) -> None:
     def expire_later(table: Table, _: int) -> str:
-        plan = table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
         table.files.fs.exists(f"{table.files.paths.root}/planned")
-        table.run_expire_snapshots(plan)
+        table.upkeep.run_expire_snapshots(plan)
         return ""
 
     tag, append, rollback = actor("tag"), actor("append"), actor("rollback")
@@ -322,12 +322,14 @@ def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: A
     ]
     content, outcomes = played(ring, [tag, append, rollback, expire], script)
     assert [told(each) for each in outcomes] == ["done", "done", "StalePlan", "StalePlan"]
-    assert [each.id for each in whole(ring, content).snapshots()] == [1, 2, 3, 4, 5]
+    assert [each.id for each in whole(ring, content).history.snapshots()] == [1, 2, 3, 4, 5]
 
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
-        table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+        table.upkeep.run_remove_orphans(
+            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+        )
         return ""
 
     removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)

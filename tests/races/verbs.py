@@ -40,7 +40,7 @@ def keyed_arena() -> Arena:
     table = _empty_table(["day", "id"])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.run_compact(table.plan_compact(full=True))
+    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -50,7 +50,7 @@ def append_arena() -> Arena:
     table = _empty_table([])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.run_compact(table.plan_compact(full=True))
+    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -101,7 +101,7 @@ def _overwrite(table: Table, number: int) -> str:
 
 
 def _compact(table: Table, number: int) -> str:
-    result = table.run_compact(table.plan_compact(full=True))
+    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     return f"{result.dropped_tasks} left out" if result.dropped_tasks else ""
 
 
@@ -110,23 +110,25 @@ def _expire(table: Table, number: int) -> str:
 
 
 def _remove_orphans(table: Table, number: int) -> str:
-    table.run_remove_orphans(table.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True))
+    table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True)
+    )
     return ""
 
 
 def _rescale(table: Table, number: int) -> str:
     engine = LocalEngine(env=table.files.env)
-    result = table.run_rescale(table.plan_rescale(1 + number), engine)
+    result = table.upkeep.run_rescale(table.upkeep.plan_rescale(1 + number), engine)
     return f"{len(result.dropped)} left out" if result.dropped else ""
 
 
 def _rollback(table: Table, number: int) -> str:
-    table.run_rollback(table.plan_rollback(snapshot_id=1 + number))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1 + number))
     return ""
 
 
 def _tag(table: Table, number: int) -> str:
-    table.create_tag(f"t{number}", snapshot_id=1 + number)
+    table.history.create_tag(f"t{number}", snapshot=1 + number)
     return ""
 
 

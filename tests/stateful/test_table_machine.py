@@ -108,7 +108,7 @@ class TableMachine(RuleBasedStateMachine):
         return self.kind in ("postponed", "with deletion vectors")
 
     def seen(self, branch: str) -> Table:
-        return self.catalog.table("db.t").at_branch(branch)
+        return self.catalog.table("db.t").history.at_branch(branch)
 
     # --- the model ------------------------------------------------------------------------------
 
@@ -150,10 +150,10 @@ class TableMachine(RuleBasedStateMachine):
         model = self.models[branch]
         before, after = model.latest, change(model.latest)
         last = max(model.states, default=0)
-        new = sorted(each.id for each in self.seen(branch).snapshots() if each.id > last)
+        new = sorted(each.id for each in self.seen(branch).history.snapshots() if each.id > last)
         for snapshot_id in new[:-1]:
             # Verbs that commit a part at a time, such as a partition, change no row of others.
-            found = content(self.seen(branch), snapshot_id=snapshot_id)
+            found = content(self.seen(branch).at(snapshot=snapshot_id))
             assert set(found) <= {*before.comparable(), *after.comparable()}
             rows_then = [row for row in (*after.rows, *before.rows) if _text(row) in found]
             model.states[snapshot_id] = State(rows=tuple(_once(rows_then, found)))
@@ -244,7 +244,7 @@ class TableMachine(RuleBasedStateMachine):
     def sort_compact(self, branch: str, by: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.run_sort_compact(table.plan_sort_compact([by]))
+            table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact([by]))
             self.committed(branch, lambda state: state)
 
     @precondition(lambda self: self.kind in ("keyed", "with changelog", "append in buckets"))
@@ -252,7 +252,7 @@ class TableMachine(RuleBasedStateMachine):
     def rescale(self, count: int, day: str | None) -> None:
         table = self.seen(MAIN)
         chosen = None if day is None else [{"day": day}]
-        table.run_rescale(table.plan_rescale(count, chosen))
+        table.upkeep.run_rescale(table.upkeep.plan_rescale(count, chosen))
         self.committed(MAIN, lambda state: state)
 
     @precondition(lambda self: self.kind == "postponed")
@@ -260,7 +260,7 @@ class TableMachine(RuleBasedStateMachine):
     def postpone_compact(self, branch: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.run_postpone_compact(table.plan_postpone_compact())
+            table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
             self.committed(branch, lambda state: self.no_longer_waiting(state, {"p", "q"}))
 
     def no_longer_waiting(self, state: State, days: set[str]) -> State:
@@ -275,7 +275,7 @@ class TableMachine(RuleBasedStateMachine):
     def analyze(self, branch: str) -> None:
         if branch in self.models and self.models[branch].states:
             table = self.seen(branch)
-            table.run_analyze(table.plan_analyze())
+            table.upkeep.run_analyze(table.upkeep.plan_analyze())
             self.committed(branch, lambda state: state)
 
     # --- what goes ------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class TableMachine(RuleBasedStateMachine):
             return
         model = self.models[branch]
         expire(self.seen(branch), keep=keep, max_deletes=limit)
-        there = {each.id for each in self.seen(branch).snapshots()}
+        there = {each.id for each in self.seen(branch).history.snapshots()}
         held = min(model.consumers.values(), default=None)
         for snapshot_id in model.states:
             kept = snapshot_id > max(model.states) - keep
@@ -297,15 +297,15 @@ class TableMachine(RuleBasedStateMachine):
     def expire_changelogs(self, branch: str, every: bool) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.run_expire_changelogs(table.plan_expire_changelogs(every=every))
+            table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=every))
 
     @rule()
     def remove_orphans(self) -> None:
         """Nothing is old enough, so what is staged stays."""
         table = self.seen(MAIN)
-        plan = table.plan_remove_orphans(older_than_ms=self.env.now_ms() - DAY_MS)
+        plan = table.upkeep.plan_remove_orphans(older_than_ms=self.env.now_ms() - DAY_MS)
         assert plan.files == ()
-        table.run_remove_orphans(plan)
+        table.upkeep.run_remove_orphans(plan)
 
     # --- references -----------------------------------------------------------------------------
 
@@ -314,10 +314,10 @@ class TableMachine(RuleBasedStateMachine):
         if branch in self.models and self.models[branch].states:
             model, table = self.models[branch], self.seen(branch)
             snapshot_id = data.draw(st.sampled_from(sorted(model.states)))
-            make = table.replace_tag if name in model.tags else table.create_tag
+            make = table.history.replace_tag if name in model.tags else table.history.create_tag
             make(
                 name,
-                snapshot_id=snapshot_id,
+                snapshot=snapshot_id,
                 time_retained_ms=data.draw(st.sampled_from([None, 5])),
             )
             model.tags[name] = snapshot_id, model.states[snapshot_id]
@@ -326,22 +326,22 @@ class TableMachine(RuleBasedStateMachine):
     def rename_tag(self, branch: str, name: str, new_name: str) -> None:
         tags = self.models[branch].tags if branch in self.models else {}
         if name in tags and new_name not in tags:
-            self.seen(branch).rename_tag(name, new_name)
+            self.seen(branch).history.rename_tag(name, new_name)
             tags[new_name] = tags.pop(name)
 
     @rule(branch=BRANCHES, name=TAGS)
     def delete_tag(self, branch: str, name: str) -> None:
         if branch in self.models and name in self.models[branch].tags:
             table = self.seen(branch)
-            table.run_delete_tags(table.plan_delete_tags(name))
+            table.history.run_delete_tags(table.history.plan_delete_tags(name))
             del self.models[branch].tags[name]
 
     @rule(branch=BRANCHES)
     def expire_tags(self, branch: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.run_expire_tags(table.plan_expire_tags())
-            there = {each.name for each in table.tags()}
+            table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
+            there = {each.name for each in table.history.tags()}
             model = self.models[branch]
             model.tags = {name: tag for name, tag in model.tags.items() if name in there}
 
@@ -350,11 +350,11 @@ class TableMachine(RuleBasedStateMachine):
         if branch in self.models and self.models[branch].states:
             model, table = self.models[branch], self.seen(branch)
             if name in model.consumers and data.draw(st.booleans()):
-                table.delete_consumer(name)
+                table.history.delete_consumer(name)
                 del model.consumers[name]
             else:
                 model.consumers[name] = data.draw(st.sampled_from(sorted(model.states)))
-                table.set_consumer(name, model.consumers[name])
+                table.history.set_consumer(name, model.consumers[name])
 
     @rule(branch=SIDE_BRANCHES, data=st.data())
     def make_branch(self, branch: str, data: st.DataObject) -> None:
@@ -364,11 +364,11 @@ class TableMachine(RuleBasedStateMachine):
         start = data.draw(st.sampled_from([None, *sorted(main.states), *sorted(main.tags)]))
         made = self.models[branch] = BranchModel()
         if isinstance(start, str):
-            self.seen(MAIN).create_branch(branch, tag=start)
+            self.seen(MAIN).history.create_branch(branch, tag=start)
             made.tags[start] = main.tags[start]
             made.states[main.tags[start][0]] = main.tags[start][1]
         else:
-            self.seen(MAIN).create_branch(branch, snapshot_id=start)
+            self.seen(MAIN).history.create_branch(branch, snapshot=start)
             if start is not None:
                 made.states[start] = main.states[start]
 
@@ -380,10 +380,10 @@ class TableMachine(RuleBasedStateMachine):
             table = self.seen(MAIN)
             if self.models[branch].consumers:
                 with pytest.raises(InvalidRequestError, match="in use by consumer"):
-                    table.plan_delete_branch(branch)
+                    table.history.plan_delete_branch(branch)
                 for name in self.models[branch].consumers:
-                    self.seen(branch).delete_consumer(name)
-            table.run_delete_branch(table.plan_delete_branch(branch))
+                    self.seen(branch).history.delete_consumer(name)
+            table.history.run_delete_branch(table.history.plan_delete_branch(branch))
             del self.models[branch]
 
     @rule(branch=SIDE_BRANCHES)
@@ -391,8 +391,8 @@ class TableMachine(RuleBasedStateMachine):
         if not (branch in self.models and self.models[branch].states):
             return
         main, side, table = self.models[MAIN], self.models[branch], self.seen(MAIN)
-        plan = table.plan_fast_forward(branch)
-        table.run_fast_forward(plan)
+        plan = table.history.plan_fast_forward(branch)
+        table.history.run_fast_forward(plan)
         main.states = {each: main.states[each] for each in plan.kept_ids} | side.states
         main.tags = {
             name: tag for name, tag in main.tags.items() if name not in plan.lost_tags
@@ -408,10 +408,10 @@ class TableMachine(RuleBasedStateMachine):
         try:
             if isinstance(target, str):
                 snapshot_id, state = model.tags[target]
-                table.run_rollback(table.plan_rollback(tag=target))
+                table.history.run_rollback(table.history.plan_rollback(tag=target))
             else:
                 snapshot_id, state = target, model.states[target]
-                table.run_rollback(table.plan_rollback(snapshot_id=target))
+                table.history.run_rollback(table.history.plan_rollback(snapshot=target))
         except InvalidRequestError:
             # It is the latest.
             return
@@ -423,7 +423,7 @@ class TableMachine(RuleBasedStateMachine):
     def learn_consumers(self, branch: str) -> None:
         """Those that wanted to read what is no more are gone, or moved back."""
         model = self.models[branch]
-        there = {each.name: each.next_snapshot_id for each in self.seen(branch).consumers()}
+        there = {each.name: each.next_snapshot_id for each in self.seen(branch).history.consumers()}
         assert all(position <= max(model.states) + 1 for position in there.values())
         model.consumers = there
 
@@ -450,9 +450,9 @@ class TableMachine(RuleBasedStateMachine):
         tally("steps of the state machine")
         for branch, model in self.models.items():
             table = self.seen(branch)
-            assert [each.id for each in table.snapshots()] == sorted(model.states), branch
+            assert [each.id for each in table.history.snapshots()] == sorted(model.states), branch
             assert content(table) == model.latest.comparable(), branch
-            assert {each.name: each.snapshot.id for each in table.tags()} == {
+            assert {each.name: each.snapshot.id for each in table.history.tags()} == {
                 name: snapshot_id for name, (snapshot_id, _) in model.tags.items()
             }
 
@@ -461,10 +461,10 @@ class TableMachine(RuleBasedStateMachine):
         for branch, model in self.models.items():
             table = self.seen(branch)
             for snapshot_id, state in model.states.items():
-                found = content(table, snapshot_id=snapshot_id)
+                found = content(table.at(snapshot=snapshot_id))
                 assert found == state.comparable(), (branch, snapshot_id)
             for name, (_, state) in model.tags.items():
-                assert content(table, tag=name) == state.comparable(), (branch, name)
+                assert content(table.at(tag=name)) == state.comparable(), (branch, name)
 
     def teardown(self) -> None:
         try:

@@ -71,7 +71,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once(
     assert result.attempts == 1
     again = fresh(s3)
     assert ids(again) == list(range(20))
-    assert [each.id for each in again.snapshots()] == [1, 2]
+    assert [each.id for each in again.history.snapshots()] == [1, 2]
     assert_sound(again)
     tally("S3 answers lost, requests refused or cut", len(proxy.made))
 
@@ -83,10 +83,10 @@ def test_a_table_and_a_tag_whose_answers_are_lost_are_there_and_told_to_be(
     proxy.make(Trouble.ANSWER_LOST, method="PUT", within="tag/tag-")
     table = new_table(Catalog.open(s3), EVENTS)
     table.write(rows(table, events(0, 3)))
-    assert table.create_tag("kept").snapshot.id == 1
+    assert table.history.create_tag("kept").snapshot.id == 1
     assert len(proxy.made) == 2
     with pytest.raises(AlreadyExistsError):
-        table.create_tag("kept")
+        table.history.create_tag("kept")
     assert_sound(table)
     tally("S3 answers lost, requests refused or cut", len(proxy.made))
 
@@ -152,7 +152,7 @@ def test_an_upload_whose_last_answer_is_lost_is_no_missing_file(
     # Sent again, it is refused by stores that forget an upload when it is finished.
     proxy.make(Trouble.ANSWER_LOST, method="POST", within="uploadId")
     proxy.make(Trouble.UPLOAD_GONE, method="POST", within="uploadId")
-    with pytest.raises(UnavailableError, match="see whether the file is there"):
+    with pytest.raises(UnavailableError, match="check whether the file exists"):
         output.close()
     assert [trouble for trouble, *_ in proxy.made] == [Trouble.ANSWER_LOST, Trouble.UPLOAD_GONE]
     assert [each.size for each in fs.list_dir(root)] == [20_000_000]
@@ -330,7 +330,7 @@ def test_racing_processes_lose_no_commit(s3: str, table: Table, proxy: FaultyPro
     again = fresh(s3)
     expected = [1000 * (1 + writer) + each for writer in range(writers) for each in range(commits)]
     assert ids(again) == sorted([*range(10), *expected])
-    assert [each.id for each in again.snapshots()] == list(range(1, 2 + writers * commits))
+    assert [each.id for each in again.history.snapshots()] == list(range(1, 2 + writers * commits))
     assert_only_reachable_files(again)
     tally("commits raced on S3", writers * commits)
     tally("races lost and tried again on S3", lost)

@@ -73,18 +73,18 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         compact(table, full=True)
         assert_only_reachable_files(table)
 
-        table.create_tag("kept", snapshot_id=2)
-        side = table.create_branch("side", tag="kept")
+        table.history.create_tag("kept", snapshot=2)
+        side = table.history.create_branch("side", tag="kept")
         side.write(rows(side, events(50, 52, day="a")))
         compact(side, full=True)
         assert_only_reachable_files(table)
 
-        table.run_rescale(table.plan_rescale(3))
+        table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
         table = Catalog.open(s3).table(table.name)
         assert_only_reachable_files(table)
 
         assert expire(table).expired
-        assert len(table.snapshots()) == 1
+        assert len(table.history.snapshots()) == 1
         assert_only_reachable_files(table)
 
         # What a writer leaves that dies before it commits.
@@ -92,28 +92,28 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         orphans = contents(table, unreachable_files(table))
         assert remove_orphans(table).files_moved == len(orphans) > 0
         assert_only_reachable_files(table)
-        for each in table.quarantines():
-            table.run_restore(table.plan_restore(each.id))
+        for each in table.upkeep.quarantines():
+            table.upkeep.run_restore(table.upkeep.plan_restore(each.id))
         assert contents(table, unreachable_files(table)) == orphans
         assert remove_orphans(table).files_moved == len(orphans)
-        table.run_purge(table.plan_purge(ttl_ms=0))
-        assert not table.quarantines()
+        table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+        assert not table.upkeep.quarantines()
         assert_only_reachable_files(table)
 
-        table.run_analyze(table.plan_analyze())
-        assert content(table, tag="kept") != before
-        table.run_delete_tags(table.plan_delete_tags("kept"))
-        table.run_delete_branch(table.plan_delete_branch("side"))
+        table.upkeep.run_analyze(table.upkeep.plan_analyze())
+        assert content(table.at(tag="kept")) != before
+        table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
+        table.history.run_delete_branch(table.history.plan_delete_branch("side"))
         expire(table)
         assert_only_reachable_files(table)
     assert seen == {tuple(before)}
 
-    good = table.latest_snapshot()
+    good = table.history.latest_snapshot()
     assert good is not None
     table.write(rows(table, events(90, 95, day="b", v="wrong")))
     compact(table, full=True)
     with read_all_the_time(table) as seen:
-        table.run_rollback(table.plan_rollback(snapshot_id=good.id))
+        table.history.run_rollback(table.history.plan_rollback(snapshot=good.id))
     assert content(table) == before
     assert_sound(table)
 

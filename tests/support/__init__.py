@@ -1,1 +1,1 @@
-"""What tests share and no test itself: builders, doubles, a model, strategies, invariants."""
+"""Shared parts of tests: builders, doubles, a model, strategies, invariants."""

@@ -1,4 +1,4 @@
-"""Long histories in little time: the files of commits, without what makes commits safe."""
+"""Long histories in little time: writes the files of commits without the safety of commits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import replace
 from lakewright.storage import Table
 from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.operations.commit.commit_manifests import write_manifests
+from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 
 def add_history(table: Table, template: DataFileMeta, count: int, *, live: int = 3) -> None:
-    """Commits of a file each, which take the oldest one out once there are more than `live`.
+    """Add commits of one file each, which remove the oldest file if more than `live` are live.
 
-    Manifests, lists and snapshots are written by what commits write them with; data files are a
-    few bytes. `template` is a data file of the table, of bucket 0.
+    The code of commits writes manifests, lists and snapshots; data files are a few bytes.
+    `template` is a data file of bucket 0 of the table.
     """
     files, fs = table.files, table.files.fs
     folder = files.bucket_dir(EMPTY_ROW, 0)
@@ -32,7 +33,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
             user="backlog", identifier=number, kind=CommitKind.COMPACT, base_id=None
         )
         change = Change(entries=[*removed, added])
-        latest = write_manifests(files, latest, change, committable, [])
+        latest = write_manifests(files, latest, change, committable, LiveFiles(files), [])
         fs.write_bytes(files.paths.snapshot(latest.id), encode_snapshot(latest))
     if latest is not None:
         files.snapshots.hint_latest(latest.id)

@@ -21,6 +21,7 @@ from lakewright.storage import (
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
+from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows
 
 Values = Mapping[str, Any]
@@ -61,14 +62,14 @@ def new_table(
 
 
 def with_options(table: Table, **options: str) -> Table:
-    """The same table seen with other options (underscores stand for hyphens, `__` for dots)."""
+    """The same table with other options (underscores stand for hyphens, `__` for dots)."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = replace(table.schema, options={**table.schema.options, **named})
     return Table(replace(table.files, schema=schema))
 
 
 def rows(table: Table, values: Iterable[Values], kinds: Sequence[str] | None = None) -> pa.Table:
-    """Rows for a table from dicts; what a dict lacks is null."""
+    """Rows for a table from dicts; missing keys are null."""
     listed = list(values)
     schema = pa.schema([each.with_nullable(True) for each in table.arrow_schema])
     unknown = {name for row in listed for name in row} - set(schema.names)
@@ -84,16 +85,16 @@ def events(first: int, last: int, *, day: str | None = "a", v: str = "v") -> lis
 
 
 def comparable(table: pa.Table) -> list[str]:
-    """Rows as sorted JSON texts: null, NaN, -0.0 and decimals compare by what they are."""
+    """Rows as sorted JSON texts, which distinguish null, NaN, -0.0 and decimals."""
     return sorted(json.dumps(row, sort_keys=True) for row in canonical_rows(table))
 
 
-def content(table: Table, **read: Any) -> list[str]:
-    """What a read of the table returns, in a form that compares."""
+def content(table: Table | TableAt, **read: Any) -> list[str]:
+    """The rows of a read, in comparable form."""
     return comparable(table.read(**read))
 
 
-def values_of(table: Table, column: str, **read: Any) -> list[Any]:
+def values_of(table: Table | TableAt, column: str, **read: Any) -> list[Any]:
     """One column of a table, sorted, nulls last."""
     found = table.read(columns=[column], **read).column(column).to_pylist()
     return sorted(found, key=lambda value: (value is None, value))
@@ -103,24 +104,26 @@ def compact(
     table: Table, partitions: Sequence[Mapping[str, object]] | None = None, **plan: Any
 ) -> CompactionResult:
     """Plan and run a compaction."""
-    return table.run_compact(table.plan_compact(partitions, **plan))
+    return table.upkeep.run_compact(table.upkeep.plan_compact(partitions, **plan))
 
 
 def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
-    """Plan and run an expiry that leaves the last `keep` snapshots, whatever their age."""
-    planned = table.plan_expire_snapshots(
+    """Plan and run an expiry that leaves the last `keep` snapshots of any age."""
+    planned = table.upkeep.plan_expire_snapshots(
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
-    return table.run_expire_snapshots(planned)
+    return table.upkeep.run_expire_snapshots(planned)
 
 
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
-    """Take away what nothing refers to, be it made just now."""
-    return table.run_remove_orphans(table.plan_remove_orphans(age_ms=age_ms, even_recent=True))
+    """Remove unreferenced files of any age."""
+    return table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True)
+    )
 
 
 class _FileByFile(StagingWriter):
-    """Makes a file of its own of all it is given at once."""
+    """Writes the rows of each call to a file of their own."""
 
     def write(self, rows: pa.Table) -> None:
         super().write(rows)

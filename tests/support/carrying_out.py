@@ -1,4 +1,4 @@
-"""Histories carried out for real, and what must hold after each step of them."""
+"""Runs histories on real tables, and checks the invariants after each step."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tests.support.histories import (
 from tests.support.history_actors import Actor, comparable
 from tests.support.merge_model import MergeModel
 
-# Who reads a table, by name.
+# Readers of a table, by name.
 Readers = Mapping[str, Callable[[str], list[Row]]]
-# Who follows a changelog, by name: of a table, the first and the last snapshot.
+# Changelog readers, by name; each gets a table, the first and the last snapshot.
 Followers = Mapping[str, Callable[[str, int, int], list[Change]]]
 
-# How many snapshots are read once more when a history is over.
+# The number of snapshots that are read again at the end of a history.
 LATER_READ = 4
 
 
 class HistoryDiffers(AssertionError):
-    """Clients disagree after a step; the message holds what reproduces it."""
+    """Clients disagree after a step; the message holds the reproduction."""
 
 
 @dataclass
@@ -46,19 +46,19 @@ class Followed:
 
 @dataclass
 class Proof:
-    """One history on one table or several, each changed by an actor of its own or by two."""
+    """One history on one or several tables, each changed by one actor or by two."""
 
     history: History
-    # Table → who carries out its steps; the history's hands pick among them.
+    # Table → the actors of its steps; the history's `hands` picks one for each step.
     tables: Mapping[str, Sequence[Actor]]
     readers: Readers
     followers: Followers = field(default_factory=dict)
     latest_snapshot: Callable[[str], int] = lambda table: 0
-    # What leads from one snapshot of a table to another, where it is to be checked.
+    # Reads the difference between two snapshots of a table, if that is checked.
     difference: Callable[[str, int, int], list[Change]] | None = None
-    # The rows of a table that meet a condition, where that is to be checked.
+    # Reads the rows of a table that meet a condition, if that is checked.
     filtered: Callable[[str, Condition], list[Row]] | None = None
-    # Who reads earlier snapshots, and which there are.
+    # Readers of earlier snapshots, and the existing snapshots.
     travellers: Mapping[str, Callable[[str, int], list[Row]]] = field(default_factory=dict)
     snapshots: Callable[[str], list[int]] = lambda table: []
 
@@ -66,7 +66,8 @@ class Proof:
         """Take every step on every table and compare.
 
         Raises:
-            HistoryDiffers: a client failed or saw other rows than another, or than the model.
+            HistoryDiffers: a client failed, or its rows differ from those of another or of the
+            model.
         """
         model = MergeModel(self.history)
         followed = [
@@ -89,7 +90,7 @@ class Proof:
                 self._filter(rows)
                 before = self._differ(step, before, old, rows)
             self._travel()
-        except Exception as error:  # whatever goes wrong is what was looked for
+        except Exception as error:  # any failure is a finding
             done = described(self.history.steps[number - 1]) if number else "create"
             what = f"{type(error).__name__}: {error}"
             raise HistoryDiffers(
@@ -154,7 +155,7 @@ class Proof:
     ) -> dict[str, int]:
         after = {table: self.latest_snapshot(table) for table in self.tables}
         for table, snapshot in before.items():
-            # An expiry takes the state away that would be compared with.
+            # An expiry deletes the state needed for the comparison.
             if self.difference is None or isinstance(step, Expire):
                 continue
             if 0 < snapshot < after[table]:
@@ -174,12 +175,12 @@ class Proof:
     def _replay(
         self, replay: Replay, step: Step, changes: Sequence[Change], rows: list[Row]
     ) -> None:
-        """Follow what one step told; after a full compaction that must add up to the rows."""
+        """Apply the changes of one step; after a full compaction the result must be the rows."""
         match step:
             case Overwrite():
                 replay.overwrite(step)
             case Rescale():
-                # The rows are the same; whether they are told anew is nobody's promise.
+                # The rows are the same; clients may or may not repeat them in the changelog.
                 replay.lost = True
         if not replay.lost:
             replay.apply(changes)

@@ -1,4 +1,4 @@
-"""Changelogs as a reader of them has to be able to rely on."""
+"""A reader of changelogs, which checks what readers rely on."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.support.histories import PARTITION, Overwrite, Row
 
 @dataclass
 class Replay:
-    """The rows of a table as somebody has them who only sees its changelog."""
+    """The rows of a table, rebuilt from its changelog only."""
 
     keys: tuple[str, ...]
     rows: dict[str, Row] = field(default_factory=dict)
-    # Whether something happened that changelogs do not tell.
+    # Whether a change happened that changelogs do not contain.
     lost: bool = False
     # The old value of an update whose new value must come next.
     _pending: str | None = None
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Follow the changes, each of which must fit what is there."""
+        """Apply changes, each of which must fit the present rows."""
         for change in changes:
             key = self._key(change.row)
             there = self.rows.get(key)
@@ -45,7 +45,7 @@ class Replay:
         assert self._pending is None, f"no +U for {self._pending}"
 
     def upsert(self, changes: Iterable[Change]) -> None:
-        """Take the changes as the newest rows of their keys, whatever was there."""
+        """Apply changes as upserts, without a check against the present rows."""
         for change in changes:
             key = self._key(change.row)
             self.rows.pop(key, None)
@@ -53,7 +53,7 @@ class Replay:
                 self.rows[key] = change.row
 
     def overwrite(self, step: Overwrite) -> None:
-        """Overwriting tells the changelog nothing of what went."""
+        """Apply an overwrite, whose removed rows are not in the changelog."""
         touched = {row.get(PARTITION) for row in step.rows}
         gone = touched if step.target == "dynamic" else {step.target}
         self.rows = {
@@ -72,7 +72,7 @@ class Replay:
 
 
 def comparable_changes(changes: Sequence[Change], keys: Sequence[str]) -> list[Any]:
-    """Changes in an order that two tables share: by key, and as they came within a key."""
+    """Changes sorted by key, in their order within a key, which two tables share."""
     return sorted(
         ((each.kind, each.row) for each in changes),
         key=lambda change: json.dumps([change[1][name] for name in keys]),

@@ -1,7 +1,7 @@
 """A local disk that loses what was not flushed, or fails: below the real local files.
 
-`LocalFiles` runs as it is, over a real folder. Each call that it makes of the operating system to
-change something is heard here, by its name.
+`LocalFiles` runs unchanged, on a real folder. This module intercepts each call of the operating
+system that changes something.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import pytest
 
 from lakewright.storage.files import durability, local_files
 
-# What a call is named, and the path it is made for.
+# The name of a call, and its path.
 Heard = Callable[[str, str], object]
 
 
 @contextmanager
 def heard(before: Heard, after: Heard = lambda name, path: None) -> Iterator[None]:
-    """Hear of every call of the operating system by which local files change something."""
+    """Intercept every changing call of the operating system by local files."""
     calls: Any = _Os(before, after)
     flush_file_system = durability._flush_file_system
 
@@ -43,7 +43,7 @@ def heard(before: Heard, after: Heard = lambda name, path: None) -> Iterator[Non
 
 
 class _Os:
-    """The module `os`, whose changing calls are heard."""
+    """The module `os` with intercepted changing calls."""
 
     def __init__(self, before: Heard, after: Heard) -> None:
         self._before = before
@@ -83,7 +83,7 @@ class _Os:
 
 
 class _HeardFile(io.FileIO):
-    """A file being written, whose calls are heard."""
+    """A file being written, with intercepted calls."""
 
     def __init__(self, path: str, mode: str, calls: _Os) -> None:
         super().__init__(path, mode)
@@ -99,7 +99,7 @@ class _HeardFile(io.FileIO):
     def close(self) -> None:
         if self.closed:
             return
-        # As an operating system does: whatever it says, the file is closed.
+        # As in an operating system, the file is closed even if the call fails.
         try:
             self._calls.hear("close", self._path, lambda: None)
         finally:
@@ -123,20 +123,20 @@ def _path_of(opened: int) -> str:
 
 @dataclass
 class FailingDisk:
-    """Fails at one of the calls that `counts` chooses, once or from then on."""
+    """Fails at one of the calls that `counts` selects, once or permanently."""
 
     error: int
     counts: Callable[[str, str], bool]
     fail_at: int = 0
     for_good: bool = False
-    # Whether the call takes effect nevertheless.
+    # Whether the failing call takes effect.
     afterwards: bool = False
     counted: int = 0
     failed: tuple[str, str] | None = None
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Fail the calls of local files meanwhile."""
+        """Fail calls of local files during the context."""
         hear: tuple[Heard, Heard] = (lambda name, path: None, self._hear)
         with heard(*(hear if self.afterwards else reversed(hear))):
             yield
@@ -159,10 +159,10 @@ _Listing = dict[str, _Entry]
 
 @dataclass(frozen=True)
 class Loss:
-    """What a power loss leaves of what was not flushed.
+    """The treatment of unflushed changes by a power loss.
 
-    A name that came, went, or stands for another file by now is as it is, or as it was when its
-    folder was flushed last. Bytes that were not flushed are there, cut, or missing.
+    A created, deleted or replaced name is as it is, or as it was at the last flush of its folder.
+    Unflushed bytes are kept, truncated, or missing.
     """
 
     name: str
@@ -195,7 +195,7 @@ RANDOM_LOSSES = tuple(Loss(f"by chance {seed}", seed=seed) for seed in range(6))
 
 @dataclass(frozen=True)
 class Left:
-    """What a power loss leaves of a folder: files by their paths below it, and folders."""
+    """The content of a folder after a power loss: files by their paths below it, and folders."""
 
     files: Mapping[str, bytes]
     folders: frozenset[str]
@@ -203,20 +203,20 @@ class Left:
 
 @dataclass
 class LossyDisk:
-    """Knows what of a folder was flushed, and so what a power loss would leave."""
+    """Records the flushes of a folder, and computes its content after a power loss."""
 
     root: str
     look: Callable[[str, str], object] = lambda name, path: None
     _names: dict[int, _Listing] = field(default_factory=dict)
     _bytes: dict[int, bytes] = field(default_factory=dict)
-    # Held open, so that their numbers are given to no other file.
+    # Held open, so that no other file gets their inode numbers.
     _held: dict[int, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _main: int = field(default_factory=threading.get_ident)
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Let what local files do meanwhile be kept or lost."""
+        """Record the calls of local files during the context."""
         self._flush_tree(self.root)
         try:
             with heard(self._before, self._after):
@@ -226,7 +226,7 @@ class LossyDisk:
                 os.close(opened)
 
     def _before(self, name: str, path: str) -> None:
-        # What flushes at once is looked at before the first and after the last.
+        # The folder is examined before the first and after the last of concurrent flushes.
         if threading.get_ident() == self._main and name not in ("write", "close"):
             self.look(name, path)
 
@@ -262,7 +262,7 @@ class LossyDisk:
                 self._flush(f"{folder}/{name}")
 
     def after(self, loss: Loss) -> Left:
-        """What is there once the power is back."""
+        """The folder after the power loss."""
         now = {
             os.stat(folder).st_ino: {
                 name: (os.stat(f"{folder}/{name}").st_ino, name in folders)

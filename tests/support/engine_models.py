@@ -1,4 +1,4 @@
-"""Merge engines as plain Python, one row after the other: what the fast ones are compared with."""
+"""Merge engines in plain Python, row by row, as models for the fast engines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXACT = Context(prec=120)
 
 
 class Refused(Exception):
-    """The engine does not take these rows."""
+    """The engine refuses these rows."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A row: what it does, its sequence number, its columns by name."""
+    """A row: its kind, its sequence number, its columns by name."""
 
     kind: RowKind
     sequence: int
@@ -39,12 +39,12 @@ class Event:
 def merge_events(
     spec: MergeSpec, events: Sequence[Event], *, decimals: dict[str, tuple[int, int]] | None = None
 ) -> Event | None:
-    """The one row that the rows of a key, oldest first, become.
+    """Merge the rows of a key, oldest first, into one row.
 
     `decimals` has precision and scale of the decimal columns.
 
     Raises:
-        Refused: the engine does not take these rows.
+        Refused: the engine refuses these rows.
     """
     if len(events) == 1:
         return events[0]
@@ -198,7 +198,7 @@ def _nulls_first(value: Any) -> tuple[bool, Any]:
 
 
 class Accumulator:
-    """One column of one key, as its values come."""
+    """The running value of one column of one key."""
 
     def __init__(self, aggregate: FieldAggregate, digits: tuple[int, int] | None = None) -> None:
         self.aggregate = aggregate

@@ -1,4 +1,4 @@
-"""A clock that tells what it is told and ids that come in order: an `Env` for tests."""
+"""A settable clock and consecutive ids: an `Env` for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START_MS = 1_704_067_200_000
 
 @dataclass
 class FixedClock:
-    """Stands still, except that every reading moves it on by `step_ms`."""
+    """A clock that only moves by `step_ms` at each reading."""
 
     now_ms: int = START_MS
     step_ms: int = 1

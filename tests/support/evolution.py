@@ -1,8 +1,7 @@
-"""Schemas as other clients change them, at any depth, and what values become by that.
+"""Schema changes as other clients make them, at any depth, and their effect on values.
 
-Types are changed as `ALTER TABLE` does it: a member keeps its id when it is renamed, moved or
-retyped, and gets a new one when it is added. `by_id` says in plain Python what a stored value is
-under a later type.
+Types change as in `ALTER TABLE`: a renamed, moved or retyped member keeps its id, and an added
+member gets a new one. `by_id` converts a stored value to a later type in plain Python.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from lakewright.storage.spec.data_types import (
 from lakewright.storage.spec.schema import TableSchema, with_member_ids
 
 Members = tuple[DataField, ...]
-# Members of a row after a change; `new_id` gives an id that no field of the table ever had.
+# Changes the members of a row; `new_id` returns an id that no field of the table ever had.
 Change = Callable[[Members, Callable[[], int]], Members]
 
 
@@ -114,7 +113,7 @@ CHANGES: dict[str, Change] = {
     ),
 }
 
-# The row that is changed, and what it lies in: the type, and a value of it around some rows.
+# The changed row and its surroundings: a type, and a value of that type around some rows.
 MEMBERS = "a INT, b INT, t TIMESTAMP(3)"
 _ROW = f"ROW<{MEMBERS}>"
 Values = Sequence[Any]
@@ -137,7 +136,7 @@ CONTAINERS: dict[str, tuple[str, Callable[[Values], Any]]] = {
 
 
 def by_id(value: Any, stored: DataType, read: DataType) -> Any:
-    """A stored value, as Arrow gives it to Python, under a later type."""
+    """Convert a stored value, as Arrow returns it to Python, to a later type."""
     if value is None:
         return None
     match stored, read:

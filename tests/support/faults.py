@@ -1,4 +1,4 @@
-"""File systems that watch, fail or die: doubles around a real one, call by call."""
+"""File systems that record, fail or die at a call: doubles around a real one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from lakewright.storage.errors import UnavailableError
 
 
 class Crashed(BaseException):
-    """The process is gone: nothing that the code under test may catch."""
+    """The process is dead; the code under test must not catch this."""
 
 
 class Fault(Enum):
-    """What happens at the chosen call."""
+    """The fault at the chosen call."""
 
-    # The process dies before or after the call took effect; every later call finds it dead.
+    # The process dies before or after the effect of the call; every later call fails too.
     DIES_BEFORE = "dies before"
     DIES_AFTER = "dies after"
-    # The store says no, once; whether the call took effect is what its name says.
+    # The store fails once, before or after the effect of the call.
     FAILS_BEFORE = "fails before"
     FAILS_AFTER = "fails after"
-    # The same two in the middle of a call that has a middle: see `HALVES`.
+    # Both in the middle of a call with several effects: see `HALVES`.
     DIES_HALFWAY = "dies halfway"
     FAILS_HALFWAY = "fails halfway"
-    # The store says no, and goes on saying so.
+    # The store fails permanently.
     GOES_AWAY = "goes away"
 
     @property
@@ -60,7 +60,7 @@ class Call:
         return self.name in HALVES
 
 
-# Calls after which a reader sees what it saw before.
+# Calls that change nothing that a reader sees.
 READS = frozenset(
     {
         "read_bytes",
@@ -73,8 +73,8 @@ READS = frozenset(
         "make_all_durable",
     }
 )
-# What a call leaves that stops in the middle: a cut file under its own name, but a hidden one
-# beside it where the store promises all or nothing; a file in both places; half a folder.
+# The effect of a call that stops halfway: a truncated file under its own name, or a hidden file
+# beside it if the store writes atomically; a file in both places; half a folder.
 HALVES = frozenset(
     {"write_bytes", "close", "put_if_absent", "replace", "move_if_absent", "delete_tree"}
 )
@@ -82,9 +82,9 @@ HALVES = frozenset(
 
 @dataclass
 class WatchedFiles:
-    """Implements `FileSystem` over another one; records calls, and fails at one of them.
+    """Implements `FileSystem` over another one; records calls, and fails one of them.
 
-    `fail_at` counts from 1; with 0 nothing ever fails. `counts` says which calls count.
+    `fail_at` counts from 1; with 0 no call fails. `counts` selects the counted calls.
     """
 
     inner: FileSystem
@@ -214,7 +214,7 @@ class WatchedFiles:
         effect: Callable[[], Any],
         half: Callable[[], object] | None = None,
     ) -> Any:
-        """One call: record it, and fail if it is the one; `half` is its effect halfway through."""
+        """Record a call, and fail it if it is the chosen one; `half` is its effect halfway."""
         call = Call(name, path)
         if self.dead:
             raise Crashed
@@ -245,7 +245,7 @@ class WatchedFiles:
 
 @dataclass
 class OvertakenFiles(WatchedFiles):
-    """Somebody else does something, once, right after a call that `at` chooses."""
+    """Runs the action of another process, once, right after a call that `at` selects."""
 
     at: Callable[[Call], bool] = lambda call: True
     meanwhile: Callable[[], object] | None = None
@@ -266,7 +266,7 @@ class OvertakenFiles(WatchedFiles):
 
 @dataclass
 class ObservedFiles(WatchedFiles):
-    """Somebody looks after every call that changes something."""
+    """Runs an observer after every changing call."""
 
     look: Callable[[Call], object] = lambda call: None
 
@@ -292,13 +292,13 @@ def _half(data: bytes) -> bytes:
 
 
 def _temporary(path: str) -> str:
-    """What a store calls a file while it is not finished."""
+    """The name of an unfinished file in a store."""
     folder, name = path.rsplit("/", 1)
     return f"{folder}/.{name}.unfinished.tmp"
 
 
 class _WatchedOutput:
-    """A file being written, whose closing is a call like others."""
+    """A file being written; its close is a counted call."""
 
     def __init__(self, owner: WatchedFiles, path: str, handle: IO[bytes]) -> None:
         self._owner = owner
@@ -306,7 +306,7 @@ class _WatchedOutput:
         self._handle = handle
 
     def write(self, data: bytes) -> int:
-        # Clean-up code of a library may go on writing; that of a dead process does not.
+        # Clean-up code of a library may continue to write, but not after the death of the process.
         return len(data) if self._owner.dead else self._handle.write(data)
 
     def flush(self) -> None:
@@ -345,28 +345,28 @@ def watched(
     fault: Fault = Fault.FAILS_BEFORE,
     counts: Callable[[Call], bool] = lambda call: True,
 ) -> tuple[Table, WatchedFiles]:
-    """The same table seen through a file system that watches and fails."""
+    """The same table on a file system that records and fails."""
     fs = WatchedFiles(table.files.fs, fail_at=fail_at, fault=fault, counts=counts)
     return Table(replace(table.files, fs=fs)), fs
 
 
 def overtaken(table: Table, at: Callable[[Call], bool], meanwhile: Callable[[], object]) -> Table:
-    """The same table, on which somebody does something right after a call."""
+    """The same table, with another process acting right after a call."""
     fs = OvertakenFiles(table.files.fs, at=at, meanwhile=meanwhile)
     return Table(replace(table.files, fs=fs))
 
 
 def watched_catalog(catalog: Catalog) -> tuple[Catalog, WatchedFiles]:
-    """The same warehouse seen through a file system that watches."""
+    """The same warehouse on a file system that records."""
     fs = WatchedFiles(catalog.fs)
     return replace(catalog, fs=fs), fs
 
 
 @dataclass
 class InterruptedFiles(WatchedFiles):
-    """Implements `FileSystem`; lets somebody else do something right before a chosen call, once.
+    """Implements `FileSystem`; runs the action of another process right before a chosen call, once.
 
-    `when` chooses the call, `meanwhile` is what happens then.
+    `when` selects the call, `meanwhile` is the action.
     """
 
     when: Callable[[Call], bool] = lambda call: False
@@ -389,6 +389,6 @@ class InterruptedFiles(WatchedFiles):
 def interrupted(
     table: Table, *, when: Callable[[Call], bool], meanwhile: Callable[[], object]
 ) -> tuple[Table, InterruptedFiles]:
-    """The same table, seen by somebody whom others are faster than at one moment."""
+    """The same table, with another process acting right before one call."""
     fs = InterruptedFiles(table.files.fs, when=when, meanwhile=meanwhile)
     return Table(replace(table.files, fs=fs)), fs

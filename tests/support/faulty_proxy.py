@@ -1,6 +1,6 @@
 """An HTTP proxy in front of a store's server that loses answers, refuses, cuts, waits and strips.
 
-It forwards to one server, one request at a time for creates, which is how S3 promises them to be.
+It forwards to one server, and serialises creates, as S3 guarantees.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SLOW_SECONDS = 1.0
 
 
 class Trouble(Enum):
-    """What happens to a request."""
+    """The fault of a request."""
 
-    # It took effect, and nobody hears of it.
+    # It takes effect, and its answer is lost.
     ANSWER_LOST = "answer lost"
-    # It is refused for now and does nothing.
+    # It is refused temporarily, without effect.
     BUSY = "503 before"
-    # The connection breaks while the body is on its way there, or back.
+    # The connection breaks during the body of the request, or of the answer.
     CUT_UPLOAD = "cut in the body sent"
     CUT_DOWNLOAD = "cut in the body received"
     SLOW = "slow"
@@ -50,7 +50,7 @@ _REFUSALS = {
 
 @dataclass
 class Plan:
-    """Some trouble for the next `times` requests that it is for."""
+    """A fault for the next `times` matching requests."""
 
     trouble: Trouble
     is_for: Callable[[str, str], bool] = lambda method, path: True
@@ -59,12 +59,12 @@ class Plan:
 
 @dataclass
 class FaultyProxy:
-    """Where it listens, what trouble is due, and what went through."""
+    """The proxy's address, its planned faults, and the requests it forwarded."""
 
     server: str
     address: str = ""
     plans: list[Plan] = field(default_factory=list)
-    # Requests whose first answer is lost, where all of those that change something are.
+    # Changing requests whose first answer was lost, if each loses its first answer.
     losing: set[tuple[str, str]] | None = None
     seen: list[tuple[str, str]] = field(default_factory=list)
     made: list[tuple[Trouble, str, str]] = field(default_factory=list)
@@ -79,14 +79,14 @@ class FaultyProxy:
         within: str = "",
         times: int = 1,
     ) -> None:
-        """Have trouble with the next requests of a method whose path holds a text."""
+        """Plan a fault for the next requests of a method whose path holds a text."""
         self.plans.append(
             Plan(trouble, lambda verb, path: method in (None, verb) and within in path, times)
         )
 
     @contextmanager
     def losing_every_answer_once(self) -> Iterator[None]:
-        """Whatever changes something takes effect and is not heard of, until it is sent again."""
+        """Lose the first answer to every changing request; its repetition is answered."""
         self.losing = set()
         try:
             yield
@@ -129,11 +129,11 @@ def faulty_proxy(server: str) -> Iterator[FaultyProxy]:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    # As many as all processes of a race may want at once.
+    # As many connections as all processes of a race may open at once.
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say what went wrong, unless the client is gone: tests kill some."""
+        """Log an error, unless the client disconnected: tests kill some clients."""
         if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ class _Listener(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     owner: FaultyProxy
     protocol_version = "HTTP/1.1"
-    # Or a body would wait for the client to have acknowledged the headers.
+    # Otherwise a body would wait for the acknowledgement of the headers.
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 - its class names them
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the tests say what went through."""
+        """Do nothing: the tests record the requests."""
 
     def _forward(self) -> None:
         trouble = self.owner.trouble_for(self.command, unquote(self.path))
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
 
     def _body(self) -> bytes | None:
-        """What came with the request; None of it if its sender died on the way."""
+        """The body of a request, None if its sender died meanwhile."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             length = int(self.headers.get("Content-Length", 0))
             body = self.rfile.read(length)

@@ -1,4 +1,4 @@
-"""Fixtures that many folders share; a folder that wants them imports them in its conftest.py."""
+"""Fixtures of many folders; a folder imports those it needs in its conftest.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = itertools.count()
 
 
 def check_all_tables(catalog: Catalog) -> None:
-    """Hold the invariants against every table of a warehouse."""
+    """Check the invariants of every table of a warehouse."""
     for database in catalog.list_databases():
         for name in catalog.list_tables(database):
             assert_sound(catalog.table(f"{database}.{name}"))
@@ -48,7 +48,7 @@ def memory_uri() -> str:
 
 
 def empty_memory() -> None:
-    """Forget what is in memory: the more there is, of whatever table, the longer lists take."""
+    """Delete all files in memory, since listings slow down with their number."""
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
 

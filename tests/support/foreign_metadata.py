@@ -1,4 +1,4 @@
-"""Metadata as another hand may leave it: one field of one file changed in a whole table."""
+"""Metadata of other clients: changes one field of one file in a whole table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Record = dict[str, Any]
 def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     """A table that has a file of nearly every kind.
 
-    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease
-    and a batch that waits.
+    Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease and
+    a pending batch.
     """
     table = new_table(
         catalog,
@@ -41,13 +41,13 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     for version in "abc":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.run_analyze(table.plan_analyze())
-    # What is on a level below is marked as deleted where it is not merged into.
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    # The compaction marks replaced rows of deeper levels as deleted.
     table.write(rows(table, events(1, 2, v="d")))
     compact(table)
-    table.create_tag("kept", snapshot_id=3)
-    table.create_branch("side", tag="kept")
-    table.set_consumer("reader", 4)
+    table.history.create_tag("kept", snapshot=3)
+    table.history.create_branch("side", tag="kept")
+    table.history.set_consumer("reader", 4)
     (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
     remove_orphans(table)
     acquire_lease(
@@ -64,7 +64,7 @@ def root_of(table: Table) -> Path:
 
 
 def change_json(path: Path, change: Callable[[Json], object]) -> None:
-    """Change what a JSON file says."""
+    """Change the content of a JSON file."""
     data = json.loads(path.read_bytes())
     change(data)
     path.write_text(json.dumps(data))

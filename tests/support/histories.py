@@ -1,7 +1,7 @@
-"""Random histories of primary-key tables: what is done to a table, step by step.
+"""Random histories of primary-key tables: sequences of steps on a table.
 
-A history is drawn from a seed alone, so that its number is its reproduction. It is a value: two
-tables can be taken through the same one, and a shorter one can be made of it (`shrink`).
+The seed alone determines a history, so its number reproduces it. A history is a value: it can be
+applied to two tables, and shortened (`shrink`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Row = dict[str, Any]
 Kinds = tuple[str, ...]
 PARTITION = "p"
 LONG_BYTES = 3000
-# The producers whose changelogs come of compactions.
+# The producers whose compactions write changelogs.
 COMPACTING_PRODUCERS = frozenset({"full-compaction", "lookup"})
-# Canonical values of each type that columns are made of; null comes on top where it may.
+# Canonical values of each column type; nullable columns get null too.
 VALUES: dict[str, tuple[Any, ...]] = {
     "BOOLEAN": (True, False),
     "TINYINT": (-7, 0, 100),
@@ -43,7 +43,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
         [{"x": 3, "y": "c"}],
     ),
 }
-# A few values each: rows must meet.
+# A few values each, so that keys repeat.
 KEYS: tuple[dict[str, tuple[Any, ...]], ...] = (
     {"BIGINT": (-(2**40), 0, 1, 2, 3, 2**40)},
     {"STRING": ("", "a", "b", "ä中\U0001f600", "eight888", "longer than seven")},
@@ -66,15 +66,14 @@ PARTITIONS: dict[str, tuple[Any, ...]] = {"STRING": ("x", "y=z"), "INT": (1, -2)
 class Setting:
     """One kind of table, and which histories make sense for it.
 
-    `columns` are the value columns with their types. `kinds` are the row kinds that are written,
-    `retracts` those of them that only a key may get which is there. `sequence` names columns of
-    INT by whose order rows count. Where reading skips level 0, `lags` says that rows show from
-    the next compaction on. `ordered` says whether rows depend on nothing but the order in which
-    they were written: if not, only full compactions keep two tables alike. Where
-    `merges_retractions` is false, a retraction never meets another one before the row that it
-    retracts: Java 0.9 writes files then that it cannot read. Arrays in `bags` have no order.
-    `pools` has the values of a column where those of its type will not do. `others` are the
-    clients besides Java that read such tables right.
+    `columns` are the value columns with their types. `kinds` are the written row kinds, `retracts`
+    those that are only written for existing keys. `sequence` names INT columns that order rows.
+    With `lags`, reads skip level 0, so rows appear after the next compaction. `ordered`: the rows
+    depend only on the order of writes; if not, only full compactions keep two tables equal. Without
+    `merges_retractions`, no two retractions are merged before the row that they retract: Java 0.9
+    would write files that it cannot read. Arrays in `bags` have no order. `pools` replaces the
+    values of a type for a column. `others` are the clients besides Java that read such tables
+    correctly.
     """
 
     name: str
@@ -120,9 +119,9 @@ class Compact:
 
 @dataclass(frozen=True)
 class Rescale:
-    """Other bucket counts: the option changes and every row is written anew.
+    """A rescale: the option changes and every row is rewritten.
 
-    Where compactions show rows or tell changes, one comes before and one after it.
+    If only compactions make rows or changes visible, one runs before and one after it.
     """
 
     buckets: int
@@ -147,7 +146,7 @@ class Condition:
     value: Any = None
 
     def holds(self, row: Row) -> bool:
-        """Whether a row meets it; null meets no comparison."""
+        """Whether a row meets the condition; null never does."""
         found = row[self.column]
         if self.operator == "IS NULL" or found is None:
             return self.operator == "IS NULL" and found is None
@@ -170,7 +169,7 @@ def _in_order(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class History:
-    """A table and what is done to it; `hands` picks the actor of each step in a mixed run."""
+    """A table and its steps; `hands` picks the actor of each step in a mixed run."""
 
     setting: Setting
     seed: int
@@ -179,7 +178,7 @@ class History:
     options: Mapping[str, str]
     steps: tuple[Step, ...]
     hands: tuple[int, ...]
-    # What reading is asked besides everything.
+    # Conditions of filtered reads.
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -205,19 +204,19 @@ class History:
 
     @property
     def compacts_by_policy(self) -> bool:
-        """Whether the sizes of files have a say in when they are compacted."""
+        """Whether compactions depend on the sizes of files."""
         picks = any(isinstance(step, Compact) and not step.full for step in self.steps)
         return picks or self.options["write-only"] != "true"
 
     @property
     def is_foreseeable(self) -> bool:
-        """Whether the steps alone say which rows are read."""
+        """Whether the steps alone determine the rows of a read."""
         shows_at_once = self.setting.lags and self.options["write-only"] != "true"
         return self.setting.ordered and not shows_at_once
 
     @property
     def compacts_around_rescales(self) -> bool:
-        """Whether a rescale would lose what only compactions show or tell."""
+        """Whether a rescale needs compactions around it to lose no rows or changes."""
         producer = self.options.get("changelog-producer")
         return self.setting.lags or producer in COMPACTING_PRODUCERS
 
@@ -263,13 +262,13 @@ def draw(
 ) -> History:
     """The history of that number.
 
-    `write_only` None leaves it to the seed whether writers of Java compact as they like.
+    With `write_only` None, the seed decides whether Java's writers compact.
     """
     return _Author(setting, seed, minor=minor).history(length, write_only)
 
 
 class _Author:
-    """Draws steps, and keeps in mind which keys are there."""
+    """Draws steps, and tracks the existing keys."""
 
     def __init__(self, setting: Setting, seed: int, *, minor: bool) -> None:
         self._random = Random(f"{setting.name} {seed}")
@@ -298,7 +297,8 @@ class _Author:
         options["num-sorted-run.compaction-trigger"] = str(trigger)
         options["write-only"] = str(write_only).lower()
         if random.random() < 0.4:
-            # So small that our writers begin a file with every row, and all merge manifests.
+            # So small that our writers start a file with every row, and every commit merges
+            # manifests.
             options |= {"target-file-size": "1 b", "manifest.merge-min-count": "2"}
         options |= setting.options
         steps = self._layers(length) if layered else self._anything(length)
@@ -322,7 +322,7 @@ class _Author:
         return steps
 
     def _layers(self, length: int) -> list[Step]:
-        """Small files over one that holds every key, so that compactions stop half way down."""
+        """Small files over one with every key, so that compactions stop at a middle level."""
         base = self._write(2 * len(self._key_values))
         # Texts that do not compress: runs of equal size would all be merged.
         names = [name for name, text in self._setting.columns.items() if text == "STRING"]
@@ -337,7 +337,7 @@ class _Author:
         return steps
 
     def _conditions(self) -> Iterator[Condition]:
-        """One on a key, one on a value, where their types allow it."""
+        """One condition on a key and one on a value, if their types allow it."""
         key_pools = {name: self._column_pool(name) for name in self._keys}
         for types, pools in (
             (self._keys, key_pools),
@@ -403,7 +403,7 @@ class _Author:
         keys = [self._key() for _ in range(self._random.randint(1, 4))]
         if target not in (None, "dynamic"):
             keys = [(target, *key[1:]) for key in keys]
-        # One row a key: which of two would win is asked of writes.
+        # One row a key: writes test which of two rows wins.
         keys = list(dict.fromkeys(keys))
         gone = {key[0] for key in keys} if target == "dynamic" else {target}
         replaced = {key for key in self._there if target is None or key[0] in gone}
@@ -448,7 +448,7 @@ class _Author:
 
 
 def shrink(history: History, fails: Callable[[History], bool], budget: int = 60) -> History:
-    """A shorter history that fails too, found by leaving out steps and rows one by one."""
+    """Shorten a failing history by leaving out steps and rows one by one."""
     tries = itertools.count()
     smaller = True
     while smaller:

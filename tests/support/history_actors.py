@@ -1,4 +1,4 @@
-"""Who carries a history out: this library, and Java Paimon."""
+"""The actors of a history: this library, and Java Paimon."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Ours:
                 self._overwrite(target, rows, target_partition)
             case Compact(full):
                 if target.options.bucket_mode is BucketMode.POSTPONE:
-                    target.run_postpone_compact(target.plan_postpone_compact())
+                    target.upkeep.run_postpone_compact(target.upkeep.plan_postpone_compact())
                 compact(target, full=full)
             case Rescale(buckets):
                 if history.compacts_around_rescales:
                     compact(target, full=True)
-                target.run_rescale(target.plan_rescale(buckets))
+                target.upkeep.run_rescale(target.upkeep.plan_rescale(buckets))
             case Expire(keep):
                 expire(target, keep=keep)
 
@@ -94,36 +94,36 @@ class Ours:
 
     def read_at(self, table: str, snapshot: int) -> list[Row]:
         """The rows of an earlier snapshot."""
-        return canonical_rows(self._catalog.table(table).read(snapshot_id=snapshot))
+        return canonical_rows(self._catalog.table(table).at(snapshot=snapshot).read())
 
     def snapshots(self, table: str) -> list[int]:
-        """The snapshots that are left."""
-        return [snapshot.id for snapshot in self._catalog.table(table).snapshots()]
+        """The existing snapshots."""
+        return [snapshot.id for snapshot in self._catalog.table(table).history.snapshots()]
 
     def look_up(self, keys: Sequence[Row], table: str) -> list[Row]:
-        """The rows of these keys, found without reading the table."""
+        """The rows of these keys, found by lookups."""
         opened = self._catalog.table(table)
         names = list(opened.schema.primary_keys)
         wanted = _arrow(opened, keys).select(names)
         return canonical_rows(opened.lookup(wanted))
 
     def difference(self, table: str, before: int, after: int) -> list[Change]:
-        """What leads from one snapshot's rows to another's."""
+        """The difference between the rows of two snapshots."""
         opened = self._catalog.table(table)
-        rows = canonical_rows(opened.read_incremental(before, after, mode="diff"))
+        rows = canonical_rows(opened.read_changes(before, after, mode="diff"))
         return [Change(after, row.pop(ROW_KIND_COLUMN), row) for row in rows]
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
-        """What snapshots say that changed."""
+        """The changes of some snapshots."""
         opened = self._catalog.table(table)
         found = []
         for snapshot in range(first, last + 1):
-            rows = canonical_rows(opened.read_incremental(snapshot - 1, snapshot))
+            rows = canonical_rows(opened.read_changes(snapshot - 1, snapshot))
             found += [Change(snapshot, row.pop(ROW_KIND_COLUMN), row) for row in rows]
         return found
 
     def latest_snapshot(self, table: str) -> int:
-        latest = self._catalog.table(table).latest_snapshot()
+        latest = self._catalog.table(table).history.latest_snapshot()
         return 0 if latest is None else latest.id
 
     def _overwrite(self, table: Table, rows: Sequence[Row], partition: Any) -> None:
@@ -187,7 +187,7 @@ class Java:
         return self.oracle.read(self.warehouse, table, snapshot=snapshot)
 
     def changes(self, table: str, first: int, last: int) -> list[Change]:
-        """What a streaming reader of Java gets of these snapshots."""
+        """The changes that a streaming reader of Java gets from these snapshots."""
         return self.oracle.changes(self.warehouse, table, first, last)
 
 
@@ -226,7 +226,7 @@ def _java_overwrite(partition: Any) -> Any:
 
 
 def comparable(rows: Sequence[Row], bags: frozenset[str] = frozenset()) -> list[str]:
-    """Rows as sorted texts; what has no order is sorted."""
+    """Rows as sorted texts, with unordered values sorted."""
     return sorted(
         json.dumps(
             {name: _sorted(value, name in bags) for name, value in row.items()}, sort_keys=True

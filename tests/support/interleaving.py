@@ -1,17 +1,16 @@
-"""Every way in which actors on one store can come between each other, tried on the real code.
+"""Explores all interleavings of actors on one store, with the real code.
 
-1. An actor is code that works on a store and does the same again if the store says the same: its
-   clock and its ids are its own. So what it has been told so far decides what it asks next, and a
-   tree of answers says all there is to know of it. The code runs only where the tree ends; it
-   stands in a thread of its own between its calls.
-2. What is there to be explored are then states: what the store holds, and how far in its tree
-   each actor is. Whoever gets to a state that was seen before stops there.
-3. Two calls commute unless one changes what the other one sees or changes. From a state only a
-   set of actors goes on whose next calls commute with all that the others may ever do (a
-   persistent set): other orders differ in nothing that any actor, or the end, can tell. What the
-   others may do is learned on the way, so states are looked at again until nothing is missing.
-4. With a bound, an actor goes on until it ends, sleeps, or was held up: that often at most, and
-   only before a call that somebody may notice.
+1. An actor is code that works on a store, and is deterministic for given answers: it has its own
+   clock and ids. So the answers so far determine its next call, and a tree of answers describes it.
+   The code runs only at unknown places of the tree; between calls it waits in its own thread.
+2. A state is the content of the store and the place of each actor in its tree. The search explores
+   each state once.
+3. Two calls commute unless one changes what the other reads or changes. From a state, only a set of
+   actors continues whose next calls commute with all possible later calls of the others (a
+   persistent set): other orders give the same results to all actors and the same end. The search
+   learns the possible calls as it proceeds, so it visits states again until nothing is missing.
+4. With a bound, an actor runs until it ends, sleeps, or is delayed: at most that often, and only
+   before a call that another actor may notice.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from typing import Any
 from tests.support.stepped_files import Call, Content, SteppedFiles, Stored, Verb, answer, parent
 
 _READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
-# Threads that stand still, to be gone on with; of more than these the oldest starts anew.
+# The most threads kept waiting; beyond, the actor of the oldest thread restarts when needed.
 _MOST_STANDING = 48
 _AVRO, _AVRO_MARK = b"Obj\x01", 16
 
 
 class TooManyStates(AssertionError):
-    """A bound that was to keep the test short was not enough."""
+    """The exploration exceeded its limit of states."""
 
 
 class Undetermined(AssertionError):
-    """An actor asked something else than before though it was told the same."""
+    """An actor made another call than before after the same answers."""
 
 
 class _Stopped(BaseException):
-    """The actor is not needed any more: nothing that the code under test may catch."""
+    """The actor is stopped; the code under test must not catch this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,12 @@ class Outcome:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A place in an actor's tree: what it asks next, or how it ended."""
+    """A place in an actor's tree: its next call, or its outcome."""
 
     call: Call | None
     outcome: Outcome | None
     parent: Node | None
-    # What it was told to get here.
+    # The answers that lead here.
     told: Any
     depth: int
     children: dict[Any, Node] = field(default_factory=dict)
@@ -80,7 +79,7 @@ class Actor:
         return self._root
 
     def told(self, node: Node, result: Any) -> Node:
-        """Where an actor gets to by an answer."""
+        """The node that follows an answer."""
         child = node.children.get(result)
         if child is None:
             run = self._standing.pop(node, None) or self._start(_way_to(node))
@@ -91,7 +90,7 @@ class Actor:
         return child
 
     def rest(self) -> None:
-        """Stop whatever stands still."""
+        """Stop all waiting threads."""
         for run in self._standing.values():
             run.stop()
         self._standing.clear()
@@ -121,7 +120,7 @@ def _way_to(node: Node) -> list[tuple[Call | None, Any]]:
 
 
 class _Run:
-    """An actor's code in a thread that goes from call to call when it is told to."""
+    """An actor's code in a thread that advances call by call."""
 
     def __init__(self, actor: Actor, recorded: list[tuple[Call | None, Any]]) -> None:
         self.pending: Call | None = None
@@ -153,7 +152,7 @@ class _Run:
             outcome = Outcome(value=self._actor.body(SteppedFiles(self._perform)))
         except _Stopped:
             return
-        except BaseException as error:  # noqa: BLE001  # whatever it is, it is how the actor ended
+        except BaseException as error:  # noqa: BLE001  # any exception is the actor's outcome
             outcome = Outcome(error=error.with_traceback(None))
         self.pending, self.outcome = None, outcome
         self._stands.release()
@@ -175,7 +174,7 @@ class _Run:
 
 
 def _without_chance(call: Call) -> Call:
-    """The same call with nothing random in it: Avro files end in a mark that is drawn."""
+    """The same call without random bytes: Avro files end in a random mark."""
     if not call.data.startswith(_AVRO):
         return call
     mark = call.data[-_AVRO_MARK:]
@@ -186,7 +185,7 @@ def _without_chance(call: Call) -> Call:
 
 
 def commute(one: Call, other: Call) -> bool:
-    """Whether two calls give the same answers and leave the same, whichever comes first."""
+    """Whether two calls give the same answers and state in both orders."""
     if Verb.SLEEP in (one.verb, other.verb):
         return True
     if one.verb in _READS:
@@ -212,7 +211,7 @@ def _sees(read: Call, path: str, change: Verb) -> bool:
         case Verb.TREE:
             return _is_below(path, read.path)
         case Verb.SUBDIRS:
-            # A file right inside, and one that goes, makes no folder and takes none.
+            # A file directly inside, and a deletion, neither create nor remove a folder.
             return (
                 change is not Verb.DELETE
                 and _is_below(path, read.path)
@@ -244,7 +243,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 class _Footprints:
-    """Calls by what they touch, numbered; for each a mask of those it does not commute with."""
+    """Numbered calls, each with a mask of the calls that it does not commute with."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[Verb, str, str], int] = {}
@@ -270,7 +269,7 @@ class _Footprints:
 
 @dataclass(eq=False, slots=True)
 class State:
-    """What a store holds and how far each actor is; `last` went last and `left` bounds the rest."""
+    """The store and each actor's place; `last` acted last, `left` is the rest of the bound."""
 
     content: Content
     fingerprint: int
@@ -278,7 +277,7 @@ class State:
     last: int | None
     left: int
     before: State | None
-    # Who has gone on from here.
+    # Actors that have continued from here.
     gone: set[int] = field(default_factory=set)
 
     @property
@@ -289,19 +288,19 @@ class State:
 
 @dataclass(slots=True)
 class Explored:
-    """What an exploration went through; `ends` differ in what is left, or in what an actor saw."""
+    """The result of an exploration; `ends` differ in the store, or in an actor's outcome."""
 
     states: int = 0
     steps: int = 0
     ends: int = 0
 
 
-# Told of every step that changed something, and of every end.
+# Called for every changing step, and for every end.
 Look = Callable[[State, Call | None], None]
 
 
 class Explorer:
-    """Explores what actors can make of a store."""
+    """Explores the effects of actors on a store."""
 
     def __init__(
         self,
@@ -321,7 +320,7 @@ class Explorer:
         self._most_states = most_states
         self._reduced = reduced
         self._footprints = _Footprints()
-        # What an actor may do from a place in its tree on, as far as was seen here.
+        # The possible later calls of an actor from a place in its tree, as far as known.
         self._futures: dict[Node, int] = {}
         self._seen: dict[object, State] = {}
         self.explored = Explored()
@@ -329,10 +328,10 @@ class Explorer:
         self._start = State(content, 0, nodes, None, preemptions or 0, None)
 
     def run(self) -> Explored:
-        """Go through all of it."""
+        """Run the whole exploration."""
         try:
             self._go_on_from([self._visit(self._start)])
-            # What was left out may not be what it seemed, since more is known by now.
+            # Pruned orders may need a visit, since more calls are known now.
             while again := [state for state in self._seen.values() if self._next(state)]:
                 self._go_on_from(again)
         finally:
@@ -349,7 +348,7 @@ class Explorer:
                     stack.append(after)
 
     def _next(self, state: State) -> list[int]:
-        """Who has to go on from a state and has not yet; the one that went last comes last."""
+        """The actors that must continue from a state and have not; the last actor comes last."""
         able = [index for index, node in enumerate(state.nodes) if node.call is not None]
         if not able:
             return []
@@ -387,14 +386,14 @@ class Explorer:
         return best
 
     def _disturbed(self, state: State, index: int, able: list[int]) -> list[int]:
-        """Who may ever do what does not commute with an actor's next call."""
+        """The actors with possible later calls that do not commute with an actor's next call."""
         call = state.nodes[index].call
         assert call is not None
         mask = self._footprints.disturbing[self._footprints.number(call)]
         return [each for each in able if each != index and self._futures[state.nodes[each]] & mask]
 
     def _step(self, state: State, index: int) -> State | None:
-        """Let one actor take its next step; None where that leads to what was seen before."""
+        """Let one actor take its next step; None if that leads to a known state."""
         state.gone.add(index)
         node = state.nodes[index]
         assert node.call is not None
@@ -437,7 +436,7 @@ class Explorer:
         return (state.fingerprint, state.nodes, state.last)
 
     def _learn(self, node: Node) -> None:
-        """Add a place in a tree to what may come from all places before it."""
+        """Add a node's call to the possible later calls of all nodes before it."""
         bits = 0 if node.call is None else 1 << self._footprints.number(node.call)
         self._futures[node] = bits
         above = node.parent
@@ -461,7 +460,7 @@ def _changed(
 
 
 def schedule(state: State, actors: Sequence[Actor]) -> list[tuple[str, Call]]:
-    """Who did what, step by step, to get to a state."""
+    """The steps that lead to a state."""
     found = []
     while state.before is not None:
         before = state.before
@@ -481,10 +480,10 @@ def follow(
     now_ms: int,
     dying: Collection[Actor] = (),
 ) -> tuple[Content, list[Outcome]]:
-    """One schedule: each stretch lets an actor go on until its next call reads as it says.
+    """Run one schedule; returns the store and the outcomes.
 
-    After the script everybody but those `dying` goes on to the end, in order; what is left, and
-    how each ended.
+    Each stretch runs an actor until its next call has the given text. After the script, all actors
+    but those `dying` run to their end, in order.
     """
     nodes = {actor: actor.root() for actor in actors}
     try:

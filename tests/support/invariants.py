@@ -1,7 +1,7 @@
-"""What holds for every table at any time, worked out from the raw files on their own.
+"""Invariants of every table at any time, computed from the raw files only.
 
-Nothing of the scan, commit or expiry code is used to find out what is reachable: snapshots are
-read as JSON, manifests as plain Avro records.
+The computation of reachable files shares no code with scan, commit or expiry: it reads snapshots as
+JSON and manifests as plain Avro records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import fastavro
 from lakewright.storage import Table
 
 Json = dict[str, Any]
-# A data file by what manifests say of it: its folder's name and its own.
+# A data file as manifests name it: by folder and file name.
 DataFile = tuple[str, str]
 
 _METADATA = re.compile(
@@ -35,11 +35,11 @@ _MAIN_SNAPSHOT = re.compile(r"snapshot/snapshot-\d+")
 _ROOT = re.compile(
     r"(branch/branch-[^/]+/)?(snapshot/snapshot-\d+|tag/tag-[^/]+|changelog/changelog-\d+)"
 )
-# Where upkeep keeps what is its own; of that a quarantine's manifest accounts for its files.
+# The hidden folder of maintenance data; a quarantine's manifest describes its files.
 _UPKEEP = ".lakewright/"
 _QUARANTINED = re.compile(r"\.lakewright/quarantine/([^/]+)/(manifest\.json|files/(.+))")
 _EXPIRY_MARK = re.compile(r"\.lakewright/expiring/(branch-[^/]+/)?before-(\d+)")
-# How a manifest entry says that a compaction wrote the file.
+# The number for files of compactions in manifest entries.
 _COMPACTED = 1
 
 
@@ -75,13 +75,13 @@ class RawTable:
         return [record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict)]
 
     def roots(self) -> Iterator[tuple[str, Json]]:
-        """What keeps files alive, on main and on branches: the folder it lies in, and what it is.
+        """The roots on main and on branches: folder and content.
 
-        Of a snapshot, a tag or a long-lived changelog those keys are left that it keeps files by.
+        The content is reduced to the keys by which the root keeps files.
         """
         without = {
             "snapshot": (),
-            # The changelog of a commit goes with its snapshot.
+            # The changelog of a commit is deleted with its snapshot.
             "tag": ("changelogManifestList",),
             "changelog": ("baseManifestList", "indexManifest", "statistics"),
         }
@@ -96,9 +96,9 @@ class RawTable:
                 yield kind, {key: value for key, value in found.items() if key not in gone}
 
     def is_half_gone(self, path: str, paths: Collection[str]) -> bool:
-        """Whether a root keeps nothing: of a branch half made or deleted, or half expired.
+        """Whether a root keeps nothing: its branch is half made or deleted, or it is half expired.
 
-        A branch is there with its first schema. An expiry points EARLIEST at the first snapshot
+        A branch exists if it has its first schema. An expiry sets EARLIEST to the first snapshot
         that stays before it deletes anything.
         """
         folder, kind, name = f"/{path}".rsplit("/", 2)
@@ -139,7 +139,7 @@ class RawTable:
         return list(live.values())
 
     def deleted_rows(self, snapshot: Json) -> int:
-        """Rows that deletion vectors take out of the files live in a snapshot."""
+        """The number of rows that deletion vectors delete from the live files of a snapshot."""
         records = self.avro(snapshot["indexManifest"]) if snapshot.get("indexManifest") else []
         return sum(
             vector["_CARDINALITY"]
@@ -170,7 +170,7 @@ class RawTable:
             if snapshot.get("statistics"):
                 found.metadata.add(f"statistics/{snapshot['statistics']}")
             if kind == "changelog":
-                # What a commit wrote is its changelog where no producer makes one.
+                # Without a changelog producer, the files of a commit are its changelog.
                 for meta in self.avro(snapshot.get("deltaManifestList")):
                     for entry in self.avro(meta["_FILE_NAME"]):
                         if entry["_KIND"] == 0 and entry["_FILE"]["_FILE_SOURCE"] != _COMPACTED:
@@ -181,7 +181,7 @@ class RawTable:
         return found
 
     def awaited(self) -> Reachable:
-        """What batches have written that wait for their commit, or for what follows it."""
+        """The files of pending batches."""
         found = Reachable()
         for path in self.paths():
             if _PENDING.fullmatch(path) and _METADATA.fullmatch(path):
@@ -205,12 +205,12 @@ def _data_files(entry: Json) -> set[DataFile]:
 
 
 def unreachable_files(table: Table) -> list[str]:
-    """Files of a table that nothing refers to."""
+    """Unreferenced files of a table."""
     return _differences(table)[0]
 
 
 def missing_files(table: Table) -> list[str]:
-    """Files that something refers to and that are not there."""
+    """Referenced files that are missing."""
     return _differences(table)[1]
 
 
@@ -239,7 +239,7 @@ def _differences(table: Table) -> tuple[list[str], list[str]]:
 
 
 def unaccounted_files(raw: RawTable) -> set[str]:
-    """Files of upkeep beside a table that no manifest of a quarantine describes as they are."""
+    """Files in the hidden folder that no quarantine manifest describes correctly."""
     found = set()
     manifests: dict[str, dict[str, Json]] = {}
     for path in raw.paths():
@@ -266,7 +266,7 @@ def unaccounted_files(raw: RawTable) -> set[str]:
 
 
 def _marks_an_expiry(raw: RawTable, path: str) -> bool:
-    """Whether a file is the mark of an expiry that died, for a snapshot that is still there."""
+    """Whether a file is the mark of a dead expiry, for an existing snapshot."""
     match = _EXPIRY_MARK.fullmatch(path)
     if match is None:
         return False
@@ -279,9 +279,9 @@ def _marks_an_expiry(raw: RawTable, path: str) -> bool:
 
 
 def assert_only_reachable_files(table: Table) -> None:
-    """Files on disk are the files that snapshots, tags and branches reach, and no others.
+    """Check that exactly the files that snapshots, tags and branches reach are on disk.
 
-    What lies in quarantine is out of the table, and described by the manifest there.
+    Files in quarantine do not count, but the quarantine's manifest must describe them.
     """
     extra, missing = _differences(table)
     assert not missing, f"{table.name} lacks files that it refers to: {missing}"
@@ -289,16 +289,16 @@ def assert_only_reachable_files(table: Table) -> None:
 
 
 def assert_nothing_missing(table: Table) -> None:
-    """All that is referred to is there; files nobody refers to are allowed."""
+    """Check that all referenced files exist; unreferenced files are allowed."""
     missing = missing_files(table)
     assert not missing, f"{table.name} lacks files that it refers to: {missing}"
 
 
 def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
-    """Every snapshot can be read, its ids follow each other, and its counts are true.
+    """Check that all snapshots are readable, and have consecutive ids and correct counts.
 
-    Those that an expiry has begun to take are none any more. A `mixed` history is one that has
-    gaps, or snapshots of two branches, since what was to replace it was stopped halfway.
+    Snapshots before EARLIEST do not count. A `mixed` history has gaps, or snapshots of two
+    branches, since its replacement stopped halfway.
     """
     raw = RawTable(table)
     paths = raw.paths()
@@ -318,7 +318,7 @@ def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
         if total is not None and not mixed:
             assert snapshot["deltaRecordCount"] == in_files - total
         total = in_files
-        read = table.read(snapshot_id=snapshot["id"])
+        read = table.at(snapshot=snapshot["id"]).read()
         if not table.schema.is_keyed:
             assert read.num_rows == in_files - raw.deleted_rows(snapshot)
         elif table.schema.counts_rows:
@@ -328,7 +328,7 @@ def assert_readable_history(table: Table, *, mixed: bool = False) -> None:
 
 
 def assert_true_hints(table: Table) -> None:
-    """LATEST and EARLIEST name the last and the first snapshot; a crash may leave them behind."""
+    """Check that LATEST and EARLIEST name the last and first snapshot; a crash may prevent it."""
     raw = RawTable(table)
     ids = sorted(raw.json(path)["id"] for path in raw.paths() if _MAIN_SNAPSHOT.fullmatch(path))
     for hint, expected in (("LATEST", ids[-1:]), ("EARLIEST", ids[:1])):
@@ -338,7 +338,7 @@ def assert_true_hints(table: Table) -> None:
 
 
 def assert_sound(table: Table) -> None:
-    """All of the above."""
+    """Check all invariants above."""
     assert_only_reachable_files(table)
     assert_readable_history(table)
     assert_true_hints(table)

@@ -1,8 +1,8 @@
-"""Processes under load that are killed at random, and started again until they are done.
+"""Processes under load that are killed at random, and restarted until they are done.
 
-Every process is one role in a loop. A writer notes down what it is about to commit before it does,
-so that started again it commits the same under the same identifier; it keeps a consumer at its last
-commit, so that no expiry takes what it would recognise that commit by.
+Every process runs one role in a loop. A writer notes each commit before it makes it, so that it
+repeats the same commit under the same identifier after a restart; it keeps a consumer at its last
+commit, so that no expiry deletes the snapshot by which it recognises that commit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PATIENCE_SECONDS = 120
 
 @dataclass(frozen=True)
 class Place:
-    """What processes of one trial share: the table, and a folder for what is no table's."""
+    """The shared place of the processes of one trial: the table, and a folder for notes."""
 
     warehouse: str
     table: str
@@ -45,7 +45,7 @@ class Place:
         return Catalog.open(self.warehouse).table(self.table)
 
     def open_deadly(self, call: int) -> Table:
-        """The table, through a file system that kills its process after that changing call."""
+        """The table on a file system that kills its process after the given changing call."""
         table = self.open()
         return Table(replace(table.files, fs=deadly(table.files.fs, call)))
 
@@ -57,7 +57,7 @@ class Place:
         (Path(self.notes) / "stop").touch()
 
     def note(self, role: str, what: object) -> None:
-        """Remember something whatever happens to the process, and never half of it."""
+        """Write a note atomically, so that it survives the process."""
         path = Path(self.notes) / role
         unfinished = path.with_suffix(".tmp")
         unfinished.write_text(json.dumps(what))
@@ -78,7 +78,7 @@ class Place:
 
 @dataclass
 class Siege:
-    """Roles as processes; each that ends before it may is a failure, unless it was killed."""
+    """Roles as processes; a process that ends early, without being killed, is a failure."""
 
     place: Place
     seed: int
@@ -86,7 +86,7 @@ class Siege:
     processes: dict[str, ForkServerProcess] = field(default_factory=dict)
 
     def run(self, kills: int, *, least_seconds: float, most_seconds: float) -> None:
-        """Kill so often, after a time between the two, and let all come to an end."""
+        """Kill a process `kills` times, each after a random time in the range, then let all end."""
         chance = random.Random(self.seed)
         try:
             for role in (*WRITERS, *UPKEEP):
@@ -128,7 +128,7 @@ class Siege:
 
 
 def play(place: Place, role: str) -> None:
-    """What one process does until it is over."""
+    """The work of one process."""
     try:
         if role in WRITERS:
             _write(place, role)
@@ -152,7 +152,7 @@ def _write(place: Place, role: str) -> None:
             assert is_first, "only a writer that was started again repeats a commit"
             place.tell(role, f"recognised {number}")
         assert result.snapshot is not None
-        table.set_consumer(role, result.snapshot.id)
+        table.history.set_consumer(role, result.snapshot.id)
         number += 1
         is_first = False
     place.note(role, number)
@@ -183,14 +183,14 @@ def _remove_orphans(table: Table) -> int:
 
 
 def _read(place: Place) -> None:
-    """Look at the table all the time: of every writer a first part of its commits is there."""
+    """Read the table repeatedly: it must hold a prefix of every writer's commits."""
     table = place.open()
     seen = dict.fromkeys(range(len(WRITERS)), 0)
     while not place.is_over:
         try:
             found = table.read().to_pylist()
         except (FileMissing, SnapshotNotFound):
-            # An expiry took the snapshot meanwhile, and the error says so.
+            # The snapshot expired meanwhile, and the error says so.
             continue
         for writer, before in list(seen.items()):
             own = sorted(row["number"] for row in found if row["writer"] == writer)
@@ -214,7 +214,7 @@ _UPKEEP: dict[str, Callable[[Place], None]] = {
 
 @dataclass
 class DeadlyFiles(WatchedFiles):
-    """Kills its own process at the chosen call, right after that took effect."""
+    """Kills its own process right after the effect of the chosen call."""
 
     def run(
         self,
@@ -231,12 +231,12 @@ class DeadlyFiles(WatchedFiles):
 
 
 def deadly(fs: FileSystem, call: int) -> DeadlyFiles:
-    """A file system whose user dies at that of its changing calls."""
+    """A file system that kills its process at the given changing call."""
     return DeadlyFiles(fs, fail_at=call, counts=lambda each: each.changes)
 
 
 def survives(place: Place, verb: str, call: int) -> bool:
-    """Whether a process got through a verb before it made that many changing calls."""
+    """Whether a process finishes a verb within that many changing calls."""
     process = quick_starts().Process(target=run_in, args=(dict(os.environ), die, place, verb, call))
     process.start()
     process.join(_PATIENCE_SECONDS)
@@ -245,7 +245,7 @@ def survives(place: Place, verb: str, call: int) -> bool:
 
 
 def die(place: Place, verb: str, call: int) -> None:
-    """Do a verb, and die at one of its calls if there are so many."""
+    """Run a verb, and die at the given call if the verb makes it."""
     try:
         MORTAL[verb](place.open_deadly(call), call)
     except BaseException:
@@ -254,7 +254,7 @@ def die(place: Place, verb: str, call: int) -> None:
 
 
 def write_numbered(table: Table, number: int) -> bool:
-    """A writer's commit of that number; whether it was made before."""
+    """Make a writer's commit of that number; returns whether it existed."""
     new = rows(table, rows_of(table, 0, number))
     return table.write(new, commit_user="writer-0", commit_identifier=number).already_committed
 

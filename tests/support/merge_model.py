@@ -1,6 +1,6 @@
-"""What a primary-key table holds after a history, by its rules and nothing else.
+"""The rows of a primary-key table after a history, by the rules of its merge engine only.
 
-The model keeps all rows of a key in the order of writing and merges them when asked: no files, no
+The model keeps all rows of a key in the order of writing and merges them on reads: no files, no
 levels, no compaction. Rows are canonical JSON values.
 """
 
@@ -38,7 +38,7 @@ class MergeModel:
     _shown: list[Row] = field(default_factory=list)
 
     def do(self, step: Step) -> None:
-        """Take one step."""
+        """Apply one step."""
         match step:
             case Write(rows, kinds):
                 for row, kind in zip(rows, kinds, strict=True):
@@ -48,7 +48,7 @@ class MergeModel:
                 for row in rows:
                     self._add(row, "+I")
             case Rescale():
-                # Rows are read and written anew.
+                # The rescale reads the rows and writes them again.
                 kept = self._merged()
                 self.entries.clear()
                 for row in kept:
@@ -57,7 +57,7 @@ class MergeModel:
             self._shown = self._merged()
 
     def rows(self) -> list[Row]:
-        """What reading returns."""
+        """The rows of a read."""
         return self._shown if self.history.setting.lags else self._merged()
 
     def _merged(self) -> list[Row]:
@@ -74,7 +74,7 @@ class MergeModel:
         if not entries:
             return None
         if len(entries) == 1:
-            # One row alone is not merged with anything, whatever the engine.
+            # No engine merges a single row.
             kind, row = entries[0]
             return row if kind in ("+I", "+U") else None
         return ENGINES[options.get("merge-engine", "deduplicate")](self, entries)
@@ -99,7 +99,7 @@ class MergeModel:
 
 
 def sequence_key(row: Row, columns: Sequence[str], descending: bool) -> tuple[Any, ...]:
-    """Nulls come first, either way."""
+    """A sort key with nulls first in both directions."""
     sign = -1 if descending else 1
     return tuple((row[name] is not None, sign * (row[name] or 0)) for name in columns)
 
@@ -151,7 +151,7 @@ def update_group(
         function = options.get(f"fields.{name}.aggregate-function")
         if function is not None:
             apply = RETRACTIONS if kind in ("-U", "-D") else FUNCTIONS
-            # What comes late is aggregated as if it had come first.
+            # A late row is aggregated as if it had come first.
             pair = (result[name], row[name]) if newer else (row[name], result[name])
             if kind in ("-U", "-D"):
                 pair = (result[name], row[name])
@@ -213,7 +213,7 @@ def _plain(value: Any, like: Any) -> Any:
 
 
 def _both(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A function of two values where null changes nothing."""
+    """A function of two values that ignores nulls."""
 
     def apply(old: Any, new: Any) -> Any:
         if old is None or new is None:

@@ -1,4 +1,4 @@
-"""A table as a plain list or dict: what reading it must return, whatever lies on disk.
+"""A table as a plain list or dict: the expected rows of each read.
 
 Rows are canonical (JSON values, `tests.oracles.canonical`), so -0.0 and 0.0 are two keys and all
 NaNs are one, as in the format.
@@ -35,9 +35,9 @@ class TableModel:
     def overwrite(
         self, new: Iterable[Row], *, spec: Spec | None = None, dynamic: bool = False
     ) -> None:
-        """Replace the rows of the partitions that `spec` fixes.
+        """Replace the rows of the partitions that match `spec`.
 
-        With `dynamic` only those of them go that the new rows touch.
+        With `dynamic`, only partitions of the new rows are replaced.
         """
         listed = list(new)
         touched = {self._partition(row) for row in listed}

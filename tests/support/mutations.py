@@ -1,4 +1,4 @@
-"""What damage, another client or an attacker makes of files and texts: one change, or a few."""
+"""Mutations of files and texts, as by damage, other clients or attackers: one or a few changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
         [2**40] * 3,
     ]
 )
-# Texts of which JSON holds no value that could be written.
+# Texts that no JSON encoder writes.
 RAW_JSON = st.sampled_from(
     [
         "NaN",
@@ -66,7 +66,7 @@ _MARK = "@@here@@"
 
 
 def places_of(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Everywhere in a JSON value where another value could stand."""
+    """All places in a JSON value that hold a value."""
     found = [here]
     if isinstance(value, dict):
         for key, each in value.items():
@@ -78,7 +78,7 @@ def places_of(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 
 def with_value(value: Any, place: tuple[str | int, ...], new: Any) -> Any:
-    """A copy that has another value at a place."""
+    """A copy with another value at a place."""
     if not place:
         return new
     copy = deepcopy(value)
@@ -90,7 +90,7 @@ def with_value(value: Any, place: tuple[str | int, ...], new: Any) -> Any:
 
 
 def without(value: Any, place: tuple[str | int, ...]) -> Any:
-    """A copy that lacks what is at a place."""
+    """A copy without the value at a place."""
     copy = deepcopy(value)
     inside = copy
     for step in place[:-1]:
@@ -101,7 +101,7 @@ def without(value: Any, place: tuple[str | int, ...]) -> Any:
 
 @st.composite
 def mutated_json(draw: st.DrawFn, data: Any) -> bytes:
-    """The text of a JSON value with one place changed, left out, or said in no JSON."""
+    """The text of a JSON value with one place changed, left out, or replaced by invalid JSON."""
     place = draw(st.sampled_from(places_of(data)))
     how = draw(st.sampled_from(["value", "value", "value", "missing", "raw", "unknown key"]))
     if how == "missing" and place:
@@ -179,7 +179,7 @@ def mutated_records(draw: st.DrawFn, data: bytes) -> bytes:
         for each in inside:
             each[field["name"]] = value
     buffer = BytesIO()
-    # A type that is named where it is used first may have been taken out.
+    # The mutation may have removed the definition of a named type.
     try:
         fastavro.writer(buffer, fastavro.parse_schema(_unparsed(schema)), records)
     except (fastavro.schema.UnknownType, fastavro.schema.SchemaParseException):
@@ -195,7 +195,7 @@ def _unparsed(schema: Any) -> Any:
 
 @st.composite
 def mutated_text(draw: st.DrawFn, text: str, words: st.SearchStrategy[str]) -> str:
-    """A text in which words were put in, taken out, doubled or exchanged, a few times."""
+    """A text with a few words inserted, removed, doubled or exchanged."""
     parts = text.split(" ")
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(0, len(parts) - 1)))

@@ -25,11 +25,11 @@ def open_below(folder: Path) -> list[str]:
 
 @contextmanager
 def at_most_more_open(count: int) -> Iterator[None]:
-    """The process may open only so many files more, and none is closed by collecting garbage."""
+    """Limit the files that the process may open, and suspend garbage collection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     gc.collect()
     gc.disable()
-    # The limit is on the numbers of descriptors, of which the least free one is given out.
+    # The limit applies to descriptor numbers; a new file gets the least free number.
     highest = max(int(descriptor.name) for descriptor in _DESCRIPTORS.iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + count, hard))
     try:

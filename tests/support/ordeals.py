@@ -1,4 +1,4 @@
-"""What tables go through with many processes at once, and what must be in them when it is over.
+"""Trials of tables under many processes, with checks of the final rows.
 
 `race_through`: writers beside upkeep. `besiege`: the same while processes are killed.
 """
@@ -20,8 +20,8 @@ COLUMNS = {"writer": "INT", "number": "BIGINT", "times": "BIGINT"}
 KINDS: dict[str, dict[str, Any]] = {
     "append": {},
     "partitioned": {"partitions": ("writer",)},
-    # Rows that all writers share count how often they were written: a commit that is made twice
-    # shows, and so does a row that a compaction merges twice.
+    # Rows that all writers share count their writes, which shows a commit that is made twice, and a
+    # row that a compaction merges twice.
     "keyed": {
         "keys": ("writer", "number"),
         "options": {
@@ -37,7 +37,7 @@ Counts = dict[tuple[int, int], int]
 
 
 def race_through(warehouse: str, kind: str, *, writers: int, commits: int) -> Race:
-    """A table to which writers commit so often each, beside compaction, expiry, orphan removal."""
+    """Run writers with a number of commits each, beside compaction, expiry and orphan removal."""
     table = new_table(Catalog.open(warehouse), COLUMNS, **KINDS[kind])
 
     found = race(warehouse, table.name, writers=writers, commits=commits)
@@ -65,17 +65,16 @@ def besiege(
     least_seconds: float,
     most_seconds: float,
 ) -> str:
-    """A table whose writers, upkeep and reader are killed so often; what was made meanwhile.
+    """Run writers, maintenance and a reader with a number of kills; returns their counts.
 
-    A kill comes after a time between the two. `notes` is where processes keep what they must not
-    forget.
+    A kill comes after a time between the two. `notes` is the folder of the processes' notes.
     """
     table = new_table(Catalog.open(warehouse), COLUMNS, **KINDS[kind])
     notes.mkdir()
     place = Place(warehouse, table.name, str(notes))
     for writer in WRITERS:
-        # From the first snapshot on, so that a first commit is recognised too.
-        table.set_consumer(writer, 1)
+        # From the first snapshot on, so that the first commit is recognised too.
+        table.history.set_consumer(writer, 1)
     siege = Siege(place, seed=list(KINDS).index(kind))
 
     siege.run(kills, least_seconds=least_seconds, most_seconds=most_seconds)
@@ -87,7 +86,7 @@ def besiege(
     tally("commits recognised by who was killed over them", recognised)
     assert counted(table) == expected_of(table, made)
     for writer in WRITERS:
-        table.delete_consumer(writer)
+        table.history.delete_consumer(writer)
     sweep(table)
     assert counted(table) == expected_of(table, made)
     assert_sound(table)
@@ -99,14 +98,14 @@ def besiege(
 
 
 def sweep(table: Table) -> None:
-    """Let go what the dead left behind, as upkeep does once it is old enough."""
+    """Remove the leftovers of killed processes, as maintenance does later."""
     remove_orphans(table)
     expire(table)
     remove_orphans(table)
 
 
 def counted(table: Table) -> Counts:
-    """How often each row was written, as a reader sees it."""
+    """The number of writes of each row, as read."""
     found: Counts = {}
     for row in table.read().to_pylist():
         place = (row["writer"], row["number"])
@@ -115,7 +114,7 @@ def counted(table: Table) -> Counts:
 
 
 def expected_of(table: Table, made: Mapping[int, int]) -> Counts:
-    """The same, by how many commits each writer made."""
+    """The same, computed from the number of each writer's commits."""
     found: Counts = {}
     for writer, commits in made.items():
         for number in range(commits):

@@ -1,7 +1,7 @@
-"""Faults planted on the way from a merge to the store, for checks that are to find them.
+"""Plants faults between a merge and the store, to test the checks that must find them.
 
-Rows are changed in memory where a rewrite hands them on, files on the store after they were
-closed. Each fault leaves everything else as it is.
+Faults change rows in memory during a rewrite, or files on the store after their close. Each fault
+changes nothing else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lakewright.storage import Table
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.compact import BucketWork, run_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
@@ -23,11 +24,11 @@ from lakewright.storage.operations.rewrite.compact_append import (
     write_append,
 )
 from lakewright.storage.operations.rewrite.compact_levels import LevelsRewriting
-from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
-from lakewright.storage.operations.rewrite.postpone import BucketSorting
-from lakewright.storage.operations.rewrite.rescale import ShareMove
+from lakewright.storage.operations.rewrite.give_buckets import BucketSorting, Move
+from lakewright.storage.operations.rewrite.move_rows import Share, ShareMove
+from lakewright.storage.operations.rewrite.runner import Job
 from lakewright.storage.operations.running.engine import Engine, LocalEngine, Result, Task
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta
@@ -85,7 +86,7 @@ ROW_FAULTS: dict[str, ChangeRows] = {
 
 
 class Once:
-    """Changes the first rows there are enough of, and no others."""
+    """Changes the first batch that has enough rows, and no other."""
 
     def __init__(self, change: ChangeRows) -> None:
         self._change = change
@@ -99,7 +100,7 @@ class Once:
 
 
 class FaultyWriter(RollingWriter):
-    """Changes rows that it was given before it writes them."""
+    """Changes rows before it writes them."""
 
     fault: ChangeRows | None = None
 
@@ -139,9 +140,9 @@ def compact_levels(
         )
         return rewriting.carry_out()
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return carry_out(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
+    return run_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_append(
@@ -159,9 +160,9 @@ def compact_append(
             rows = rows.sort_by([("id", "descending")])
         return write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)])
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return carry_out(table.files, plan, LocalEngine(env=table.files.env), rewrite)
+    return run_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> object:
@@ -170,7 +171,7 @@ def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> obj
 
 @dataclass(frozen=True)
 class FaultyEngine:
-    """Does each task in a way of its own."""
+    """Replaces the function of each task."""
 
     do: Callable[[Any], Any]
     name: str = "faulty"
@@ -180,7 +181,7 @@ class FaultyEngine:
         return [self.do(task) for task in tasks]
 
 
-# Rows of a bucket, perhaps others than those that belong there.
+# Rows of a bucket, possibly of another one.
 Deal = Callable[[int, pa.Table], tuple[int, pa.Table]]
 
 
@@ -197,22 +198,20 @@ class FaultyMove(ShareMove):
 
 
 def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
-    """A rescale to three buckets that deals rows out wrongly."""
-    # With partitions named the table's option stays, so that another try finds it as it was.
-    plan = table.plan_rescale(3, [{}])
+    """A rescale to three buckets that assigns rows to wrong buckets."""
+    # A rescale of named partitions keeps the table's option, so a retry finds the same state.
+    plan = table.upkeep.plan_rescale(3, [{}])
     assert plan.tasks
 
-    def move(job: tuple[str, Any]) -> object:
-        write_id = f"{job[0]}-faulty"
-        return FaultyMove(
-            table.files, job[1], write_id=write_id, verify=level, deal=deal
-        ).carry_out()
+    def move(job: Job[Share]) -> object:
+        write_id = f"{job.run_id}-faulty"
+        return FaultyMove(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.run_rescale(plan, FaultyEngine(move))
+    return table.upkeep.run_rescale(plan, FaultyEngine(move))
 
 
 class FaultySorting(BucketSorting):
-    """Postponed rows that change, or come to another bucket, while they get theirs."""
+    """Changes postponed rows, or their bucket, during their assignment."""
 
     def __init__(self, *given: Any, deal: Deal) -> None:
         super().__init__(*given)
@@ -223,14 +222,15 @@ class FaultySorting(BucketSorting):
 
 
 def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
-    """Give postponed rows their buckets, wrongly."""
-    plan = table.plan_postpone_compact()
+    """Assign postponed rows to buckets with a fault."""
+    plan = table.upkeep.plan_postpone_compact()
     assert plan.tasks
 
-    def sort(job: Any) -> object:
-        return FaultySorting(table.files, job, level, deal=deal).carry_out()
+    def sort(job: Job[Move]) -> object:
+        write_id = f"{job.run_id}-faulty"
+        return FaultySorting(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.run_postpone_compact(plan, FaultyEngine(sort))
+    return table.upkeep.run_postpone_compact(plan, FaultyEngine(sort))
 
 
 # --- files that change on the store -------------------------------------------------------------
@@ -240,7 +240,7 @@ ChangeBytes = Callable[[bytes], bytes]
 
 @dataclass
 class DamagedFiles(WatchedFiles):
-    """Implements `FileSystem`; the first data file that is closed is another one right after."""
+    """Implements `FileSystem`; damages the first data file right after its close."""
 
     damage: ChangeBytes = lambda data: data
     done: bool = False
@@ -326,10 +326,10 @@ def other_key(rows: pa.Table) -> pa.Table:
 
 
 def untouched(table: Table) -> tuple[int, str, list[DataFileMeta]]:
-    """What a rewrite that was refused must leave as it was."""
-    snapshot = table.latest_snapshot()
+    """The state that a refused rewrite must leave unchanged."""
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     rows = table.read().select(["id", "v"])
     text = str(rows.sort_by([("id", "ascending"), ("v", "ascending")]).to_pydict())
     return snapshot.id, text, files

@@ -1,4 +1,4 @@
-"""What racing processes run: importable, so that each finds it by name."""
+"""The code of racing processes, importable by name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.support.builders import compact, events, expire, remove_orphans, rows
 BARRIERS: list[Barrier] = []
 STOPS: list[Event] = []
 
-# Orphans of a race are those that somebody could have left before it began: none may go.
+# Only files older than the race count as orphans, so the removal must take none.
 _SANE_AGE_MS = 600_000
 
 
 def share(barrier: Barrier, stop: Event | None = None) -> None:
-    """Give a new process the barrier that all wait at, and what tells helpers to stop."""
+    """Give a new process the common barrier and the stop signal."""
     BARRIERS.append(barrier)
     if stop is not None:
         STOPS.append(stop)
@@ -37,7 +37,7 @@ def share(barrier: Barrier, stop: Event | None = None) -> None:
 def quick_starts() -> ForkServerContext:
     """Processes that begin with the imports done, those of S3's client too where it is installed.
 
-    They are forked off a server that keeps the environment it was started with: see `run_in`.
+    They are forked from a server with the environment of its start: see `run_in`.
     """
     context = mp.get_context("forkserver")
     context.set_forkserver_preload(["lakewright.storage", "tests.support.racing", "s3fs"])
@@ -45,14 +45,14 @@ def quick_starts() -> ForkServerContext:
 
 
 def run_in(environment: Mapping[str, str], target: Callable[..., object], *args: Any) -> None:
-    """Run something with the variables of whoever asks for it, which say how to reach a store."""
+    """Run a function with the caller's environment variables, which configure the store."""
     os.environ.clear()
     os.environ.update(environment)
     target(*args)
 
 
 def put_each(folder: str, writer: int, targets: int) -> list[int]:
-    """Try to create every target first; which ones this process won."""
+    """Try to create every target; returns those that this process created."""
     fs, root = open_file_system(folder)
     won = []
     for target in range(targets):
@@ -63,7 +63,7 @@ def put_each(folder: str, writer: int, targets: int) -> list[int]:
 
 
 def append_many(warehouse: str, name: str, writer: int, commits: int) -> int:
-    """Commit rows one by one while others do the same; how often another came first."""
+    """Commit rows one by one beside other processes; returns the number of lost attempts."""
     table = Catalog.open(warehouse).table(name)
     attempts = 0
     BARRIERS[-1].wait()
@@ -74,7 +74,7 @@ def append_many(warehouse: str, name: str, writer: int, commits: int) -> int:
 
 
 def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
-    """Hold a lease again and again while others do the same; how often nobody else had it too."""
+    """Take a lease repeatedly beside other processes; returns how often it was exclusive."""
     files = Catalog.open(warehouse).table(name).files
     request = LeaseRequest(
         kind=LeaseKind.COMPACT, scope=whole_table(files), holder=f"process {os.getpid()}"
@@ -97,7 +97,7 @@ def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
 
 @dataclass(frozen=True)
 class Written:
-    """How one writer fared."""
+    """The result of one writer."""
 
     attempts: tuple[int, ...]
     waits_ms: tuple[int, ...]
@@ -105,7 +105,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """How often a verb of upkeep ran, found itself overtaken, what it did, and in how many runs."""
+    """The runs of a maintenance verb: their number, conflicts, work, and effective runs."""
 
     runs: int = 0
     overtaken: int = 0
@@ -115,7 +115,7 @@ class Upkeep:
 
 @dataclass
 class Race:
-    """All that ran at once, when it is over."""
+    """The results of a race."""
 
     writers: list[Written] = field(default_factory=list)
     upkeep: dict[str, Upkeep] = field(default_factory=dict)
@@ -146,10 +146,10 @@ class Race:
 
 
 def race(warehouse: str, name: str, *, writers: int, commits: int) -> Race:
-    """Writers that each commit so often, beside compaction, expiry and orphan removal in a loop.
+    """Run writers beside loops of compaction, expiry and orphan removal.
 
     Raises:
-        StorageError: what stopped one of them.
+        StorageError: the error of a process.
     """
     context = quick_starts()
     barrier, stop = context.Barrier(writers + len(VERBS)), context.Event()
@@ -182,14 +182,14 @@ def _stopping(stop: Event) -> Iterator[None]:
 def write_many(
     warehouse: str, name: str, writer: int, commits: int
 ) -> tuple[Written, tuple[float, float]]:
-    """Commit rows of a series one by one; how it went, and from when to when."""
+    """Commit rows of a series one by one; returns the result with its times."""
     table = Catalog.open(warehouse).table(name)
     attempts, waits = [], []
     BARRIERS[-1].wait()
     began = time.time()
     for number in range(commits):
         if STOPS[-1].is_set():
-            # Another writer failed, or somebody has had enough.
+            # Another writer failed, or the race was stopped.
             break
         started = time.time()
         result = table.write(
@@ -204,9 +204,9 @@ def write_many(
 
 
 def rows_of(table: Table, writer: int, number: int) -> list[dict[str, Any]]:
-    """What a writer's commit of a number holds: a row of its own, and for keys all share another.
+    """The rows of a writer's numbered commit: one of its own, and one for a shared key.
 
-    Of a table with keys the shared rows count how often they were written.
+    In a table with keys, the shared rows count their writes.
     """
     own = {"writer": writer, "number": number, "times": 1}
     if not table.schema.is_keyed:
@@ -215,7 +215,7 @@ def rows_of(table: Table, writer: int, number: int) -> list[dict[str, Any]]:
 
 
 def keep_up(warehouse: str, name: str, verb: str) -> Upkeep:
-    """Do one verb of upkeep over and over until told to stop."""
+    """Run one maintenance verb repeatedly until the stop signal."""
     table = Catalog.open(warehouse).table(name)
     runs = overtaken = done = useful = 0
     BARRIERS[-1].wait()
@@ -226,7 +226,7 @@ def keep_up(warehouse: str, name: str, verb: str) -> Upkeep:
             done, useful = done + found, useful + (found > 0)
         except (StalePlan, RetriesExhausted):
             overtaken += 1
-        # As often as anybody would want to, without keeping a core busy with nothing to do.
+        # A short pause, so that idle loops do not occupy a core.
         time.sleep(0.02)
     return Upkeep(runs, overtaken, done, useful)
 
@@ -236,7 +236,7 @@ def _compact(table: Table) -> int:
 
 
 def _expire(table: Table) -> int:
-    # A writer looks for its own earlier commits among the snapshots there are.
+    # Writers look for their earlier commits among the existing snapshots.
     return len(expire(table, keep=5).expired)
 
 

@@ -1,7 +1,7 @@
-"""A store that is a plain dict: each call a value, and what it does a pure function.
+"""A store as a plain dict: each call is a value, and its effect a pure function.
 
-So a store can be copied for next to nothing, calls can be held back, carried out in any order,
-and repeated with answers that were given before.
+So a store can be copied cheaply, and calls can be delayed, reordered, and repeated with earlier
+answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.environment import START_MS
 
 
 class Verb(Enum):
-    """What can be asked of a store; `CLOSE` ends the writing that `OPEN` began."""
+    """The calls of a store; `CLOSE` ends the write that `OPEN` began."""
 
     READ = "read"
     EXISTS = "exists"
@@ -54,7 +54,7 @@ class Call:
 
 
 class Missing(Enum):
-    """The answer where there is no such file."""
+    """The answer for a missing file."""
 
     FILE = "no such file"
 
@@ -67,9 +67,9 @@ class Stored:
     modified_ms: int
 
 
-# What a store holds, by path; folders are there too, as they are on a disk.
+# A store's content by path, including folders, as on a disk.
 Content = Mapping[str, Stored]
-# What a call changes: what lies at a path from now on, None for nothing.
+# The changes of a call: the new content by path, None for a deletion.
 Changes = dict[str, Stored | None]
 Perform = Callable[[Call], Any]
 
@@ -91,7 +91,7 @@ def ancestors(path: str) -> list[str]:
 
 
 def answer(content: Content, call: Call, now_ms: int) -> tuple[Any, Changes]:
-    """What a store says to a call, and what the call changes."""
+    """The answer to a call, and its changes."""
     path, at = call.path, content.get(call.path)
     match call.verb:
         case Verb.READ:
@@ -148,12 +148,12 @@ def _created(content: Content, path: str, data: bytes | None, now_ms: int) -> Ch
 
 
 def _folders(content: Content, path: str, now_ms: int) -> Changes:
-    """Folders above a path that are not there yet."""
+    """Missing folders above a path."""
     return {each: Stored(None, now_ms) for each in ancestors(path) if each not in content}
 
 
 class SteppedFiles:
-    """Implements `FileSystem` by calls that somebody else performs."""
+    """Implements `FileSystem` by handing each call to a function."""
 
     def __init__(self, perform: Perform) -> None:
         self.perform = perform
@@ -204,10 +204,10 @@ class SteppedFiles:
         self.perform(Call(Verb.MAKE_DIRS, path))
 
     def make_durable(self, paths: Collection[str], *, below: str | None = None) -> None:
-        """Nothing that others could see."""
+        """Do nothing that other actors could see."""
 
     def make_all_durable(self, path: str) -> None:
-        """Nothing that others could see."""
+        """Do nothing that other actors could see."""
 
     def delete(self, path: str) -> bool:
         return bool(self.perform(Call(Verb.DELETE, path)))
@@ -226,7 +226,7 @@ def _found(result: Any, path: str) -> Any:
 
 
 class _Output(io.BytesIO):
-    """A file being written: there and empty, until it is closed."""
+    """A file being written: it exists and is empty until its close."""
 
     def __init__(self, files: SteppedFiles, path: str) -> None:
         super().__init__()
@@ -240,11 +240,11 @@ class _Output(io.BytesIO):
             self._files.perform(Call(Verb.CLOSE, self._path, data))
 
     def __del__(self) -> None:
-        """A file that nobody closed stays as it is."""
+        """An unclosed file stays as it is."""
 
 
 class DictFiles(SteppedFiles):
-    """The store by itself: every call is carried out at once."""
+    """The store without delays: every call takes effect at once."""
 
     def __init__(self, content: Content | None = None, now_ms: int = START_MS) -> None:
         super().__init__(self._carry_out)

@@ -1,6 +1,6 @@
-"""The contract of a file system: what every store holds, wherever it is.
+"""The contract of a file system, as tests for every store.
 
-A module with a fixture `store` takes the tests over by importing them.
+A module with a fixture `store` imports the tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakewright.storage.errors import FileMissing
 
 Store = tuple[FileSystem, str]
 
-# How often the tests that race do so; a store over a network takes its time.
+# Repeats of the racing tests; a store over a network is slow.
 THREADS = 8
 TARGETS = {"file": 40, "memory": 40}
 ROUNDS = {"file": 300, "memory": 300}
@@ -94,7 +94,7 @@ def test_a_file_is_put_once(store: Store) -> None:
     assert fs.put_if_absent(f"{root}/snapshot/one", b"first") is True
     assert fs.put_if_absent(f"{root}/snapshot/one", b"second") is False
     assert fs.read_bytes(f"{root}/snapshot/one") == b"first"
-    # Nothing but the file itself is left.
+    # Only the file itself is left.
     assert [each.name for each in fs.list_dir(f"{root}/snapshot")] == ["one"]
 
 
@@ -121,7 +121,7 @@ def test_replacing_sets_the_whole_content(store: Store) -> None:
 
 @pytest.fixture
 def impatient_threads() -> Iterator[None]:
-    """Threads that take turns after every few instructions."""
+    """Make threads switch after a few instructions."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -141,7 +141,7 @@ def test_of_racing_threads_one_creates_the_file_and_none_sees_half_of_it(store: 
             barrier.wait(60)
             if fs.put_if_absent(path, data):
                 won.append(target)
-            # Whoever came first, what is there is whole.
+            # Whichever write wins, the file is complete.
             assert len(set(fs.read_bytes(path))) == 1
             assert len(fs.read_bytes(path)) == 5000
         return won

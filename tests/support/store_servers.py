@@ -1,6 +1,6 @@
 """Servers of stores, started on this machine for the tests of `tests/stores` and ended with them.
 
-What each needs is installed by `tests/stores/install.py` into `.stores`, or stands on PATH.
+`tests/stores/install.py` installs them into `.stores`, or they are on PATH.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Another place than the tree's own may hold what was installed.
+# The folder of installed servers may lie outside of the tree.
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
 SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
@@ -29,7 +29,7 @@ START_SECONDS = 90
 KEY = "the-key-of-tests"
 SECRET = "a-very-secret-value/with+signs"
 AZURE_ACCOUNT = "devstoreaccount1"
-# What the emulator has for everybody, as its documentation says.
+# The emulator's public account and key, from its documentation.
 AZURE_KEY = (
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
@@ -143,10 +143,10 @@ def sftp_server(folder: Path, port: int = 0) -> Iterator[str]:
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """A PostgreSQL that wants a password of everybody; its URL without one."""
+    """A PostgreSQL that requires a password; its URL without the password."""
     _needs("psycopg")
     initdb, server = _program("initdb"), _program("postgres")
-    # Not among pytest's folders, which nobody else may enter.
+    # Not among pytest's folders, which other users may not enter.
     with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
         password, data = Path(folder) / "password", f"{folder}/data"
         password.write_text(SECRET)
@@ -190,7 +190,7 @@ def _program(name: str, installed: str | None = None) -> str:
 
 
 def _with_us(command: Sequence[str]) -> list[str]:
-    """A command that ends when these tests do, even if they are killed; where that can be had."""
+    """A command that ends with these tests, even after a kill, if the system supports it."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "TERM"] if setpriv else []), *command]
 

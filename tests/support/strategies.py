@@ -31,7 +31,7 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 _MICROS_PER_DAY = 86_400_000_000
 FIRST_MICROS = FIRST_DAY * _MICROS_PER_DAY
 LAST_MICROS = (LAST_DAY + 1) * _MICROS_PER_DAY - 1
-# Characters that paths, escapes or comparisons may stumble over.
+# Characters that are difficult for paths, escapes or comparisons.
 AWKWARD = "\x00\x01\x1f\x7f\"#%'*/:=?\\{}[]^ .,;&|<>$~`@!()+-_ aZ09äß中\U0001f600￿\t\n\r"
 _CHARACTERS = st.one_of(
     st.sampled_from(AWKWARD),
@@ -42,7 +42,7 @@ Values = st.SearchStrategy[Any]
 
 
 def text(max_size: int = 20) -> st.SearchStrategy[str]:
-    """Text with characters that hurt."""
+    """Texts with difficult characters."""
     return st.text(_CHARACTERS, max_size=max_size)
 
 
@@ -127,7 +127,7 @@ def values(data_type: DataType) -> Values:
 
 
 def known_values(data_type: DataType) -> Values:
-    """Values of a type, none of them null: drawn so, where filtering would refuse many examples."""
+    """Values of a type without nulls, drawn directly since a filter would discard many examples."""
     match data_type:
         case ArrayType(element=element):
             return st.lists(values(element), max_size=3)
@@ -191,6 +191,6 @@ def _timestamps(precision: int) -> st.SearchStrategy[int]:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """A decimal of exactly that scale, however many digits it has."""
+    """A decimal of exactly that scale, with any number of digits."""
     sign = 1 if unscaled < 0 else 0
     return Decimal((sign, tuple(int(digit) for digit in str(abs(unscaled))), -scale))

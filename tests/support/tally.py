@@ -1,4 +1,4 @@
-"""What the tests of reliability have tried: counted while they run, told at the end.
+"""Counts the trials of reliability tests, for a summary at the end of the run.
 
 The figures of `docs/reliability.md` are those that a run prints.
 """
@@ -11,5 +11,5 @@ TRIED: Counter[str] = Counter()
 
 
 def tally(what: str, count: int = 1) -> None:
-    """Add to what was tried, for example points of failure of a verb."""
+    """Add to a count, for example the points of failure of a verb."""
     TRIED[what] += count

@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def machine_in(zone: str) -> Iterator[None]:
-    """The process's wall clock is that of a zone such as Europe/Berlin."""
+    """Set the process's time zone, for example to Europe/Berlin."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()

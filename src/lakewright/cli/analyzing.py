@@ -19,14 +19,14 @@ _MAX_WIDTH = 24
 def run_analyze(parsed: argparse.Namespace) -> int:
     """Compute statistics, or say what would be read."""
     table = open_table(parsed)
-    plan = table.plan_analyze(columns=() if parsed.no_columns else parsed.columns)
+    plan = table.upkeep.plan_analyze(columns=() if parsed.no_columns else parsed.columns)
     if parsed.dry_run:
         if parsed.json:
             print_json(asdict(plan))
         else:
             print_lines(_plan_lines(plan))
         return 0
-    result = table.run_analyze(plan, _engine(parsed.engine))
+    result = table.upkeep.run_analyze(plan, _engine(parsed.engine))
     if parsed.json:
         print_json(_result_json(plan, result))
     else:

@@ -20,7 +20,7 @@ def run_lease(parsed: argparse.Namespace) -> int:
     if parsed.verb == "list":
         _list_leases(parsed, table)
         return 0
-    broken = table.break_lease(parsed.id)
+    broken = table.upkeep.break_lease(parsed.id)
     print_lines([f"lease {broken.id} of {broken.holder} on {broken.scope} of {table.name} broken"])
     return 0
 
@@ -41,7 +41,7 @@ def expiry_leased(parsed: argparse.Namespace, table: Table) -> Iterator[Lease | 
 
 
 def _list_leases(parsed: argparse.Namespace, table: Table) -> None:
-    leases = table.leases()
+    leases = table.upkeep.leases()
     if parsed.json:
         print_json([_lease_json(each) for each in leases])
         return

@@ -78,7 +78,7 @@ def _table_summary(catalog: Catalog, name: str) -> dict[str, object]:
     """One table; one that cannot be opened hides none of the others."""
     try:
         table = catalog.table(name)
-        snapshot = table.latest_snapshot()
+        snapshot = table.history.latest_snapshot()
     except StorageError as error:
         return {"table": name, "error": error.message}
     return {
@@ -117,7 +117,7 @@ def _table_cells(summary: Mapping[str, object]) -> list[Cell]:
 
 def _list_snapshots(parsed: argparse.Namespace) -> None:
     table = open_table(parsed)
-    snapshots = table.snapshots()
+    snapshots = table.history.snapshots()
     if parsed.json:
         print_json(
             [
@@ -191,10 +191,10 @@ _File = tuple[bytes, int, DataFileMeta]
 def _files(parsed: argparse.Namespace, table: Table) -> list[_File]:
     where = filter_of(parsed, table.schema)
     if where is None:
-        entries = table.data_files(snapshot_id=parsed.snapshot)
+        entries = table.at(snapshot=parsed.snapshot).files()
         found = [(entry.partition, entry.bucket, entry.file) for entry in entries]
     else:
-        splits = table.plan_scan(where, snapshot_id=parsed.snapshot).splits
+        splits = table.at(snapshot=parsed.snapshot).scan(where).plan.splits
         found = [(each.partition, each.bucket, file) for each in splits for file in each.files]
     return sorted(found, key=lambda file: _place(table, *file))
 
@@ -239,7 +239,7 @@ def _list_partitions(parsed: argparse.Namespace) -> None:
             f"the filter looks at {', '.join(others)}, and partitions are chosen by partition "
             f"keys alone; those of {table.name} are {have}"
         )
-    found = table.partitions(where, snapshot_id=parsed.snapshot)
+    found = table.at(snapshot=parsed.snapshot).partitions(where)
     if parsed.json:
         print_json(
             [

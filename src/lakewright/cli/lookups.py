@@ -11,24 +11,17 @@ from lakewright.cli.warehouse import open_table
 from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.values import from_python
-from lakewright.storage.table import Table
 
 
 def run_lookup(parsed: argparse.Namespace) -> int:
     """Print the rows of the keys named; a key that is not there has none."""
     table = open_table(parsed)
-    when: When = {"snapshot_id": parsed.snapshot, "tag": parsed.tag}
-    snapshot = choose_snapshot(table.files, **when)
-    if snapshot is not None and is_historic(when):
-        # An earlier state has its own columns, which the keys and the choice of columns mean.
-        table = Table(table.files.at_schema(snapshot.schema_id))
-    fields = table.schema.fields_of(table.schema.primary_keys)
-    keys = _keys(table.name, fields, parsed.keys)
-    rows = table.lookup(keys, columns=parsed.columns, **when)
-    shown = table.schema.fields_of(rows.column_names)
+    at = table.at(snapshot=parsed.snapshot, tag=parsed.tag)
+    keys = _keys(table.name, at.schema.fields_of(at.schema.primary_keys), parsed.keys)
+    rows = at.lookup(keys, columns=parsed.columns)
+    shown = at.schema.fields_of(rows.column_names)
     print_rows(parsed.format, shown, [rows], limit=parsed.limit)
     return 0
 

@@ -20,12 +20,14 @@ _MOST_LINES = 40
 def run_remove_orphans(parsed: argparse.Namespace) -> int:
     """Set aside or delete what nothing refers to, or say what that is."""
     table = open_table(parsed)
-    plan = table.plan_remove_orphans(age_ms=parsed.older_than, even_recent=parsed.even_recent)
+    plan = table.upkeep.plan_remove_orphans(
+        age_ms=parsed.older_than, even_recent=parsed.even_recent
+    )
     is_empty = not (plan.files or plan.wanted or plan.leftovers)
     if parsed.dry_run or (is_empty and not parsed.json):
         show_deletion(parsed, "remove-orphans", plan, _plan_lines(plan))
         return 0
-    result = table.run_remove_orphans(plan, quarantine=not parsed.at_once)
+    result = table.upkeep.run_remove_orphans(plan, quarantine=not parsed.at_once)
     if parsed.json:
         print_json(_result_json(plan, result))
     else:

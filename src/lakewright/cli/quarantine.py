@@ -36,7 +36,7 @@ def run_quarantine(parsed: argparse.Namespace) -> int:
 
 
 def _list(parsed: argparse.Namespace, table: Table) -> None:
-    quarantines = table.quarantines()
+    quarantines = table.upkeep.quarantines()
     if parsed.json:
         print_json([_quarantine_json(each) for each in quarantines])
         return
@@ -82,7 +82,7 @@ def _quarantine_json(quarantine: Quarantine) -> dict[str, object]:
 
 
 def _restore(parsed: argparse.Namespace, table: Table) -> None:
-    plan = table.plan_restore(parsed.quarantine, paths=parsed.paths or None)
+    plan = table.upkeep.plan_restore(parsed.quarantine, paths=parsed.paths or None)
     what = f"{counted(len(plan.files), 'file')} of {plan.table}"
     if parsed.dry_run:
         if parsed.json:
@@ -93,7 +93,7 @@ def _restore(parsed: argparse.Namespace, table: Table) -> None:
         print_lines(first_paths(file.path for file in plan.files))
         print_lines(["dry run: nothing was written"])
         return
-    result = table.run_restore(plan)
+    result = table.upkeep.run_restore(plan)
     if parsed.json:
         print_json(
             {
@@ -117,7 +117,7 @@ def _restore(parsed: argparse.Namespace, table: Table) -> None:
 def _purge(parsed: argparse.Namespace, table: Table) -> None:
     if parsed.quarantines and parsed.older_than is not None:
         raise InvalidRequestError("name quarantines, or an age, but not both")
-    plan = table.plan_purge(ttl_ms=parsed.older_than, quarantine_ids=parsed.quarantines)
+    plan = table.upkeep.plan_purge(ttl_ms=parsed.older_than, quarantine_ids=parsed.quarantines)
     say = [f"nothing of {plan.table} has been in quarantine for long enough"]
     if plan.quarantine_ids:
         files = f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
@@ -128,7 +128,7 @@ def _purge(parsed: argparse.Namespace, table: Table) -> None:
     if parsed.dry_run or (not plan.quarantine_ids and not parsed.json):
         show_deletion(parsed, "purge", plan, say)
         return
-    result = table.run_purge(plan)
+    result = table.upkeep.run_purge(plan)
     extra: dict[str, object] = {
         "quarantines": list(plan.quarantine_ids),
         "brought_back": list(result.brought_back),

@@ -67,13 +67,15 @@ def run_references(parsed: argparse.Namespace) -> int:
             _create_tag(parsed, table)
         case "tag", "rename":
             _check_tag_name(parsed.new_name)
-            table.rename_tag(parsed.name, parsed.new_name)
+            table.history.rename_tag(parsed.name, parsed.new_name)
             print_lines([f"tag {parsed.name} of {table.name} is {parsed.new_name} now"])
         case "tag", "delete":
-            _delete_tags(parsed, table, table.plan_delete_tags(*parsed.names))
+            _delete_tags(parsed, table, table.history.plan_delete_tags(*parsed.names))
         case "tag", _:
             with expiry_leased(parsed, table):
-                _delete_tags(parsed, table, table.plan_expire_tags(older_than_ms=parsed.older_than))
+                _delete_tags(
+                    parsed, table, table.upkeep.plan_expire_tags(older_than_ms=parsed.older_than)
+                )
         case "branch", "list":
             _list_branches(parsed, table)
         case "branch", "create":
@@ -85,7 +87,7 @@ def run_references(parsed: argparse.Namespace) -> int:
         case "consumer", "list":
             _list_consumers(parsed, table)
         case "consumer", "set":
-            table.set_consumer(parsed.name, parsed.next)
+            table.history.set_consumer(parsed.name, parsed.next)
             where = f"reads on from snapshot {parsed.next}"
             print_lines([f"consumer {parsed.name} of {table.name} {where}"])
         case "changelog", "list":
@@ -94,7 +96,7 @@ def run_references(parsed: argparse.Namespace) -> int:
             with expiry_leased(parsed, table):
                 _expire_changelogs(parsed, table)
         case "consumer", _:
-            table.delete_consumer(parsed.name)
+            table.history.delete_consumer(parsed.name)
             print_lines([f"consumer {parsed.name} of {table.name} deleted"])
         case _:
             _roll_back(parsed, table)
@@ -105,7 +107,7 @@ def run_references(parsed: argparse.Namespace) -> int:
 
 
 def _list_tags(parsed: argparse.Namespace, table: Table) -> None:
-    tags = table.tags()
+    tags = table.history.tags()
     if parsed.json:
         print_json([_tag_json(tag) for tag in tags])
         return
@@ -158,8 +160,8 @@ def _check_tag_name(name: str) -> None:
 def _create_tag(parsed: argparse.Namespace, table: Table) -> None:
     if not parsed.replace:
         _check_tag_name(parsed.name)
-    make = table.replace_tag if parsed.replace else table.create_tag
-    tag = make(parsed.name, snapshot_id=parsed.snapshot, time_retained_ms=parsed.retain)
+    make = table.history.replace_tag if parsed.replace else table.history.create_tag
+    tag = make(parsed.name, snapshot=parsed.snapshot, time_retained_ms=parsed.retain)
     until = "" if tag.expires_at is None else f", until {tag.expires_at:%Y-%m-%d %H:%M:%S}"
     print_lines([f"tag {tag.name} of {table.name} stands for snapshot {tag.snapshot.id}{until}"])
 
@@ -174,7 +176,7 @@ def _delete_tags(parsed: argparse.Namespace, table: Table, plan: DeleteTagsPlan)
     if parsed.dry_run or (not plan.tags and not parsed.json):
         show_deletion(parsed, operation, plan, say)
         return
-    result = table.run_delete_tags(plan)
+    result = table.history.run_delete_tags(plan)
     what = f"{_named('tag', plan.tags)} of {plan.table}"
     report_deletion(parsed, operation, plan, result, f"{what} deleted", {"tags": list(plan.tags)})
 
@@ -183,7 +185,7 @@ def _delete_tags(parsed: argparse.Namespace, table: Table, plan: DeleteTagsPlan)
 
 
 def _list_branches(parsed: argparse.Namespace, table: Table) -> None:
-    branches = table.branches()
+    branches = table.history.branches()
     if parsed.json:
         print_json([{**asdict(each), "created": iso_time(each.created_ms)} for each in branches])
         return
@@ -200,7 +202,7 @@ def _list_branches(parsed: argparse.Namespace, table: Table) -> None:
             time_text(each.created_ms),
             "-" if each.earliest_snapshot_id is None else str(each.earliest_snapshot_id),
             "-" if each.latest_snapshot_id is None else str(each.latest_snapshot_id),
-            shlex.quote(table.at_branch(each.name).name),
+            shlex.quote(table.history.at_branch(each.name).name),
         ]
         for each in branches
     ]
@@ -208,13 +210,13 @@ def _list_branches(parsed: argparse.Namespace, table: Table) -> None:
 
 
 def _create_branch(parsed: argparse.Namespace, table: Table) -> None:
-    branch = table.create_branch(parsed.name, tag=parsed.tag, snapshot_id=parsed.snapshot)
-    latest = branch.latest_snapshot()
+    branch = table.history.create_branch(parsed.name, tag=parsed.tag, snapshot=parsed.snapshot)
+    latest = branch.history.latest_snapshot()
     where = "empty" if latest is None else f"at snapshot {latest.id}"
     # Quoted, since a shell would take what follows the dollar for a variable.
     place = shlex.quote(branch.name)
     lines = [f"branch {parsed.name} of {table.name} begins {where}: {place}"]
-    if latest is None and table.latest_snapshot() is not None:
+    if latest is None and table.history.latest_snapshot() is not None:
         lines.append(
             f"  without the rows of {table.name}, whose history a fast-forward would drop; "
             "--tag or --snapshot begins where the table is"
@@ -223,20 +225,20 @@ def _create_branch(parsed: argparse.Namespace, table: Table) -> None:
 
 
 def _delete_branch(parsed: argparse.Namespace, table: Table) -> None:
-    plan = table.plan_delete_branch(parsed.name)
+    plan = table.history.plan_delete_branch(parsed.name)
     what = f"branch {plan.branch} of {plan.table}"
     contents = f"{counted(len(plan.snapshot_ids), 'snapshot')}, {counted(len(plan.tags), 'tag')}"
     if parsed.dry_run:
         say = [f"{what} to go: {contents}, {_with_files(plan)}"]
         show_deletion(parsed, "delete-branch", plan, say)
         return
-    result = table.run_delete_branch(plan)
+    result = table.history.run_delete_branch(plan)
     extra = {"branch": plan.branch, "snapshots": len(plan.snapshot_ids)}
     report_deletion(parsed, "delete-branch", plan, result, f"{what} deleted", extra)
 
 
 def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
-    plan = table.plan_fast_forward(parsed.name)
+    plan = table.history.plan_fast_forward(parsed.name)
     last = max(plan.new_snapshot_ids)
     say = [f"main of {plan.table} to become branch {plan.branch}, snapshot {last}"]
     if plan.lost_snapshot_ids:
@@ -248,7 +250,7 @@ def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
     if parsed.dry_run:
         show_deletion(parsed, "fast-forward", plan, say)
         return
-    result = table.run_fast_forward(plan)
+    result = table.history.run_fast_forward(plan)
     done = f"main of {plan.table} is branch {plan.branch}, snapshot {last}"
     extra = {
         "branch": plan.branch,
@@ -263,11 +265,11 @@ def _fast_forward(parsed: argparse.Namespace, table: Table) -> None:
 
 
 def _roll_back(parsed: argparse.Namespace, table: Table) -> None:
-    plan = table.plan_rollback(snapshot_id=parsed.snapshot, tag=parsed.tag, as_of_ms=parsed.as_of)
+    plan = table.history.plan_rollback(snapshot=parsed.snapshot, tag=parsed.tag, time=parsed.as_of)
     if parsed.dry_run:
         show_deletion(parsed, "rollback", plan, _rollback_lines(plan))
         return
-    result = table.run_rollback(plan)
+    result = table.history.run_rollback(plan)
     done = (
         f"{plan.table} is what it was at snapshot {plan.target_id}: "
         f"{counted(result.snapshots_deleted, 'snapshot')}, {counted(result.tags_deleted, 'tag')}"
@@ -317,7 +319,7 @@ def _rollback_lines(plan: RollbackPlan) -> list[str]:
 
 
 def _list_consumers(parsed: argparse.Namespace, table: Table) -> None:
-    consumers = table.consumers()
+    consumers = table.history.consumers()
     if parsed.json:
         print_json([{**asdict(each), "moved": iso_time(each.modified_ms)} for each in consumers])
         return
@@ -336,7 +338,7 @@ def _list_consumers(parsed: argparse.Namespace, table: Table) -> None:
 
 
 def _list_changelogs(parsed: argparse.Namespace, table: Table) -> None:
-    changelogs = table.changelogs()
+    changelogs = table.history.changelogs()
     if parsed.json:
         print_json(
             [
@@ -369,7 +371,7 @@ def _list_changelogs(parsed: argparse.Namespace, table: Table) -> None:
 
 
 def _expire_changelogs(parsed: argparse.Namespace, table: Table) -> None:
-    plan = table.plan_expire_changelogs(every=parsed.all)
+    plan = table.upkeep.plan_expire_changelogs(every=parsed.all)
     if not plan.changelog_ids:
         say = [f"no changelog of {plan.table} to expire"]
     else:
@@ -380,7 +382,7 @@ def _expire_changelogs(parsed: argparse.Namespace, table: Table) -> None:
     if parsed.dry_run or (not plan.changelog_ids and not parsed.json):
         show_deletion(parsed, "expire-changelogs", plan, say)
         return
-    result = table.run_expire_changelogs(plan)
+    result = table.upkeep.run_expire_changelogs(plan)
     done = (
         f"changelogs of {_ids(plan.changelog_ids)} of {plan.table} expired"
         if result.expired

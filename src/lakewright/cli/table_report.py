@@ -74,9 +74,9 @@ def report_table(table: Table) -> TableReport:
     leases, leases_refusal = _leases(table)
     return TableReport(
         table=table,
-        snapshots=table.snapshots(),
-        partitions=table.partitions(),
-        compaction=table.plan_compact() if upkeep_refusal is None else None,
+        snapshots=table.history.snapshots(),
+        partitions=table.at().partitions(),
+        compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
         read_refusal=_refusal(table, Use.READ),
         upkeep_refusal=upkeep_refusal,
         leases=leases,
@@ -87,7 +87,7 @@ def report_table(table: Table) -> TableReport:
 def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
     """Who works on a table; a book that cannot be read hides nothing else."""
     try:
-        return table.leases(), None
+        return table.upkeep.leases(), None
     except StorageError as error:
         return (), error.message
 

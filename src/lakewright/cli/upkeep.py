@@ -72,7 +72,7 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
     plan = read_plan(parsed, table, CompactionPlan, ("partition", "bucket", "full", "min_files"))
     if plan is None:
         _check_buckets(parsed.bucket or (), table)
-        plan = table.plan_compact(
+        plan = table.upkeep.plan_compact(
             _partition_specs(parsed, table),
             parsed.bucket,
             full=parsed.full,
@@ -85,7 +85,7 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
         return 0
     with _leased(parsed, table, plan) as lease:
         engine = _engine(parsed.engine) if plan.tasks else None
-        result = table.run_compact(plan, engine, verify=parsed.verify, lease=lease)
+        result = table.upkeep.run_compact(plan, engine, verify=parsed.verify, lease=lease)
     if parsed.json:
         print_json(_compaction_json(plan, result))
     else:
@@ -96,7 +96,7 @@ def _compact(parsed: argparse.Namespace, table: Table) -> int:
 def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
     plan = read_plan(parsed, table, SortCompactionPlan, ("partition", "by", "order"))
     if plan is None:
-        plan = table.plan_sort_compact(
+        plan = table.upkeep.plan_sort_compact(
             parsed.by or (),
             order=parsed.order or "order",
             partitions=_partition_specs(parsed, table),
@@ -109,7 +109,7 @@ def _sort_compact(parsed: argparse.Namespace, table: Table) -> int:
         return 0
     with _leased(parsed, table, plan.files) as lease:
         engine = _engine(parsed.engine) if plan.files.tasks else None
-        result = table.run_sort_compact(plan, engine, verify=parsed.verify, lease=lease)
+        result = table.upkeep.run_sort_compact(plan, engine, verify=parsed.verify, lease=lease)
     if parsed.json:
         print_json({**_compaction_json(plan.files, result), "operation": parsed.verb})
     else:
@@ -131,7 +131,7 @@ def _partition_specs(parsed: argparse.Namespace, table: Table) -> list[dict[str,
 
 
 def _check_buckets(asked: Sequence[int], table: Table) -> None:
-    held = {each.bucket for stats in table.partitions() for each in stats.buckets}
+    held = {each.bucket for stats in table.at().partitions() for each in stats.buckets}
     # A bucket may be there and hold nothing yet.
     known = held | set(range(table.options.bucket))
     for bucket in asked:
@@ -269,7 +269,7 @@ def _rescale(parsed: argparse.Namespace, table: Table) -> int:
     if plan is None:
         if parsed.buckets is None:
             raise InvalidRequestError("say how many buckets there are to be, with --buckets N")
-        plan = table.plan_rescale(parsed.buckets, _partition_specs(parsed, table))
+        plan = table.upkeep.plan_rescale(parsed.buckets, _partition_specs(parsed, table))
     lines = _move_lines(table, plan, "to rescale")
     if plan.bucket_option is not None:
         lines.append(f"option bucket becomes {plan.bucket_option}")
@@ -277,20 +277,20 @@ def _rescale(parsed: argparse.Namespace, table: Table) -> int:
         return _show_plan(parsed, plan, lines)
     with _leased(parsed, table, plan, LeaseKind.RESCALE) as lease:
         engine = _engine(parsed.engine) if plan.tasks else None
-        result = table.run_rescale(plan, engine, verify=parsed.verify, lease=lease)
+        result = table.upkeep.run_rescale(plan, engine, verify=parsed.verify, lease=lease)
     return _show_moves(parsed, plan, result, lines)
 
 
 def _postpone_compact(parsed: argparse.Namespace, table: Table) -> int:
     plan = read_plan(parsed, table, PostponePlan, ("partition",))
     if plan is None:
-        plan = table.plan_postpone_compact(_partition_specs(parsed, table))
+        plan = table.upkeep.plan_postpone_compact(_partition_specs(parsed, table))
     lines = _move_lines(table, plan, "to give buckets to")
     if parsed.command == "plan" or parsed.dry_run:
         return _show_plan(parsed, plan, lines)
     with _leased(parsed, table, plan) as lease:
         engine = _engine(parsed.engine) if plan.tasks else None
-        result = table.run_postpone_compact(plan, engine, verify=parsed.verify, lease=lease)
+        result = table.upkeep.run_postpone_compact(plan, engine, verify=parsed.verify, lease=lease)
     return _show_moves(parsed, plan, result, lines)
 
 
@@ -372,15 +372,15 @@ def _expire_snapshots(parsed: argparse.Namespace, table: Table) -> int:
         "max_deletes": parsed.max_deletes,
     }
     if parsed.command == "plan" or parsed.dry_run:
-        plan = plan or table.plan_expire_snapshots(**retention)
+        plan = plan or table.upkeep.plan_expire_snapshots(**retention)
         return _show_plan(parsed, plan, _expiry_lines(plan))
     before = len(table.files.snapshots.ids())
     with expiry_leased(parsed, table) as lease:
         if plan is not None:
-            steps = [ExpireStep(plan, table.run_expire_snapshots(plan))]
+            steps = [ExpireStep(plan, table.upkeep.run_expire_snapshots(plan))]
         else:
             steps = []
-            for step in table.expire_in_steps(**retention, max_duration_ms=parsed.max_time):
+            for step in table.upkeep.expire_in_steps(**retention, max_duration_ms=parsed.max_time):
                 # What it deletes may be many files; how many is all that is told in the end.
                 steps.append(ExpireStep(replace(step.plan, files=()), step.result))
                 check_held(table.files, lease)

@@ -34,25 +34,25 @@ class Change:
 
 def state_of(table: Table) -> TableState:
     """A table as it is now."""
-    partitions = table.partitions()
+    partitions = table.at().partitions()
     return TableState(
         rows=sum(each.row_count for each in partitions),
         files=sum(each.file_count for each in partitions),
         bytes=sum(each.size_bytes for each in partitions),
-        snapshots=len(table.snapshots()),
-        files_on_disk=table.file_count_on_disk(),
+        snapshots=len(table.history.snapshots()),
+        files_on_disk=table.inspect.file_count_on_disk(),
     )
 
 
 def render_health(table: Table) -> str:
     """A line on the table as a whole, and one for each of its worst partitions."""
-    partitions = table.partitions()
+    partitions = table.at().partitions()
     state = state_of(table)
     whole = (
         f"    {table.name}: {state.rows:,} rows in {state.files:,} files of {_size(state.bytes)}, "
         f"{len(partitions)} partitions, snapshots: {state.snapshots}"
     )
-    plan = table.plan_compact()
+    plan = table.upkeep.plan_compact()
     if not plan.tasks:
         return f"{whole}: healthy"
     lines = [whole]

@@ -170,7 +170,7 @@ class Story:
     def _compact_and_catch_up(self) -> None:
         """The sensor acts by itself; meanwhile the other tables get their December."""
         self.say.step("the compaction sensors look by themselves; meanwhile, December of the rest")
-        due = [name for name in BY_DAY if self.catalog.table(name).plan_compact().tasks]
+        due = [name for name in BY_DAY if self.catalog.table(name).upkeep.plan_compact().tasks]
         late = self._late_in_december()
         with self._changes("compaction", due), self._changes("ingest", list(late)):
             runs = []
@@ -242,7 +242,7 @@ class Story:
         def compacted() -> bool | None:
             runs = [run for run in self.server.runs() if run.job == TableNames(name).job(COMPACT)]
             self._check(runs)
-            if not self.catalog.table(name).plan_compact().tasks and all(
+            if not self.catalog.table(name).upkeep.plan_compact().tasks and all(
                 run.status in ENDED for run in runs
             ):
                 return True
@@ -293,14 +293,14 @@ class Story:
     def _missing(self, name: str, days: Sequence[str]) -> list[str]:
         if not self.catalog.table_exists(name):
             return list(days)
-        present = {str(stats.spec["dt"]) for stats in self.catalog.table(name).partitions()}
+        present = {str(stats.spec["dt"]) for stats in self.catalog.table(name).at().partitions()}
         return [day for day in days if day not in present]
 
     def _has_rows(self, name: str) -> bool:
-        return self.catalog.table_exists(name) and bool(self.catalog.table(name).partitions())
+        return self.catalog.table_exists(name) and bool(self.catalog.table(name).at().partitions())
 
     def _has_old_snapshots(self, table: Table) -> bool:
-        plan = table.plan_expire_snapshots(
+        plan = table.upkeep.plan_expire_snapshots(
             retain_min=RETAINED_SNAPSHOTS, time_retained_ms=0, max_deletes=1000
         )
         return bool(plan.snapshot_ids)

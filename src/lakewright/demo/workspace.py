@@ -32,9 +32,9 @@ class Workspace:
     @property
     def environment(self) -> dict[str, str]:
         """What the processes of the workspace must know."""
-        named = {TABLES_VARIABLE: self.tables} if self.tables else {}
         return {
-            **named,
+            # Empty where the variable of the calling shell must not choose the tables.
+            TABLES_VARIABLE: self.tables,
             WAREHOUSE_VARIABLE: self.warehouse,
             "DAGSTER_HOME": str(self.home),
             "DAGSTER_DISABLE_TELEMETRY": "yes",

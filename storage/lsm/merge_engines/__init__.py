@@ -1,4 +1,4 @@
-"""Merge engines: what the rows of one key become, over Arrow columns and numpy."""
+"""Merge engines over Arrow columns and numpy: from the rows of one key to one row."""
 
 from lakewright.storage.lsm.merge_engines.contract import (
     CombiningMerge,

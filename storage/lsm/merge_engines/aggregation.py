@@ -23,9 +23,9 @@ from lakewright.storage.spec.schema import SEQUENCE_NUMBER, VALUE_KIND
 class Aggregation(FoldingMerge):
     """Each column by its aggregate function; the sequence number is the last row's.
 
-    A merged row is an insert, whatever was retracted. Only where deletions remove the record
-    and one comes last, the result is that deletion; what follows a deletion is added to the
-    values it had.
+    A merged row is an insert, also after retractions. If deletions remove the record and the last
+    row is a deletion, the result is that deletion; rows after a deletion add to the values that the
+    deletion holds.
     """
 
     spec: MergeSpec

@@ -1,8 +1,7 @@
-"""Sums and products of each key's values, exact or refused.
+"""Sums and products of each key's values, exact or an error.
 
-Whole numbers and decimals are summed without rounding, however long the way there;
-floating numbers are added one after the other in the rows' order, as other clients of
-the format do, so that everybody reads the same last digit.
+Whole numbers and decimals are summed without rounding. Floating numbers are added one by one in the
+order of the rows, as other clients of the format do, so that all clients read the same last digit.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from lakewright.storage.lsm.merge_engines.changes import Changes, Keys, Op
 # The widest decimal for which other clients keep sums in a 64-bit number and check no precision.
 _COMPACT_PRECISION = 18
 _EXACT = decimal.Context(prec=100)
-# Keys with more rows are folded one by one, the others side by side.
+# Keys with more rows are folded one by one, the others together.
 _SIDE_BY_SIDE_ROWS = 64
 _LIMB_BITS = 32
 _LIMB_MASK = (1 << _LIMB_BITS) - 1
 
 
 class DoesNotFit(Exception):
-    """A result is outside of the column's type, or there is none; `key` is the key's number."""
+    """A result does not exist or is outside of the column's type; `key` is the key's number."""
 
     def __init__(self, key: int) -> None:
         super().__init__(key)
@@ -33,10 +32,10 @@ class DoesNotFit(Exception):
 
 
 def sum_values(column: pa.ChunkedArray, changes: Changes) -> pa.Array:
-    """The sum of each key's values, what is retracted subtracted; null without any value.
+    """The sum of each key's values, less the retracted ones; null without any value.
 
-    A decimal of more than 18 digits becomes null where a sum on the way has more digits than
-    the column, and the next value begins anew.
+    A decimal of more than 18 digits becomes null when a partial sum has more digits than the
+    column; the next value begins a new sum.
 
     Raises:
         DoesNotFit: another sum is outside of the column's type.
@@ -121,7 +120,7 @@ def _sum_decimals(array: pa.Array, changes: Changes, counts: np.ndarray) -> pa.A
         if not fits.all():
             raise DoesNotFit(int(np.argmin(fits)))
         return _from_limbs(sums, present, array.type)
-    # Where no sum on the way can have too many digits, the last has not either.
+    # If no partial sum can have too many digits, the final sum cannot either.
     sizes = np.abs(limbs @ (2.0 ** (_LIMB_BITS * np.arange(4))))
     near = np.add.reduceat(sizes, keys.starts) >= 10.0**precision * (1 - 1e-9)
     near &= ~keys.alone
@@ -153,7 +152,7 @@ def _sum_one_by_one(array: pa.Array, changes: Changes, key: int) -> decimal.Deci
 def _multiply_integers(
     values: np.ndarray, keys: Keys, bit_width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Products, and which of them may be wrong because they do not fit."""
+    """Products, with marks on those that may have overflowed."""
     with np.errstate(all="ignore"):
         products = np.multiply.reduceat(values.astype(np.int64), keys.starts)
         sizes = np.maximum(np.abs(values.astype(np.float64)), 1)
@@ -231,7 +230,7 @@ def _exact_quotient(left: decimal.Decimal, right: decimal.Decimal, key: int) -> 
 
 # --- both ------------------------------------------------------------------------------------
 
-# What the sum gains from a row, by the number of its op.
+# The sign of a row in the sum, by the number of its op.
 _SIGNS = np.zeros(len(Op), dtype=np.int64)
 _SIGNS[[Op.ADD, Op.ADD_BEFORE, Op.SET]] = 1
 _SIGNS[Op.RETRACT] = -1
@@ -252,7 +251,7 @@ def _filled(array: pa.Array, counts: np.ndarray, neutral: int) -> np.ndarray:
 
 
 def _fold(ufunc: np.ufunc, values: np.ndarray, keys: Keys, counts: np.ndarray) -> np.ndarray:
-    """Each key's counting values joined from the first to the last, rounding at every step."""
+    """Each key's live values joined from the first to the last, with rounding at every step."""
     sizes = np.add.reduceat(counts.astype(np.int64), keys.starts)
     values = values[counts]
     starts = np.cumsum(sizes) - sizes
@@ -301,7 +300,7 @@ def _limbs(array: pa.Array) -> np.ndarray:
 
 
 def _carried(limbs: np.ndarray, precision: int) -> tuple[np.ndarray, np.ndarray]:
-    """Parts brought back to 32 bits, and which numbers have no more digits than `precision`."""
+    """Parts normalised to 32 bits, with marks on numbers of at most `precision` digits."""
     limbs = limbs.copy()
     for part in range(3):
         limbs[:, part + 1] += limbs[:, part] >> _LIMB_BITS

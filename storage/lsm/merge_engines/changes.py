@@ -1,4 +1,4 @@
-"""What the rows of each key do to one column, before it is worked out to what."""
+"""The operations of each key's rows on one column, before they are evaluated."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 
 class Op(IntEnum):
-    """What a row does to the value its key has so far."""
+    """The operation of a row on the value of its key so far."""
 
     SKIP = 0
     # The row's value is added as the newest.
     ADD = 1
-    # The row's value is added as if it had come before everything so far.
+    # The row's value is added as if it had come first.
     ADD_BEFORE = 2
     RETRACT = 3
-    # The row's value becomes the key's, whatever was before.
+    # The row's value replaces the key's value.
     SET = 4
     SET_AND_RETRACT = 5
 
 
 class Keys:
-    """Where the rows of each key are: row positions by key, and what holds for any of them."""
+    """Row positions by key, with lookups per key."""
 
     def __init__(self, starts: np.ndarray, row_count: int) -> None:
         self.starts = starts
@@ -68,39 +68,39 @@ class Keys:
         return np.repeat(values, self.sizes)
 
     def first(self, rows: np.ndarray) -> np.ndarray:
-        """The position of each key's first row among those marked, -1 where there is none."""
+        """The position of each key's first marked row, or -1."""
         found: np.ndarray = np.minimum.reduceat(
             np.where(rows, self.positions, self.row_count), self.starts
         )
         return np.where(found < self.row_count, found, -1)
 
     def last(self, rows: np.ndarray) -> np.ndarray:
-        """The position of each key's last row among those marked, -1 where there is none."""
+        """The position of each key's last marked row, or -1."""
         found: np.ndarray = np.maximum.reduceat(np.where(rows, self.positions, -1), self.starts)
         return found
 
     def any(self, rows: np.ndarray) -> np.ndarray:
-        """Keys with a row among those marked."""
+        """Keys with a marked row."""
         found: np.ndarray = np.logical_or.reduceat(rows, self.starts)
         return found
 
 
 class Changes:
-    """What each row does to a column.
+    """The operation of each row on a column.
 
-    `ops` are numbers of `Op`. Rows before the last that sets the value do not count any
-    more; in `live` they are skipped.
+    `ops` are numbers of `Op`. Rows before the last one that sets the value have no effect; in
+    `live` they are skipped.
     """
 
     def __init__(self, keys: Keys, ops: np.ndarray) -> None:
         self.keys = keys
         self.ops = ops
-        # Picks for columns without nulls depend on the ops alone: columns share them.
+        # Picks for columns without nulls depend only on the ops, so columns share them.
         self.picks_without_nulls: dict[object, np.ndarray] = {}
 
     @cached_property
     def sets(self) -> np.ndarray:
-        """The position of the last row that sets the value, -1 where there is none."""
+        """The position of the last row that sets the value, or -1."""
         return self.keys.last((self.ops == Op.SET) | (self.ops == Op.SET_AND_RETRACT))
 
     @cached_property

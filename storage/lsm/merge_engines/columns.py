@@ -1,4 +1,4 @@
-"""The result of a merge, column by column: what each makes of its key's rows."""
+"""The result of a merge, computed column by column."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ColumnMerge:
 class KeyMerge:
     """How all rows merge: kinds and sequence numbers of the results, and columns by name.
 
-    Columns not named have one value per key, so any row's will do.
+    Other columns have one value per key, so the value of any row serves.
     """
 
     keys: Keys
@@ -40,7 +40,7 @@ class KeyMerge:
     columns: Mapping[str, ColumnMerge]
 
 
-# What a person can do who may not change the table.
+# Advice for readers who may not change the table.
 _TO_READ = "to read the rest, choose columns without it, or read an earlier snapshot"
 
 
@@ -48,8 +48,8 @@ def merge_columns(rows: pa.Table, merge: KeyMerge, *, table: str) -> pa.Table:
     """One row per key, with the columns of `rows`.
 
     Raises:
-        InvalidRows: a row retracts what cannot be, or a number does not fit its type; the
-            message names table and column.
+        InvalidRows: a row retracts a value that cannot be retracted, or a number does not fit its
+        type; the message names table and column.
     """
     columns = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
@@ -93,7 +93,7 @@ def _merge_column(
 
 
 def take_rows(column: pa.ChunkedArray, picks: np.ndarray) -> pa.ChunkedArray:
-    """The values of the rows picked, null where a pick is -1."""
+    """The values of the picked rows, null where a pick is -1."""
     missing = picks < 0
     return column.take(pa.array(picks, mask=missing) if missing.any() else pa.array(picks))
 

@@ -1,4 +1,4 @@
-"""What a merge engine promises: rows of equal keys go in, at most one row of each key comes out."""
+"""The contract of merge engines: from rows of equal keys to at most one row of each key."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
-# Above this share of rows that must be combined, taking the others out costs more than it saves.
+# Above this share of rows to combine, separating the other rows costs more than it saves.
 _MOST = 0.6
 
 
 class MergeFunction(ABC):
     """Merges the rows of each key; either a `SelectingMerge` or a `CombiningMerge`.
 
-    A key with one row keeps it as it is, whatever its kind. A key whose row was taken
-    away keeps a row that says so, and the caller decides whether it is still needed. What
-    comes out can go in again, together with later rows.
+    A key with one row keeps it unchanged, whatever its kind. A deleted key keeps a deletion row;
+    the caller decides whether it is still needed. A result can be merged again, together with later
+    rows.
     """
 
     @abstractmethod
@@ -33,13 +33,13 @@ class MergeFunction(ABC):
 
 
 class SelectingMerge(MergeFunction):
-    """An engine whose result is one of the rows, so that it can do without their columns."""
+    """An engine whose result is one of the rows, so that it does not need the columns."""
 
     @abstractmethod
     def pick(self, kinds: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Positions of the rows that stay, ascending, at most one per key.
 
-        `kinds` are the numbers of the rows' kinds, `starts` the position of each key's first.
+        `kinds` holds the numbers of the rows' kinds, `starts` the position of each key's first row.
 
         Raises:
             InvalidRows: rows that the engine does not accept, such as deletions.
@@ -68,7 +68,7 @@ class CombiningMerge(MergeFunction):
 
 
 class FoldingMerge(CombiningMerge):
-    """An engine that makes one row of the rows of every key, and leaves lone rows as they are."""
+    """An engine that combines the rows of every key into one, and keeps lone rows unchanged."""
 
     def combine(self, groups: KeyGroups) -> pa.Table:
         rows, sizes = groups.rows, groups.ends - groups.starts
@@ -87,10 +87,10 @@ class FoldingMerge(CombiningMerge):
 
     @abstractmethod
     def fold(self, groups: KeyGroups) -> pa.Table:
-        """What `combine` returns, where at least one key has several rows."""
+        """As `combine`, where at least one key has several rows."""
 
 
 def retracts(kinds: np.ndarray) -> np.ndarray:
-    """Which rows take something back, by the numbers of their kinds."""
+    """Marks rows that retract, by the numbers of their kinds."""
     retracting: np.ndarray = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
     return retracting

@@ -1,4 +1,4 @@
-"""The engine of tables that keep each different row once, with how often it is there.
+"""The engine of tables that store each distinct row once, with a count.
 
 Source: FLIP-188, chapter LSM: adding a row counts +1, deleting it -1, merging sums up.
 """
@@ -15,9 +15,9 @@ from lakewright.storage.spec.schema import COUNT, VALUE_KIND
 
 
 class CountRows(CombiningMerge):
-    """Sums up the counts of equal rows; a row whose count is none is gone.
+    """Sums the counts of equal rows; a row with count 0 is dropped.
 
-    A count below zero stays: it takes away rows that come later.
+    A negative count stays: it cancels rows that come later.
     """
 
     def combine(self, groups: KeyGroups) -> pa.Table:
@@ -32,7 +32,7 @@ class CountRows(CombiningMerge):
 
 
 def repeated(rows: pa.Table) -> pa.Table:
-    """Each row as often as its count says, which is then left out."""
+    """Repeat each row by its count, and drop the count."""
     counts = np.maximum(rows.column(COUNT).to_numpy(), 0)
     rows = rows.drop_columns([COUNT])
     if np.all(counts == 1):
@@ -41,14 +41,14 @@ def repeated(rows: pa.Table) -> pa.Table:
 
 
 def negated(rows: pa.Table) -> pa.Table:
-    """Rows that take back what others add: counts of the other sign."""
+    """The rows with counts of the other sign, which retract them."""
     index = rows.schema.get_field_index(COUNT)
     counts = pa.array(-rows.column(COUNT).to_numpy())
     return rows.set_column(index, rows.schema.field(index), counts)
 
 
 def told_one_by_one(rows: pa.Table) -> pa.Table:
-    """Each row as often as its count says: insertions, or deletions where it is below zero."""
+    """Repeat each row by its count: inserts, or deletes for a negative count."""
     counts = rows.column(COUNT).to_numpy()
     kinds = np.where(counts < 0, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
     index = rows.schema.get_field_index(VALUE_KIND)

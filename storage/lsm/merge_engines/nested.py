@@ -1,9 +1,8 @@
 """Aggregate functions over arrays and maps: each key's elements collected, merged or replaced.
 
-Elements are worked on as row numbers of the flattened column and compared by the numbers
-that `equality_codes` gives them, so no value is converted, whatever its type. Where other
-clients of the format leave the order of elements to a hash table, they keep the order in
-which they came.
+Elements are row numbers of the flattened column, and are compared by the numbers of
+`equality_codes`, so no value is converted. Where other clients of the format return elements in the
+order of a hash table, this module keeps their order of arrival.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from lakewright.storage.spec.merge_spec import (
 
 
 class NullInNestedKey(Exception):
-    """A nested row's key holds a null and its column wants that to be an error."""
+    """A nested row's key holds a null, and the options ask for an error."""
 
 
 # The elements of a value, by number; None where the value is null.
@@ -35,7 +34,7 @@ Elements = list[int] | None
 
 
 def merge_nested(column: pa.ChunkedArray, changes: Changes, aggregate: FieldAggregate) -> pa.Array:
-    """Each key's arrays or maps as one.
+    """Merge each key's arrays or maps into one.
 
     Raises:
         NullInNestedKey: a nested key holds a null where that is an error.
@@ -45,7 +44,7 @@ def merge_nested(column: pa.ChunkedArray, changes: Changes, aggregate: FieldAggr
     if collects and not changes.retracting_keys.any():
         return _concatenated(array, changes)
     keys = changes.keys
-    # A value that was only ever set stays as it is.
+    # A value that was only set stays unchanged.
     untouched = ~keys.any((changes.live != Op.SKIP) & (changes.live != Op.SET))
     numbers = np.flatnonzero(~untouched)
     picks = np.where(untouched, changes.sets, -1)
@@ -80,7 +79,7 @@ def _concatenated(array: pa.ListArray, changes: Changes) -> pa.Array:
 def _listed(
     array: pa.Array, lengths: np.ndarray, present: np.ndarray, elements: pa.Array
 ) -> pa.Array:
-    """Arrays, or maps, of `array`'s type from their elements one after the other."""
+    """Arrays or maps of `array`'s type from their concatenated elements."""
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
     validity = pa.array(present).buffers()[1]
     return pa.Array.from_buffers(
@@ -116,7 +115,7 @@ class _Flattened:
 
     @cached_property
     def codes(self) -> list[int]:
-        """Equal where elements are; for a map, where their keys are."""
+        """Numbers that are equal for equal elements; for a map, for equal keys."""
         is_map = pa.types.is_map(self.array.type)
         values: list[int] = equality_codes(self.array.keys if is_map else self.entries).tolist()
         return values
@@ -152,7 +151,7 @@ class _Flattened:
         return ranks
 
     def has_key(self, element: int) -> bool:
-        """Whether a nested row is to be kept by its key.
+        """Whether a nested row is kept, judged by its key.
 
         Raises:
             NullInNestedKey: its key holds a null where that is an error.
@@ -184,7 +183,7 @@ def _member(struct: pa.StructArray, name: str) -> pa.Array:
 
 
 class _Function(ABC):
-    """Adds the elements of a row to those a key has, or takes them back."""
+    """Adds the elements of a row to those of its key, or retracts them."""
 
     def __init__(self, flattened: _Flattened) -> None:
         self.flattened = flattened
@@ -197,8 +196,8 @@ class _Function(ABC):
         return self.add(given, there)
 
     def retract(self, there: Elements, given: Elements) -> Elements:
-        # Rows that a function cannot take back are refused before their elements are looked at.
-        raise AssertionError(f"{self.aggregate.function.value} takes nothing back")
+        # Unsupported retractions raise an error before this.
+        raise AssertionError(f"{self.aggregate.function.value} cannot retract")
 
 
 class _Collect(_Function):
@@ -266,7 +265,7 @@ class _MergeMapWithKeytime(_Function):
 
 
 class _NestedAppend(_Function):
-    """`nested_update` without a key: rows one after the other, up to a limit."""
+    """`nested_update` without a key: rows are appended up to a limit."""
 
     def add(self, there: Elements, given: Elements) -> Elements:
         if given is None:
@@ -290,7 +289,7 @@ class _NestedAppend(_Function):
 
 
 class _NestedUpdate(_Function):
-    """`nested_update` with a key: the newest row of each."""
+    """`nested_update` with a key: keeps the newest nested row of each key."""
 
     def add(self, there: Elements, given: Elements) -> Elements:
         if given is None:
@@ -349,7 +348,7 @@ def _function(flattened: _Flattened) -> _Function:
 def _merge_elements(
     array: pa.Array, changes: Changes, aggregate: FieldAggregate, numbers: np.ndarray
 ) -> pa.Array:
-    """The values of the keys of those numbers."""
+    """The merged values of the keys with those numbers."""
     flattened = _Flattened(array, aggregate)
     function = _function(flattened)
     merged = [_merge_one(function, changes, key) for key in numbers.tolist()]
@@ -388,7 +387,7 @@ def _rows_of(changes: Changes, key: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Nested:
-    """A nested row: the element it began as, and which element each member comes from.
+    """A nested row: its first element, and the element that each member comes from.
 
     A member that is null has -1; a nested row that is null has no members.
     """

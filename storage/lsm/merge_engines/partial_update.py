@@ -1,4 +1,4 @@
-"""The engine that fills a record from several rows, each bringing some of its columns.
+"""The engine that fills a record from several rows, each with some of its columns.
 
 Source: Paimon `PartialUpdateMergeFunction`.
 """
@@ -33,12 +33,12 @@ _NEWEST_NOT_NULL = FieldAggregate(function=AggregateFunction.LAST_NON_NULL_VALUE
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdate(FoldingMerge):
-    """Columns of sequence groups by their groups, all others by their newest value not null.
+    """Merges columns of sequence groups by their groups, all others by their newest non-null value.
 
-    A group's columns follow the rows whose sequence is not below the highest before, nulls
-    included; a row whose sequence is null leaves them alone. A deletion empties the columns
-    of the groups that accept it, or takes the whole record away where options say so. A key
-    without any insert becomes a deletion.
+    A group's columns take the values, nulls included, of each row whose sequence is not below the
+    highest so far; a row with a null sequence does not change them. A deletion empties the columns
+    of the groups that accept it, or removes the record if the options say so. A key without any
+    insert becomes a deletion.
     """
 
     spec: MergeSpec
@@ -64,7 +64,7 @@ class PartialUpdate(FoldingMerge):
 
 
 class _Events:
-    """What the rows are: inserts, retractions that count, and those that begin a key."""
+    """The rows by role: inserts, effective retractions, and first rows of keys."""
 
     def __init__(self, spec: MergeSpec, keys: Keys, kinds: np.ndarray) -> None:
         self.keys = keys
@@ -72,7 +72,7 @@ class _Events:
         self.alone = keys.spread(keys.alone)
         retracting = retracts(kinds)
         self.inserts = ~retracting & ~self.alone
-        # A record that begins with a retraction begins with that row's values.
+        # A record whose first row is a retraction starts with that row's values.
         self.begins = retracting & ~self.alone & keys.is_start
         self.ignored = retracting & ~self.alone & spec.ignore_delete
         self.retractions = retracting & ~self.alone & ~self.ignored
@@ -91,13 +91,13 @@ class _Events:
         return np.where(keys.alone, self.kinds[keys.lasts], merged)
 
     def result_sequence_numbers(self, sequence_numbers: np.ndarray) -> np.ndarray:
-        # Rows that are ignored do not move it; a key of nothing else has 0.
+        # Ignored rows do not change it; a key with only ignored rows has 0.
         lasts = self.keys.last(~self.ignored)
         return np.where(lasts < 0, 0, sequence_numbers[lasts])
 
 
 class _Sequence:
-    """The sequence of a group in every row, as numbers that order alike; 0 where it is null."""
+    """The sequence of a group in every row, as numbers of the same order; 0 for null."""
 
     def __init__(self, group: SequenceGroup, rows: pa.Table) -> None:
         self.group = group
@@ -151,10 +151,10 @@ def _highest_before(
 ) -> np.ndarray:
     """The highest rank among the rows of the key before each, since the record was last removed.
 
-    Rows that do not take part are passed over; 0 before the first.
+    Rows outside of the group are skipped; 0 before the first row.
     """
     stretch = np.cumsum(keys.is_start | removes)
-    # Stretches are lifted above each other, so one running maximum serves them all.
+    # Each stretch is shifted above the one before, so that one running maximum serves all.
     step = int(ranks.max()) + 1
     lifted = stretch * step + np.where(takes_part, ranks, 0)
     highest = np.maximum.accumulate(lifted)
@@ -166,7 +166,7 @@ def _highest_before(
 
 
 def _removing(spec: MergeSpec, events: _Events, sequences: Sequence[_Sequence]) -> np.ndarray:
-    """Deletions that take the whole record away."""
+    """Marks deletions that remove the whole record."""
     deletes: np.ndarray = (events.kinds == RowKind.DELETE) & events.retractions
     if spec.remove_record_on_delete:
         return deletes
@@ -175,7 +175,7 @@ def _removing(spec: MergeSpec, events: _Events, sequences: Sequence[_Sequence]) 
     if not removing or not deletes.any():
         return none
     if len(removing) == 1:
-        # Removing by its own group never lowers the group's highest sequence.
+        # A removal by a group never lowers that group's highest sequence.
         ranks = removing[0].ranks
         highest = _highest_before(events.keys, ranks, ranks > 0, none)
         removes: np.ndarray = deletes & (ranks > 0) & (ranks >= highest)
@@ -206,7 +206,7 @@ def _removing_by_several(
 def _refuse(spec: MergeSpec, count: int) -> NoReturn:
     raise InvalidRows(
         f"{spec.table} has merge-engine=partial-update, which takes no deletions by default, and "
-        f"{count} of its rows are; set ignore-delete=true to leave them out, "
+        f"{count} of its rows are deletions; set ignore-delete=true to leave them out, "
         "partial-update.remove-record-on-delete=true to remove the record, or sequence groups to "
         "empty their columns",
         table=spec.table,

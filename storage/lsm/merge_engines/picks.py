@@ -1,4 +1,4 @@
-"""Aggregate functions whose result is one of the column's own values: which row's it is."""
+"""Aggregate functions whose result is a value of one row: the choice of that row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakewright.storage.lsm.merge_engines.changes import Changes, Op
 from lakewright.storage.lsm.merge_engines.ranks import order_numbers
 from lakewright.storage.spec.merge_spec import AggregateFunction
 
-# A row position per key, -1 where the value is null. Takes the changes and which rows have values.
+# From the changes and the marks of non-null rows to a row position per key, -1 for null.
 Pick = Callable[[Changes, np.ndarray], np.ndarray]
 
 
@@ -44,14 +44,14 @@ def _last_non_null_value(changes: Changes, valid: np.ndarray) -> np.ndarray:
     picked = np.where(added > cleared, added, kept)
     before = (ops == Op.ADD_BEFORE) & valid
     if before.any():
-        # What comes before counts only while there is nothing.
+        # A value added first counts only while there is no other value.
         earlier = keys.first(before & (keys.positions > keys.spread(cleared)))
         picked = np.where(picked < 0, earlier, picked)
     return picked
 
 
 def _first_value(changes: Changes, valid: np.ndarray) -> np.ndarray:
-    # Only the first row that is added counts, and a row that is added before it replaces it.
+    # Only the first added row counts; a row added at the front replaces it.
     keys, ops = changes.keys, changes.live
     adds = (ops == Op.ADD) | (ops == Op.ADD_BEFORE)
     was_added = (changes.ops == Op.ADD) | (changes.ops == Op.ADD_BEFORE)
@@ -108,7 +108,7 @@ def _extreme(column: pa.ChunkedArray, changes: Changes, *, highest: bool) -> np.
 
 
 def _null_unless(kept: np.ndarray, picked: np.ndarray) -> np.ndarray:
-    """The picks of rows that are kept; -1 for the others. A pick of -1 stays."""
+    """The picks of kept rows, and -1 for the others; a pick of -1 stays."""
     result = picked.copy()
     found = picked >= 0
     result[found] = np.where(kept[picked[found]], picked[found], -1)

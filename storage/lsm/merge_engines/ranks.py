@@ -1,4 +1,4 @@
-"""Columns as whole numbers that order alike, or are equal alike."""
+"""Columns as whole numbers with the same order, or the same equality."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 
 def order_numbers(column: pa.Array, *, signed_zeros: bool = True) -> np.ndarray:
-    """Numbers that order as a primitive column's values do; those of nulls say nothing.
+    """Numbers with the order of a primitive column's values; the numbers of nulls are arbitrary.
 
-    NaN is above all numbers. Where zeros are not signed, -0.0 equals 0.0.
+    NaN is above all numbers. Without signed zeros, -0.0 equals 0.0.
     """
     if pa.types.is_floating(column.type):
         return _float_bits(column, signed_zeros=signed_zeros)
@@ -27,9 +27,9 @@ def order_numbers(column: pa.Array, *, signed_zeros: bool = True) -> np.ndarray:
 
 
 def sequence_ranks(columns: Sequence[pa.Array]) -> np.ndarray:
-    """One number per row that orders as the columns do from the left, nulls below values.
+    """One number per row with the order of the columns from left to right, nulls first.
 
-    Rows in which every column is null have 0, the others more.
+    Rows with only nulls have 0, all others more.
     """
     nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
     keys = []
@@ -44,7 +44,7 @@ def sequence_ranks(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def equality_codes(column: pa.Array) -> np.ndarray:
-    """Numbers that are equal where a column's values are, nested ones too; nulls are equal."""
+    """Numbers that are equal for equal values of a column, also nested ones; nulls are equal."""
     kind = column.type
     if pa.types.is_struct(kind):
         return _struct_codes(column)

@@ -17,7 +17,7 @@ from lakewright.storage.spec.merge_spec import MergeSpec
 
 @dataclass(frozen=True, slots=True)
 class Deduplicate(SelectingMerge):
-    """Keeps the last row of each key, or the last that does not retract."""
+    """Keeps the last row of each key, or the last row that does not retract."""
 
     ignore_delete: bool = False
 
@@ -46,7 +46,7 @@ class FirstRow(SelectingMerge):
 
 
 def _candidates(retracting: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Rows that may stay: those that do not retract, and the only row of a key."""
+    """Marks rows that may stay: rows that do not retract, and the only row of a key."""
     alone = np.diff(starts, append=len(retracting)) == 1
     kept: np.ndarray = ~retracting
     kept[starts[alone]] = True
@@ -72,6 +72,6 @@ def _last(candidates: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def _refuse(spec: MergeSpec, count: int) -> NoReturn:
     raise InvalidRows(
         f"{spec.table} has merge-engine=first-row, which takes no deletions, and {count} of its "
-        "rows are; set ignore-delete=true to leave them out",
+        "rows are deletions; set ignore-delete=true to leave them out",
         table=spec.table,
     )

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from lakewright.storage.lsm.merge_engines.changes import Changes, Op
 from lakewright.storage.spec.merge_spec import FieldAggregate
 
-# White space as Java's isWhitespace has it: without the blanks that do not break.
+# White space as in Java's isWhitespace, which excludes non-breaking blanks.
 _BLANKS = (
     r"\t-\r\x1c-\x1f \x{1680}\x{2000}-\x{2006}\x{2008}-\x{200a}\x{2028}\x{2029}\x{205f}\x{3000}"
 )
@@ -17,10 +17,10 @@ _IS_BLANK = rf"\A[{_BLANKS}]*\z"
 
 
 def join_texts(column: pa.ChunkedArray, changes: Changes, aggregate: FieldAggregate) -> pa.Array:
-    """Each key's texts in a row, those without a visible character left out.
+    """Each key's texts joined in order, without texts of white space only.
 
-    Null without any text. Where texts are distinct, each is split at the delimiter and only
-    parts not yet there are joined.
+    Null without any text. With `distinct`, each text is split at the delimiter, and only new parts
+    are joined.
     """
     array = column.combine_chunks()
     keys, ops = changes.keys, changes.ops
@@ -71,7 +71,7 @@ def _join_one_by_one(
 def _join(
     left: tuple[str | None, bool], right: tuple[str | None, bool], aggregate: FieldAggregate
 ) -> tuple[str | None, bool]:
-    """Two texts, each with whether it has a visible character."""
+    """Join two texts, each given with a flag for a visible character."""
     if not right[1]:
         return left
     if not left[1]:
@@ -93,5 +93,5 @@ def _is_visible(text: str) -> bool:
     return any(character in _NOT_BREAKING or not character.isspace() for character in text)
 
 
-# White space to Python that is none to Java.
+# White space in Python that is none in Java.
 _NOT_BREAKING = frozenset("\x85\u00a0\u2007\u202f")

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +25,14 @@ from lakewright.storage.lsm.merge import merge_rows
 from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.lsm.merge_engines.counting import negated, told_one_by_one
 from lakewright.storage.lsm.row_difference import difference_by_key, difference_by_row
+from lakewright.storage.operations.changes.change_plan import ChangeSource, ChangeSplit
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_windows, row_order
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import Run, SideBySide
 from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
-from lakewright.storage.operations.state.scan import DataSplit
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
@@ -42,30 +41,6 @@ from lakewright.storage.spec.schema import VALUE_KIND
 
 # Rows of a heap reach the disk batch by batch, and batches of a few rows would be many.
 _MOST_HEAPS = 256
-
-
-class ChangeSource(Enum):
-    """What a split's rows are: as written, merged with deletions kept, or a difference."""
-
-    WRITTEN = "written"
-    STATE = "state"
-    DIFFERENCE = "difference"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSplit:
-    """Files whose changes one reader takes; `before` is there for differences only.
-
-    There is a split for each bucket: one, unless the partition was rescaled in between.
-    """
-
-    source: ChangeSource
-    after: tuple[DataSplit, ...]
-    before: tuple[DataSplit, ...] = ()
-
-    @property
-    def metas(self) -> tuple[DataFileMeta, ...]:
-        return tuple(file for split in (*self.before, *self.after) for file in split.files)
 
 
 class ChangeReader:

@@ -18,100 +18,30 @@ Source: Paimon `IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanne
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from itertools import groupby, pairwise
+from collections.abc import Sequence
+from itertools import pairwise
 
-from lakewright.storage.errors import (
-    CorruptionError,
-    HistoryGap,
-    InvalidRequestError,
-    SnapshotNotFound,
-    TagNotFound,
-)
+from lakewright.storage.errors import HistoryGap, InvalidRequestError, SnapshotNotFound, TagNotFound
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.lsm.sections import sections_of
-from lakewright.storage.operations.changes.change_read import ChangeSource, ChangeSplit
-from lakewright.storage.operations.read.expired_reads import told_if_expired
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
-    deletions_by_bucket,
-    grouped_by_bucket,
-    index_entries,
-    key_decoder,
-    live_entries,
-    plan_scan,
-    readable_entries,
+from lakewright.storage.operations.changes.change_plan import (
+    ChangePlan,
+    ChangeSource,
+    ChangeSplit,
+    IncrementalMode,
 )
-from lakewright.storage.spec.index import DeletionVectorRange
-from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, FileKind, ManifestEntry
-from lakewright.storage.spec.merge_spec import MergeEngine
-from lakewright.storage.spec.option_values import MIB
-from lakewright.storage.spec.options import BucketMode
-from lakewright.storage.spec.predicate import Predicate, matches, only_on
-from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.operations.changes.state_difference import plan_difference
+from lakewright.storage.operations.changes.written_files import plan_written, writes_changelogs
+from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.operations.state.time_travel import time_ms
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # A snapshot by its id, a tag by its name (or an id as text), a time (UTC where it has no zone).
 Bound = int | str | dt.datetime
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# Files that need not meet are read in tasks of about so many bytes.
-_TASK_BYTES = 128 * MIB
-
-
-class IncrementalMode(Enum):
-    """Where changes come from; `auto` takes changelogs where the table writes them, else deltas.
-
-    Between tags it is the difference of the two states.
-    """
-
-    AUTO = "auto"
-    DELTA = "delta"
-    CHANGELOG = "changelog"
-    DIFF = "diff"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangePlan:
-    """The files that hold the changes; `snapshot_ids` are those whose changes are read.
-
-    For a difference they are the two that are compared, for a state the one.
-    """
-
-    table: str
-    mode: IncrementalMode
-    snapshot_ids: tuple[int, ...]
-    splits: tuple[ChangeSplit, ...]
-
-    @property
-    def files(self) -> int:
-        return sum(len(split.metas) for split in self.splits)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.file_size for split in self.splits for file in split.metas)
-
-    @property
-    def rows(self) -> int:
-        return sum(file.row_count for split in self.splits for file in split.metas)
-
 
 # --- planning ---------------------------------------------------------------------------------
-
-
-def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
-    """The mode a caller names.
-
-    Raises:
-        InvalidRequestError: it is none.
-    """
-    try:
-        return IncrementalMode(mode)
-    except ValueError:
-        known = ", ".join(each.value for each in IncrementalMode)
-        raise InvalidRequestError(f"incremental mode {mode!r} is none of {known}") from None
 
 
 def plan_incremental(
@@ -135,7 +65,7 @@ def plan_incremental(
     """
     check_supported(files.schema, Use.READ, table=files.name)
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
-        return _between_times(files, _millis(start), _millis(end), mode, predicate)
+        return _between_times(files, time_ms(start), time_ms(end), mode, predicate)
     if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
         raise InvalidRequestError(
             f"changes of {files.name} are read between two snapshots, two tags or two times, "
@@ -166,11 +96,6 @@ def plan_audit_log(
         snapshot_ids=() if snapshot is None else (snapshot.id,),
         splits=tuple(splits),
     )
-
-
-def _millis(time: dt.datetime) -> int:
-    moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
-    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
@@ -205,7 +130,7 @@ def _between_tags(
         return _between_ids(files, before.id, after.id, mode, predicate)
     if before.id == after.id:
         return _nothing(files, IncrementalMode.DIFF)
-    return _difference(files, before, after, predicate)
+    return plan_difference(files, before, after, predicate)
 
 
 def _between_ids(
@@ -221,7 +146,7 @@ def _between_ids(
         return _nothing(files, mode)
     if mode is IncrementalMode.DIFF:
         before, after = files.snapshots.read(start), files.snapshots.read(end)
-        return _difference(files, before, after, predicate)
+        return plan_difference(files, before, after, predicate)
     kept = _kept_changelogs(files, mode)
     earliest = min([earliest, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
@@ -231,7 +156,7 @@ def _between_ids(
     between = sorted(each for each in there if start < each <= end)
     _check_no_gap(files, between, (start, end), mode)
     snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
-    return _written(files, snapshots, mode, predicate)
+    return plan_written(files, snapshots, mode, predicate)
 
 
 def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:
@@ -273,12 +198,12 @@ def _between_times(
         if before is None and snapshots[0].id > 1:
             # What was there before the earliest snapshot is not known any more.
             before = snapshots[0]
-        return _difference(files, before, after, predicate)
+        return plan_difference(files, before, after, predicate)
     first = 0 if before is None else before.id + 1
     told = [each for each in snapshots if first <= each.id <= after.id]
     start = told[0].id - 1 if before is None and told else first - 1
     _check_no_gap(files, [each.id for each in told], (start, after.id), mode)
-    return _written(files, told, mode, predicate)
+    return plan_written(files, told, mode, predicate)
 
 
 def _check_no_gap(
@@ -326,260 +251,8 @@ def _not_after(snapshots: Sequence[Snapshot], time_ms: int) -> Snapshot | None:
 def _resolved(files: TableFiles, mode: IncrementalMode) -> IncrementalMode:
     if mode is not IncrementalMode.AUTO:
         return mode
-    return IncrementalMode.CHANGELOG if _writes_changelogs(files) else IncrementalMode.DELTA
-
-
-def _writes_changelogs(files: TableFiles) -> bool:
-    return files.schema.options.get("changelog-producer", "none").lower() != "none"
+    return IncrementalMode.CHANGELOG if writes_changelogs(files) else IncrementalMode.DELTA
 
 
 def _nothing(files: TableFiles, mode: IncrementalMode) -> ChangePlan:
     return ChangePlan(table=files.name, mode=mode, snapshot_ids=(), splits=())
-
-
-# --- files that were written ------------------------------------------------------------------
-
-
-def _written(
-    files: TableFiles,
-    snapshots: Sequence[Snapshot],
-    mode: IncrementalMode,
-    predicate: Predicate | None,
-) -> ChangePlan:
-    """Files that the snapshots added, in the order of their commits."""
-    entries: list[ManifestEntry] = []
-    if mode is IncrementalMode.CHANGELOG:
-        snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
-        _check_changelogs(files, snapshots)
-        lists = [(each.id, each.changelog_manifest_list) for each in snapshots]
-    else:
-        snapshots = [each for each in snapshots if each.commit_kind is CommitKind.APPEND]
-        lists = [(each.id, each.delta_manifest_list) for each in snapshots]
-    for snapshot_id, name in lists:
-        if name is not None:
-            with told_if_expired(files, snapshot_id, changes=True):
-                found = list(files.manifests.entries(files.manifests.read_list(name)))
-            _check_only_added(files, snapshot_id, found)
-            entries += found
-    wanted = _in_partitions(files, entries, predicate)
-    # Rows in postponed buckets wait for the compaction that shows them to readers.
-    wanted = [entry for entry in wanted if entry.bucket >= 0]
-    return ChangePlan(
-        table=files.name,
-        mode=mode,
-        snapshot_ids=tuple(each.id for each in snapshots),
-        splits=tuple(_written_splits(wanted)),
-    )
-
-
-def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:
-    if _writes_changelogs(files) or any(each.changelog_manifest_list for each in snapshots):
-        return
-    raise InvalidRequestError(
-        f"{files.name} writes no changelogs (option changelog-producer), and there are none "
-        "between those snapshots; read with mode delta or diff"
-    )
-
-
-def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[ManifestEntry]) -> None:
-    removed = [entry.file.file_name for entry in found if entry.kind is not FileKind.ADD]
-    if removed:
-        raise CorruptionError(
-            f"snapshot {snapshot_id} of {files.name} removes {removed[0]} where it should only "
-            "add files; read with mode diff",
-            table=files.name,
-        )
-
-
-def _in_partitions(
-    files: TableFiles, entries: Iterable[ManifestEntry], predicate: Predicate | None
-) -> list[ManifestEntry]:
-    """Entries of the partitions that a filter leaves."""
-    on_partition = only_on(predicate, frozenset(files.schema.partition_keys))
-    if on_partition is None:
-        return list(entries)
-    keys = files.schema.partition_keys
-    kept: dict[bytes, bool] = {}
-    for entry in (entries := list(entries)):
-        if entry.partition not in kept:
-            row = dict(zip(keys, files.partition_values(entry.partition), strict=True))
-            kept[entry.partition] = matches(on_partition, row) is True
-    return [entry for entry in entries if kept[entry.partition]]
-
-
-def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
-    """Files of each bucket in tasks of some size, the files of a bucket in their order."""
-    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
-    for (partition, bucket), group in groupby(ordered, lambda each: (each.partition, each.bucket)):
-        chosen: list[DataFileMeta] = []
-        size = 0
-        for entry in group:
-            chosen.append(entry.file)
-            size += entry.file.file_size
-            if size >= _TASK_BYTES:
-                yield _written_split(partition, bucket, chosen)
-                chosen, size = [], 0
-        if chosen:
-            yield _written_split(partition, bucket, chosen)
-
-
-def _written_split(partition: bytes, bucket: int, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
-    split = DataSplit(partition=partition, bucket=bucket, files=tuple(chosen), merge=False)
-    return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,))
-
-
-# --- states that differ -----------------------------------------------------------------------
-
-_Place = tuple[bytes, int]
-_Deletions = tuple[tuple[str, DeletionVectorRange], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The files that a reader of one snapshot sees."""
-
-    buckets: dict[_Place, list[ManifestEntry]]
-    deletions: dict[_Place, _Deletions]
-    # Where a file is among those of its bucket, and what is deleted from it, by its name.
-    numbers: dict[_Place, dict[str, int]]
-    gone: dict[_Place, dict[str, _Deletions]]
-
-    @classmethod
-    def of(
-        cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
-    ) -> _State:
-        entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
-        buckets = grouped_by_bucket(entries)
-        deletions = deletions_by_bucket(index_entries(files, snapshot))
-        numbers = {
-            place: {entry.file.file_name: number for number, entry in enumerate(found)}
-            for place, found in buckets.items()
-        }
-        gone: dict[_Place, dict[str, _Deletions]] = {}
-        for place, marks in deletions.items():
-            by_name = gone.setdefault(place, {})
-            for mark in marks:
-                by_name[mark[1].data_file] = (*by_name.get(mark[1].data_file, ()), mark)
-        return cls(buckets, deletions, numbers, gone)
-
-    def split(self, place: _Place, names: Collection[str]) -> DataSplit:
-        """Those files of a bucket whose names are wanted, with what is deleted from them."""
-        numbers, gone = self.numbers.get(place, {}), self.gone.get(place, {})
-        wanted = sorted(numbers[name] for name in names if name in numbers)
-        metas = tuple(self.buckets[place][number].file for number in wanted)
-        marks = tuple(mark for file in metas for mark in gone.get(file.file_name, ()))
-        partition, bucket = place
-        return DataSplit(
-            partition=partition, bucket=bucket, files=metas, merge=True, deletions=marks
-        )
-
-    def versions(self, place: _Place) -> set[tuple[EntryIdentity, object]]:
-        """Each file of a bucket with all that its rows depend on."""
-        gone = {where.data_file: (name, where) for name, where in self.deletions.get(place, ())}
-        return {
-            (entry.identity, gone.get(entry.file.file_name))
-            for entry in self.buckets.get(place, ())
-        }
-
-
-def _difference(
-    files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
-) -> ChangePlan:
-    with told_if_expired(files, after.id, None if before is None else before.id):
-        old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
-    places = sorted(old.buckets.keys() | new.buckets.keys())
-    moving = _partitions_with_moving_keys(files, old, new)
-    splits: list[ChangeSplit] = []
-    for partition, group in groupby(places, lambda place: place[0]):
-        if partition in moving:
-            splits += _partition_splits(files, list(group), old, new)
-        else:
-            for place in group:
-                splits += _bucket_splits(files, place, old, new)
-    return ChangePlan(
-        table=files.name,
-        mode=IncrementalMode.DIFF,
-        snapshot_ids=tuple(each.id for each in (before, after) if each is not None),
-        splits=tuple(splits),
-    )
-
-
-def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) -> set[bytes]:
-    """Partitions where a key may be in another bucket than before.
-
-    Those are the rescaled ones, and all of dynamic buckets, which an overwrite deals out anew.
-    """
-    counts: dict[bytes, set[int]] = {}
-    for state in (old, new):
-        for (partition, _), entries in state.buckets.items():
-            counts.setdefault(partition, set()).update(each.total_buckets for each in entries)
-    dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
-    return {partition for partition, found in counts.items() if dynamic or len(found) > 1}
-
-
-def _partition_splits(
-    files: TableFiles, places: Sequence[_Place], old: _State, new: _State
-) -> Iterator[ChangeSplit]:
-    """One split of all buckets, for keys to meet wherever they are; none if nothing differs."""
-    wanted = {place: _differing(place, old, new) for place in places}
-    if not any(wanted.values()):
-        return
-    if files.schema.is_keyed and not _later_rows_win(files):
-        wanted = {place: set(_by_name(place, old, new)) for place in places}
-    parts = [
-        tuple(split for place in places if (split := state.split(place, wanted[place])).files)
-        for state in (old, new)
-    ]
-    yield ChangeSplit(source=ChangeSource.DIFFERENCE, after=parts[1], before=parts[0])
-
-
-def _bucket_splits(
-    files: TableFiles, place: _Place, old: _State, new: _State
-) -> Iterator[ChangeSplit]:
-    """A split for each range of keys in which something differs."""
-    by_name = _by_name(place, old, new)
-    differing = _differing(place, old, new)
-    if not differing:
-        return
-    if not files.schema.is_keyed:
-        yield _difference_split(place, old, new, differing)
-        return
-    considered = differing if _later_rows_win(files) else by_name.keys()
-    for section in sections_of((by_name[name] for name in considered), key_decoder(files.schema)):
-        names = {file.file_name for file in section.files}
-        if names & differing:
-            yield _difference_split(place, old, new, names)
-
-
-def _difference_split(
-    place: _Place, old: _State, new: _State, names: Collection[str]
-) -> ChangeSplit:
-    return ChangeSplit(
-        source=ChangeSource.DIFFERENCE,
-        after=(new.split(place, names),),
-        before=(old.split(place, names),),
-    )
-
-
-def _by_name(place: _Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
-    return {
-        entry.file.file_name: entry.file
-        for state in (old, new)
-        for entry in state.buckets.get(place, ())
-    }
-
-
-def _differing(place: _Place, old: _State, new: _State) -> set[str]:
-    """Files of a bucket that only one state has, or that hold other rows in the other."""
-    common = old.versions(place) & new.versions(place)
-    return set(_by_name(place, old, new)) - {identity.file_name for identity, _ in common}
-
-
-def _later_rows_win(files: TableFiles) -> bool:
-    """Whether a row is what its key holds, no matter which rows were there before it."""
-    spec = files.merge_spec
-    return (
-        spec.engine is MergeEngine.DEDUPLICATE
-        and not spec.sequence_fields
-        and not files.options.deletion_vectors_enabled
-    )

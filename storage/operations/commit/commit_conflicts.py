@@ -14,11 +14,11 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.sections import first_overlap
-from lakewright.storage.operations.state.scan import (
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
     LiveFiles,
     grouped_by_bucket,
     index_entries,
-    key_decoder,
 )
 from lakewright.storage.spec.commit import Change, CommitMessage, Committable, StagedWrite
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry, IndexFileMeta

@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
-from lakewright.storage.operations.state.scan import index_entries, snapshot_manifests
+from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
+from lakewright.storage.spec.index import check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
-from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import (
+    FIRST_SNAPSHOT_ID,
+    CommitKind,
+    Snapshot,
+    check_known_fields,
+)
+from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 def write_manifests(
@@ -17,11 +25,14 @@ def write_manifests(
     latest: Snapshot | None,
     change: Change,
     committable: Committable,
+    live_files: LiveFiles,
     written: list[str],
 ) -> Snapshot:
     """Write all that the new snapshot names; each name is in `written` before there is a file."""
+    schema = files.schemas.latest(table=files.name)
+    _check_supported_state(files, latest, schema, committable)
     compression = files.options.manifest_compression
-    before = snapshot_manifests(files, latest) if latest else ()
+    before = live_files.manifests(latest) if latest else ()
     merged = merge_manifests(files, before, written)
     base, base_size = files.manifests.write_list(merged, compression=compression, written=written)
     delta, delta_size = _write_entries(files, change.entries, written)
@@ -33,10 +44,9 @@ def write_manifests(
         entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count
         for entry in change.entries
     )
-    schema_id = files.schemas.latest(table=files.name).id
     return Snapshot(
         id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
-        schema_id=schema_id,
+        schema_id=schema.id,
         base_manifest_list=base,
         base_manifest_list_size=base_size,
         delta_manifest_list=delta,
@@ -52,8 +62,28 @@ def write_manifests(
         total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
         delta_record_count=delta_rows,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
-        statistics=change.statistics or _inherited_statistics(latest, schema_id),
+        statistics=change.statistics or _inherited_statistics(latest, schema.id),
     )
+
+
+_USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}
+
+
+def _check_supported_state(
+    files: TableFiles, latest: Snapshot | None, schema: TableSchema, committable: Committable
+) -> None:
+    """Check that this version may commit on top of the latest snapshot and schema.
+
+    Another client may have changed either since the rows were staged.
+
+    Raises:
+        UnsupportedError: an option, a snapshot field or an index kind is not implemented.
+    """
+    if schema.id != files.schema.id:
+        check_supported(schema, _USES.get(committable.kind, Use.WRITE), table=files.name)
+    if latest is not None:
+        check_known_fields(latest, table=files.name)
+        check_known_indexes(index_entries(files, latest), table=files.name)
 
 
 def named_files(files: TableFiles, change: Change) -> set[str]:

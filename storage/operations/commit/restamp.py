@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from lakewright.storage.errors import StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.references.sweep import delete_unpublished
 from lakewright.storage.operations.state.assign_buckets import next_sequences
-from lakewright.storage.operations.state.scan import DataSplit, LiveFiles
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, Written, check_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite, WriteMode
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource

@@ -34,11 +34,12 @@ from lakewright.storage.files.statistics_store import StatisticsStore
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit import commit_statistics
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
-from lakewright.storage.operations.state.scan import DataSplit, plan_scan
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
@@ -78,7 +79,7 @@ class AnalyzePlan(Plan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeResult:
+class AnalyzeResult(Shown):
     """What an analysis found; `exact_columns` are those whose distinct values were counted.
 
     The others hold more than 16,384, and their number is an estimate (0.8 % standard error).

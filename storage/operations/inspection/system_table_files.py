@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.inspection.system_table_history import Row, View
 from lakewright.storage.operations.inspection.system_table_text import (
@@ -15,7 +14,11 @@ from lakewright.storage.operations.inspection.system_table_text import (
     value_text,
 )
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.scan import grouped_by_bucket, index_entries, live_entries
+from lakewright.storage.operations.state.live_files import (
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+)
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.predicate import Bounds
@@ -82,7 +85,7 @@ class _BoundTexts:
         return map_text(nulls), map_text(low), map_text(high)
 
     def _bounds(self, file: DataFileMeta) -> Iterator[tuple[DataField, Bounds]]:
-        known = file_bounds(file, self._schemas.schema_of(file))
+        known = self._schemas.bounds_of(file)
         mapping = self._schemas.mapping_of(file)
         bounds = mapping.bounds(known, file.row_count)
         for column in mapping.columns.values():

@@ -19,8 +19,9 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.codec.arrow_values import keep_matching
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import ChangePlan
 from lakewright.storage.operations.changes.change_read import ChangeReader
-from lakewright.storage.operations.changes.incremental import ChangePlan, plan_audit_log
+from lakewright.storage.operations.changes.incremental import plan_audit_log
 from lakewright.storage.operations.inspection.system_table_files import (
     bucket_rows,
     data_file_rows,
@@ -43,7 +44,7 @@ from lakewright.storage.operations.inspection.system_table_history import (
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
-from lakewright.storage.operations.state.scan import plan_scan
+from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.schema import TableSchema

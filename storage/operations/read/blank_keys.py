@@ -5,22 +5,26 @@ would be one to them, and a merge would keep only the row of one.
 
 1. Rows with such keys are refused before they reach an ORC file.
 2. Files of other writers that hold two of them are not merged.
+3. What knows of the blanks, buckets and key ranges, says little of the keys that are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakewright.storage.codec.char_blanks import is_char, lower_without_blanks
 from lakewright.storage.errors import InvalidRows, UnsupportedError
 from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import ORC
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.schema import KEY_PREFIX, TableSchema
+from lakewright.storage.spec.values import Value
 
 _WAY_OUT = "make the key VARCHAR or the table's files Parquet to keep them apart"
 
@@ -92,6 +96,28 @@ def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) ->
         yield rows
 
 
+def hashed_with_blanks(entries: Sequence[ManifestEntry], fields: Iterable[DataField]) -> bool:
+    """Whether rows may lie in another bucket than their values say, read without blanks."""
+    return any(is_char(field.type) for field in fields) and any(
+        format_of_path(entry.file.file_name) == ORC for entry in entries
+    )
+
+
+def first_key_read(
+    file: DataFileMeta, low: Sequence[Value], fields: Sequence[DataField]
+) -> tuple[Value, ...]:
+    """The first columns of a key that is not above any key read of a file.
+
+    `low` is the least key as it was written. Behind a CHAR without its blanks nothing is known.
+    """
+    if format_of_path(file.file_name) == ORC:
+        for index, field in enumerate(fields):
+            value = low[index]
+            if is_char(field.type) and isinstance(value, str):
+                return (*low[:index], lower_without_blanks(value))
+    return tuple(low)
+
+
 def _first_not_after_its_neighbour(keys: pa.Table, schema: TableSchema) -> int | None:
     """The first row whose key is not above that of the row before it, as far as CHAR decides."""
     count = max(0, keys.num_rows - 1)
@@ -110,8 +136,4 @@ def _first_not_after_its_neighbour(keys: pa.Table, schema: TableSchema) -> int |
 def _char_keys(schema: TableSchema) -> list[str]:
     if not schema.has_primary_key:
         return []
-    return [
-        field.name
-        for field in schema.key_fields
-        if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR
-    ]
+    return [field.name for field in schema.key_fields if is_char(field.type)]

@@ -19,12 +19,13 @@ from lakewright.storage.errors import BranchNotFound, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, ScanPlan, plan_scan
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
 from lakewright.storage.operations.state.branch_files import on_branch
-from lakewright.storage.operations.state.scan import DataSplit, ScanPlan, live_entries, plan_scan
-from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.operations.state.live_files import live_entries
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _OPTION = "scan.fallback-branch"
@@ -60,9 +61,12 @@ def falls_back(files: TableFiles) -> bool:
 
 
 def scan_with_fallback(
-    files: TableFiles, predicate: Predicate | None, columns: Sequence[str] | None
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None,
+    columns: Sequence[str] | None,
 ) -> tuple[FallbackReader, ScanPlan]:
-    """The latest rows of a table, and of its branch where the table has no partition.
+    """Rows of a table's latest snapshot, and of its branch where the table has no partition.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -72,7 +76,7 @@ def scan_with_fallback(
     files = _without_option(files)
     check_supported(files.schema, Use.READ, table=files.name)
     branch = _branch_of(files, name)
-    snapshot, of_branch = choose_snapshot(files), choose_snapshot(branch)
+    of_branch = branch.snapshots.latest()
     snapshot_id = None if snapshot is None else snapshot.id
     branch_snapshot_id = None if of_branch is None else of_branch.id
     with told_if_expired(files, snapshot_id):

@@ -30,19 +30,14 @@ from lakewright.storage.errors import CorruptionError, UnsupportedError, Verific
 from lakewright.storage.files.data_files import format_of_path, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import ORIGIN, POSITION
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import BATCH_BYTES
 from lakewright.storage.operations.state.file_schemas import FileSchemas
-from lakewright.storage.operations.state.scan import DataSplit
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta
-from lakewright.storage.spec.schema import (
-    COUNT,
-    KEY_PREFIX,
-    SEQUENCE_NUMBER,
-    VALUE_KIND,
-)
+from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakewright.storage.spec.schema_mapping import FieldMapping
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}

@@ -24,19 +24,20 @@ from lakewright.storage.codec.bucket_hash import buckets_of, hashes_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.data_files import read_pieces
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
 from lakewright.storage.operations.read.file_rows import FileRows, KeyValueReading
 from lakewright.storage.operations.read.merge_read import merged_rows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.state.assign_buckets import (
     hash_indexes,
     partitions_of,
     rows_by_code,
 )
-from lakewright.storage.operations.state.scan import (
-    DataSplit,
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
     deletions_by_bucket,
     grouped_by_bucket,
     index_entries,
-    key_decoder,
     live_entries,
     readable_entries,
 )
@@ -154,6 +155,8 @@ def _keys_of_bucket(
 ) -> pa.Table:
     """The keys of a partition that a bucket may hold."""
     bucket, count = entries[0].bucket, entries[0].total_buckets
+    if hashed_with_blanks(entries, files.schema.key_fields):
+        return keys
     if count > 0:
         fields = files.schema.fields_of(files.options.bucket_keys)
         buckets = buckets_of(keys, fields, count, files.options.bucket_function)
@@ -179,7 +182,8 @@ def _files_of_keys(
     ordered = sorted(zip(*columns, strict=True))
 
     def holds(file: DataFileMeta) -> bool:
-        low = tuple(order_key(value) for value in decode(file.min_key))
+        first = first_key_read(file, decode(file.min_key), files.schema.key_fields)
+        low = tuple(order_key(value) for value in first)
         high = tuple(order_key(value) for value in decode(file.max_key))
         return bisect_left(ordered, low) < bisect_right(ordered, high)
 

@@ -27,10 +27,11 @@ from lakewright.storage.lsm.merge_engines.counting import repeated
 from lakewright.storage.lsm.sections import DecodeKey, Section, runs_by_age, sections_of
 from lakewright.storage.operations.read.blank_keys import with_keys_apart
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import Run, SideBySide
 from lakewright.storage.operations.running.concurrency import ahead
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
-from lakewright.storage.operations.state.scan import DataSplit, key_decoder
+from lakewright.storage.operations.state.keys import key_decoder
 from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET

@@ -18,8 +18,8 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import merged_rows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import STREAMING, MergeMemory
-from lakewright.storage.operations.state.scan import DataSplit
 from lakewright.storage.spec.predicate import Predicate, columns_of
 
 

@@ -16,7 +16,7 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
@@ -30,14 +30,9 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.rollback import (
-    check_nothing_newer,
-    consumers_beyond,
-    delete_changelogs_from,
-)
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, branch_roots
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
+from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
 from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.branch_files import (
@@ -48,9 +43,9 @@ from lakewright.storage.operations.state.branch_files import (
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-from lakewright.storage.spec.tag import Tag
 
 # How a branch of a table is named where tables are: `database.table$branch_name`.
 BRANCH_MARK = "$branch_"
@@ -97,11 +92,12 @@ def at_branch(files: TableFiles, name: str) -> TableFiles:
     table = files.name.split(BRANCH_MARK, 1)[0]
     if name == MAIN_BRANCH:
         return replace(on_branch(files, ""), name=table)
-    _check_there(files, name)
+    check_branch_exists(files, name)
     return replace(on_branch(files, name), name=f"{table}{BRANCH_MARK}{name}")
 
 
-def _check_there(files: TableFiles, name: str) -> None:
+def check_branch_exists(files: TableFiles, name: str) -> None:
+    """Raise BranchNotFound, with the branches there are, unless the table has the branch."""
     if name not in branch_names(files):
         there = ", ".join([MAIN_BRANCH, *branch_names(files)])
         raise BranchNotFound(
@@ -109,7 +105,8 @@ def _check_there(files: TableFiles, name: str) -> None:
         )
 
 
-def _check_main(files: TableFiles) -> None:
+def check_is_main(files: TableFiles) -> None:
+    """Raise InvalidRequestError unless `files` is the table seen from main."""
     if files.paths.branch:
         raise InvalidRequestError(
             f"{files.name} is a branch itself; name the table without {BRANCH_MARK}"
@@ -131,7 +128,7 @@ def create_branch(
         TagNotFound, SnapshotNotFound: there is nothing to begin at.
     """
     check_supported(files.schema, Use.TAG, table=files.name)
-    _check_main(files)
+    check_is_main(files)
     check_branch_name(name)
     if tag is not None and snapshot_id is not None:
         raise InvalidRequestError("a branch begins at a tag or at a snapshot, not at both")
@@ -225,7 +222,7 @@ class DeleteBranchPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BranchResult:
+class BranchResult(Shown):
     """What the end of a branch, or of a part of main, took away."""
 
     branch: str
@@ -245,13 +242,13 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
         CorruptionError: something that must be read to be sure cannot be.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    _check_main(files)
+    check_is_main(files)
     if name == MAIN_BRANCH:
         raise InvalidRequestError(
             f"branch main is {files.name} itself and cannot be deleted; drop the table instead"
         )
     if name not in files.references.branches():
-        _check_there(files, name)
+        check_branch_exists(files, name)
     for option, value in trimmed(files.schema.options).items():
         if option in OPTIONS_THAT_NAME_BRANCHES and value == name:
             raise InvalidRequestError(
@@ -274,17 +271,19 @@ def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
     return DeleteBranchPlan(
         table=files.name,
         branch=name,
-        snapshot_ids=tuple(_ids(going, RootKind.SNAPSHOT)),
-        tags=tuple(_tags(going)),
+        snapshot_ids=tuple(root_ids(going, RootKind.SNAPSHOT)),
+        tags=tuple(tag_labels(going)),
         files=only_kept_by(files, going, staying),
     )
 
 
-def _ids(roots: Iterable[Root], kind: RootKind) -> list[int]:
+def root_ids(roots: Iterable[Root], kind: RootKind) -> list[int]:
+    """Ids of the snapshots or changelogs among roots."""
     return [root.snapshot.id for root in roots if root.kind is kind]
 
 
-def _tags(roots: Iterable[Root]) -> list[str]:
+def tag_labels(roots: Iterable[Root]) -> list[str]:
+    """Names of the tags among roots."""
     return [str(root.label) for root in roots if root.kind is RootKind.TAG]
 
 
@@ -298,7 +297,7 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
-    _check_no_more(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
+    check_nothing_new(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
     # From here on nobody finds the branch, and a new one of its name begins from nothing.
     _drop(seen)
     deleted = delete_unreachable(files, plan.files)
@@ -310,13 +309,14 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
     )
 
 
-def _check_no_more(
+def check_nothing_new(
     files: TableFiles,
     seen: TableFiles,
     branch: str,
     snapshot_ids: tuple[int, ...],
     tags: tuple[str, ...],
 ) -> None:
+    """Raise StalePlan if a branch has roots that a plan does not know."""
     new = [f"snapshot {each}" for each in seen.snapshots.ids() if each not in snapshot_ids]
     new += [f"tag {each}" for each in seen.references.tag_names() if each not in tags]
     if new:
@@ -325,204 +325,3 @@ def _check_no_more(
             "was made; plan again",
             table=files.name,
         )
-
-
-# --- fast-forward -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FastForwardPlan(DeletionPlan):
-    """What main gets from a branch, what of its own goes, and the files that go with that.
-
-    `snapshot_ids` and `tags` are those of main that the plan knows; `new_snapshot_ids` are the
-    branch's. Of main's own stay the snapshots in `kept_ids`, which the branch came from;
-    `shared_id` is the last that both have, from where consumers read on that were further.
-    """
-
-    branch: str
-    shared_id: int
-    kept_ids: tuple[int, ...]
-    new_snapshot_ids: tuple[int, ...]
-    snapshot_ids: tuple[int, ...]
-    tags: tuple[str, ...]
-    lost_snapshot_ids: tuple[int, ...]
-    lost_tags: tuple[str, ...]
-    lost_changelog_ids: tuple[int, ...]
-    consumers: tuple[str, ...]
-
-
-@stale_when_roots_go
-def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
-    """What happens when main becomes a branch.
-
-    Raises:
-        InvalidRequestError: it is main, or has no snapshot.
-        BranchNotFound: there is none of that name; the message lists those there are.
-        CorruptionError: something that must be read to be sure cannot be.
-    """
-    check_supported(files.schema, Use.EXPIRE, table=files.name)
-    _check_main(files)
-    if name == MAIN_BRANCH:
-        raise InvalidRequestError(f"main of {files.name} cannot be forwarded to itself")
-    _check_there(files, name)
-    seen = on_branch(files, name)
-    theirs = {each.id: each for each in _snapshots(seen)}
-    if not theirs:
-        raise InvalidRequestError(
-            f"branch {name} of {files.name} has no snapshot, so main cannot become it; write to it "
-            "first"
-        )
-    mine = {each.id: each for each in _snapshots(files)}
-    first = min(theirs)
-    # Main's earlier snapshots lead to the branch only if it has the branch's first one itself.
-    is_ancestor = first in mine and is_same(mine[first], theirs[first])
-    kept = [each for each in mine if is_ancestor and each < first]
-    shared = max((each for each in theirs if _is_in(mine, theirs[each])), default=first - 1)
-    stays = _Staying(
-        first, frozenset(kept), theirs, seen.references.tags(), _schemas_shared(files, seen)
-    )
-    roots = all_roots(files)
-    going = [root for root in roots if not root.branch and not stays.has(root)]
-    staying = [root for root in roots if root.branch or stays.has(root)]
-    return FastForwardPlan(
-        table=files.name,
-        branch=name,
-        shared_id=shared,
-        kept_ids=tuple(kept),
-        new_snapshot_ids=tuple(theirs),
-        snapshot_ids=tuple(mine),
-        tags=tuple(files.references.tag_names()),
-        lost_snapshot_ids=tuple(_ids(going, RootKind.SNAPSHOT)),
-        lost_tags=tuple(_tags(going)),
-        lost_changelog_ids=tuple(_ids(going, RootKind.CHANGELOG)),
-        consumers=consumers_beyond(files, shared),
-        files=only_kept_by(files, going, staying),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Staying:
-    """Decides which roots of main a fast-forward leaves: what the branch has, and what it is of."""
-
-    first_id: int
-    kept_ids: frozenset[int]
-    snapshots: Mapping[int, Snapshot]
-    tags: Mapping[str, Tag]
-    schemas_shared: int
-
-    def has(self, root: Root) -> bool:
-        snapshot = root.snapshot
-        match root.kind:
-            case RootKind.SNAPSHOT:
-                return snapshot.id in self.kept_ids or _is_in(self.snapshots, snapshot)
-            case RootKind.CHANGELOG:
-                return self._is_before(snapshot)
-            case RootKind.TAG:
-                theirs = self.tags.get(str(root.label))
-                if theirs is not None:
-                    return is_same(theirs.snapshot, snapshot)
-                return self._is_before(snapshot) or _is_in(self.snapshots, snapshot)
-
-    def _is_before(self, snapshot: Snapshot) -> bool:
-        """Whether it is older than the branch, and can be read with the branch's schemas."""
-        return snapshot.id < self.first_id and snapshot.schema_id < self.schemas_shared
-
-
-def _schemas_shared(files: TableFiles, seen: TableFiles) -> int:
-    """The first schema that main and a branch do not have alike; those before both have."""
-    both = zip(files.schemas.ids(), seen.schemas.ids(), strict=False)
-    shared = FIRST_SCHEMA_ID
-    for mine, theirs in both:
-        if mine != theirs or files.schemas.read_file(mine) != seen.schemas.read_file(theirs):
-            break
-        shared = mine + 1
-    return shared
-
-
-def _snapshots(files: TableFiles) -> list[Snapshot]:
-    return [files.snapshots.read(each) for each in files.snapshots.ids()]
-
-
-def _is_in(snapshots: Mapping[int, Snapshot], snapshot: Snapshot) -> bool:
-    return snapshot.id in snapshots and is_same(snapshots[snapshot.id], snapshot)
-
-
-@stale_when_roots_go
-def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
-    """Carry a plan out; stopped halfway, main is readable, and forwarding it again goes on.
-
-    Raises:
-        StalePlan: something was committed to main or the branch since, or tagged.
-    """
-    check_supported(files.schema, Use.EXPIRE, table=files.name)
-    started = files.env.now_ms()
-    seen = on_branch(files, plan.branch)
-    _check_no_more(files, files, "", plan.snapshot_ids, plan.tags)
-    if set(seen.snapshots.ids()) != set(plan.new_snapshot_ids):
-        raise StalePlan(
-            f"branch {plan.branch} of {files.name} has other snapshots since the plan was made; "
-            "plan again",
-            table=files.name,
-        )
-    _delete_of_other_schemas(files, seen, plan)
-    for each in seen.schemas.ids():
-        files.schemas.restore(each, seen.schemas.read_file(each))
-    _copy_snapshots(files, seen, plan)
-    last_schema = seen.schemas.ids()[-1]
-    surplus = [each for each in files.schemas.ids() if each > last_schema]
-    delete_files(files.fs, [files.paths.schema(each) for each in reversed(surplus)])
-    delete_changelogs_from(files, plan.lost_changelog_ids)
-    delete_files(files.fs, [files.paths.tag(each) for each in plan.lost_tags])
-    for tag in seen.references.tag_names():
-        files.references.replace_tag(tag, seen.references.read_tag_file(tag))
-    for consumer in plan.consumers:
-        read_on = max(plan.shared_id + 1, min(plan.new_snapshot_ids))
-        files.references.set_consumer(consumer, read_on)
-    deleted = delete_unreachable(files, plan.files)
-    last = max(plan.new_snapshot_ids)
-    check_nothing_newer(files, last, f"it was forwarded to branch {plan.branch}")
-    return BranchResult(
-        branch=plan.branch,
-        files_deleted=deleted.files,
-        bytes_deleted=deleted.bytes,
-        duration_ms=files.env.now_ms() - started,
-    )
-
-
-def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
-    """Delete what main is to lose and could not be read with the branch's schemas.
-
-    Main goes back to what it was before its schema changed, and from there to the branch.
-    """
-    shared = _schemas_shared(files, seen)
-    if not any(each >= shared for each in files.schemas.ids()):
-        return
-    lost = sorted(plan.lost_snapshot_ids, reverse=True)
-    of_others = [each for each in lost if files.snapshots.read(each).schema_id >= shared]
-    tags = [
-        each for each in plan.lost_tags if files.references.tag(each).snapshot.schema_id >= shared
-    ]
-    changelogs = [each.id for each in files.references.changelogs() if each.schema_id >= shared]
-    if of_others:
-        delete_files(files.fs, [files.paths.latest_hint])
-    delete_files(files.fs, [files.paths.snapshot(each) for each in of_others])
-    delete_files(files.fs, [files.paths.tag(each) for each in tags])
-    if set(changelogs) & set(plan.lost_changelog_ids):
-        delete_changelogs_from(files, plan.lost_changelog_ids)
-
-
-def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
-    """Make the branch's snapshots main's, at every moment one table or the other."""
-    last = max(plan.new_snapshot_ids)
-    # Without it everybody looks what is there, and takes the highest.
-    delete_files(files.fs, [files.paths.latest_hint])
-    beyond = sorted((each for each in plan.snapshot_ids if each > last), reverse=True)
-    delete_files(files.fs, [files.paths.snapshot(each) for each in beyond])
-    # Before the branch's first one is there, which would make them look as if it came of them.
-    first = min(plan.new_snapshot_ids)
-    lost = sorted(each for each in plan.lost_snapshot_ids if each < first)
-    delete_files(files.fs, [files.paths.snapshot(each) for each in lost])
-    for each in sorted(plan.new_snapshot_ids, reverse=True):
-        files.snapshots.restore(each, seen.snapshots.read_file(each))
-    files.snapshots.hint_latest(last)
-    files.snapshots.hint_earliest(files.snapshots.ids()[0])

@@ -47,6 +47,7 @@ from lakewright.storage.operations.running.local_clock import local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.operations.state.time_travel import choose_snapshot
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -68,7 +69,7 @@ class RollbackPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackResult:
+class RollbackResult(Shown):
     """What a rollback took away."""
 
     target_id: int

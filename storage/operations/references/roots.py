@@ -9,7 +9,7 @@ from enum import Enum
 from lakewright.storage.errors import SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import whole_branches
-from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
 
 
 class RootKind(Enum):
@@ -24,13 +24,17 @@ class RootKind(Enum):
 class Root:
     """Something that keeps files, and the branch of the table it is seen from.
 
-    `label` is the id of a snapshot or changelog, or the name of a tag.
+    `label` is the id of a snapshot or changelog, or the name of a tag. What a root keeps is asked
+    before files are deleted, so each of its fields must be known.
     """
 
     files: TableFiles
     kind: RootKind
     label: int | str
     snapshot: Snapshot
+
+    def __post_init__(self) -> None:
+        check_known_fields(self.snapshot, table=self.files.name)
 
     @property
     def branch(self) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.codec.snapshot_json import encode_tag
@@ -36,6 +37,7 @@ from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.spec.reference_names import check_reference_name
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag, TagCreation
@@ -233,6 +235,12 @@ def create_due_tags(files: TableFiles) -> tuple[str, ...]:
     return made
 
 
+def tag_what_is_due(files: TableFiles) -> None:
+    """Make the tags that are due after a commit, which stands even if one cannot be made."""
+    with suppress(StorageError):
+        create_due_tags(files)
+
+
 def surplus_tags(files: TableFiles) -> tuple[str, ...]:
     """Automatic tags beyond the number that the options retain, oldest first."""
     most = files.options.tag_num_retained_max
@@ -344,7 +352,7 @@ class DeleteTagsPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsResult:
+class DeleteTagsResult(Shown):
     """What the deletion of tags took away."""
 
     tags: tuple[str, ...]

@@ -23,10 +23,11 @@ from lakewright.storage.operations.retention.expire_snapshots import (
     run_expire_snapshots,
 )
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.shown import Shown
 
 
 @dataclass(frozen=True, slots=True)
-class ExpireStep:
+class ExpireStep(Shown):
     """What a step was to do, and what it did."""
 
     plan: ExpirePlan

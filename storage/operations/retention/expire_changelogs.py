@@ -31,10 +31,11 @@ from lakewright.storage.operations.references.roots import (
     snapshot_root,
 )
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
-from lakewright.storage.operations.retention.expire_snapshots import check_clock
+from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -48,7 +49,7 @@ class ExpireChangelogsPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsResult:
+class ExpireChangelogsResult(Shown):
     """What an expiry of changelogs deleted."""
 
     expired: tuple[int, ...]

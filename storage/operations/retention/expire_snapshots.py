@@ -23,20 +23,12 @@ A file that no DELETE entry names is never deleted here. Source: Paimon
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import (
-    ClockJumped,
-    FileMissing,
-    InvalidRequestError,
-    SnapshotNotFound,
-    StalePlan,
-)
+from lakewright.storage.errors import SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.consumers import (
     plan_expire_consumers,
@@ -48,25 +40,21 @@ from lakewright.storage.operations.references.expiry_mark import (
     marked_as_expiring,
     put_expiry_mark,
 )
-from lakewright.storage.operations.references.reachable import Reach, unreachable
 from lakewright.storage.operations.references.rollback_pin import check_no_rollback
-from lakewright.storage.operations.references.roots import (
-    Root,
-    RootKind,
-    changelog_root,
-    other_roots,
-    snapshot_root,
-)
+from lakewright.storage.operations.references.roots import RootKind, other_roots
 from lakewright.storage.operations.references.stale_roots import stale_if_roots_go
+from lakewright.storage.operations.retention.expiring_files import (
+    ExpiringRange,
+    about_unreadable,
+    first_kept_id,
+)
+from lakewright.storage.operations.retention.expiry_range import expiry_step, retention_of
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.plan import DeletionPlan
 from lakewright.storage.operations.state.lineage import Lineage
-from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-
-# By how much the clocks of those who commit and those who expire may differ.
-_CLOCKS_DIFFER_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +74,7 @@ class ExpirePlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireResult:
+class ExpireResult(Shown):
     """What an expiry deleted."""
 
     expired: tuple[int, ...]
@@ -102,21 +90,6 @@ class ExpireResult:
             bytes_deleted=self.bytes_deleted + later.bytes_deleted,
             duration_ms=self.duration_ms + later.duration_ms,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
-    """How much history to keep; `limit` bounds how many snapshots one step expires."""
-
-    retain_min: int
-    retain_max: int
-    time_retained_ms: int
-    limit: int
-
-    @property
-    def goes_by_age(self) -> bool:
-        """Whether it matters how old a snapshot is."""
-        return self.retain_min < self.retain_max
 
 
 def plan_expire_snapshots(
@@ -138,7 +111,7 @@ def plan_expire_snapshots(
         CorruptionError: something that must be read to be sure cannot be.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
-    retention = _retention(files, retain_min, retain_max, time_retained_ms, max_deletes)
+    retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
     stale = tuple(each.name for each in plan_expire_consumers(files))
     listed = files.snapshots.listed()
     if not listed:
@@ -146,18 +119,18 @@ def plan_expire_snapshots(
     ids = list(listed)
     kept = files.snapshots.kept_of(ids)
     with stale_if_roots_go(files, kept, sorted({*ids} - {*kept})):
-        step = _step(files, ids, kept, retention, stale)
+        step = expiry_step(files, ids, kept, retention, stale)
         if not step.expired:
             return _nothing(files, ids[0], stale, *step.reasons)
         expired = [files.snapshots.read(each) for each in step.expired]
         outliving = step.expired if files.options.changelog_outlives_snapshots else ()
-        going = _Going(files, expired, ids[len(expired)], outliving)
-        found, unreadable = going.files_of(_first_kept(kept, going.end), listed, lineage)
+        going = ExpiringRange(files, expired, ids[len(expired)], outliving)
+        found, unreadable = going.files_of(first_kept_id(kept, going.end), listed, lineage)
     reasons = list(step.reasons)
     if outliving:
         reasons.append("their changelogs stay for longer")
     if unreadable:
-        reasons.append(_about_unreadable(files, unreadable))
+        reasons.append(about_unreadable(files, unreadable))
     return ExpirePlan(
         table=files.name,
         snapshot_ids=tuple(step.expired),
@@ -168,35 +141,6 @@ def plan_expire_snapshots(
         consumers=stale,
         waiting=step.waiting,
     )
-
-
-def _retention(
-    files: TableFiles,
-    retain_min: int | None,
-    retain_max: int | None,
-    time_retained_ms: int | None,
-    max_deletes: int | None,
-) -> Retention:
-    options = files.options
-    retention = Retention(
-        retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
-        retain_max=options.snapshot_num_retained_max if retain_max is None else retain_max,
-        time_retained_ms=(
-            options.snapshot_time_retained_ms if time_retained_ms is None else time_retained_ms
-        ),
-        limit=options.snapshot_expire_limit if max_deletes is None else max_deletes,
-    )
-    if retention.retain_min < 1:
-        raise InvalidRequestError(
-            f"retain_min is {retention.retain_min}; at least 1 snapshot of {files.name} must stay"
-        )
-    if retention.retain_max < retention.retain_min:
-        raise InvalidRequestError(
-            f"retain_max ({retention.retain_max}) is below retain_min ({retention.retain_min})"
-        )
-    if retention.time_retained_ms < 0 or retention.limit < 1:
-        raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
-    return retention
 
 
 def _nothing(
@@ -210,178 +154,6 @@ def _nothing(
         reasons=reasons,
         consumers=consumers,
     )
-
-
-# --- the range --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """The snapshots that go, why no others do, and how many wait for a later step."""
-
-    expired: Sequence[int]
-    reasons: Sequence[str]
-    waiting: int
-
-
-def _step(
-    files: TableFiles,
-    ids: Sequence[int],
-    kept: Sequence[int],
-    retention: Retention,
-    stale: Collection[str],
-) -> _Step:
-    """Snapshots are counted as they are there, whatever their ids; stale consumers hold nothing."""
-    count = len(ids)
-    allowed = max(0, count - retention.retain_min)
-    reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
-    for name, position in files.references.consumers().items():
-        if name in stale:
-            limit_s = (files.options.consumer_expiration_ms or 0) // 1000
-            reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
-        elif not files.options.consumer_changelog_only:
-            wanted = bisect_left(ids, position)
-            if wanted < min(allowed, retention.limit):
-                reasons.append(f"consumer {name} wants to read from snapshot {position}")
-            allowed = min(allowed, wanted)
-    too_many = max(0, count - retention.retain_max)
-    if allowed and retention.goes_by_age:
-        check_clock(files, ids[-1])
-    oldest_kept = files.env.now_ms() - retention.time_retained_ms
-
-    def is_old(index: int) -> bool:
-        # A snapshot is in use until its successor is older than the time to retain.
-        return files.snapshots.read(ids[index + 1]).time_millis < oldest_kept
-
-    end = min(allowed, retention.limit)
-    for index in range(min(too_many, end), end):
-        if not is_old(index):
-            end = allowed = index
-            reasons.append(
-                f"snapshot {ids[index]} was current within the last "
-                f"{retention.time_retained_ms // 1000} s"
-            )
-            break
-    begun = bisect_left(ids, kept[0])
-    if end < begun:
-        end = min(begun, retention.limit)
-        reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
-    # Times grow, or nearly so: this is told, and each step looks for itself.
-    old = (
-        bisect_left(
-            range(allowed),
-            True,
-            lo=max(end, min(too_many, allowed)),
-            key=lambda each: not is_old(each),
-        )
-        if end < allowed
-        else end
-    )
-    return _Step(ids[:end], reasons, max(old, begun) - end)
-
-
-def check_clock(files: TableFiles, latest_id: int) -> None:
-    """Whether the clock is one by which ages can be told.
-
-    Raises:
-        ClockJumped: the latest snapshot is of a time to come.
-    """
-    now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
-    if latest > now + _CLOCKS_DIFFER_MS:
-        raise ClockJumped(
-            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and it is only "
-            f"{moment_text(now)} here, so no age can be told; set the wrong clock right, or "
-            "expire by number alone, with equal retain_min and retain_max",
-            table=files.name,
-            latest_ms=latest,
-            now_ms=now,
-        )
-
-
-def _first_kept(kept: Sequence[int], end: int) -> int:
-    """The first snapshot that is whole and stays, whether an expiry has begun or not."""
-    return max(end, kept[0])
-
-
-# --- the files --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Going:
-    """A range of snapshots that go; `end` is the one after them, `changelogs` stay of them."""
-
-    files: TableFiles
-    expired: Sequence[Snapshot]
-    end: int
-    changelogs: Collection[int]
-
-    def files_of(
-        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
-    ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
-        """What goes with them, and the paths of what was there and could not be read."""
-        files = self.files
-        going = [snapshot_root(files, each) for each in self.expired]
-        lost = Reach(forgiving=True)
-        staying = self._staying(first_kept, listed, lineage or Lineage())
-        data: dict[str, int] = {}
-        end = snapshot_root(files, files.snapshots.read(self.end))
-        # The delta of a snapshot removes what the one before it still needs: a shift by one.
-        for before, root in pairwise([*going, end]):
-            # An earlier expiry that was stopped may have deleted manifests of what it expired,
-            # and it deleted the data files they name before.
-            data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
-            if before.snapshot.id + 1 != root.snapshot.id:
-                # A table rolled back to an old tag has no delta that tells what came in between.
-                data |= lost.state(before)
-        for root in going:
-            data |= lost.changelog(root)
-        metadata = lost.metadata_of_all(going)
-        outliving = [
-            changelog_root(files, each) for each in self.expired if each.id in self.changelogs
-        ]
-        found = unreachable(files, data, metadata, [*staying, *outliving], lost.sizes)
-        return _present(files, found, lost.sizes), lost.unreadable
-
-    def _staying(
-        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
-    ) -> list[Root]:
-        """What may reach something of the range; see the module's third step."""
-        files = self.files
-        asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
-        mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
-        commits = {each.delta_manifest_list for each in self.expired}
-        reach = Reach()
-
-        def is_apart(root: Root) -> bool:
-            # Changelog files are their own commit's; without a producer, data files take their
-            # place, which a snapshot of the range may have removed.
-            is_changelog = root.kind is RootKind.CHANGELOG
-            own = root.snapshot.delta_manifest_list in commits
-            return is_changelog and not own and reach.has_producer(root)
-
-        return [*mine, *(root for root in other_roots(files) if not is_apart(root))]
-
-
-def _present(
-    files: TableFiles, found: Sequence[UnreachableFile], sizes: Mapping[str, int]
-) -> tuple[UnreachableFile, ...]:
-    """The files with their sizes, without those known to be gone; few have to be looked at."""
-    present = []
-    for each in found:
-        path = files.paths.below(each.path)
-        if each.size_bytes or path in sizes:
-            present.append(each)
-            continue
-        with suppress(FileMissing):
-            present.append(UnreachableFile(each.path, len(files.fs.read_bytes(path))))
-    return tuple(present)
-
-
-def _about_unreadable(files: TableFiles, paths: Collection[str]) -> str:
-    below = f"{files.paths.root}/"
-    first = min(paths).removeprefix(below)
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{first}{more} cannot be read, so files that only it names stay, as orphans"
 
 
 # --- carrying it out --------------------------------------------------------------------------
@@ -547,8 +319,8 @@ def _check_unused(
     fresh: set[str] = set()
     if present and plan.end_id is not None:
         kept = files.snapshots.kept_of(list(listed))
-        going = _Going(files, present, plan.end_id, plan.changelog_ids)
-        found, _ = going.files_of(_first_kept(kept, plan.end_id), listed, lineage)
+        going = ExpiringRange(files, present, plan.end_id, plan.changelog_ids)
+        found, _ = going.files_of(first_kept_id(kept, plan.end_id), listed, lineage)
         fresh = {file.path for file in found}
     still_used = [file.path for file in plan.files if file.path not in fresh]
     if still_used:

@@ -30,6 +30,7 @@ from lakewright.storage.operations.retention.quarantine import (
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 TIME_TO_LIVE_MS = 7 * 86_400_000
@@ -49,7 +50,7 @@ class PurgePlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeResult:
+class PurgeResult(Shown):
     """What was deleted, and what came back since something refers to it."""
 
     files_deleted: int

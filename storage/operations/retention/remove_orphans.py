@@ -47,6 +47,7 @@ from lakewright.storage.operations.state.store_clock import check_clock, read_st
 from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.partition import escape_path
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _DAY_MS = 86_400_000
@@ -74,7 +75,7 @@ class OrphansPlan(DeletionPlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansResult:
+class OrphansResult(Shown):
     """What was set aside and where, or deleted; and what came back since something refers to it."""
 
     files_moved: int

@@ -21,6 +21,7 @@ from lakewright.storage.operations.retention.quarantine import end_if_empty, rea
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.quarantine import QuarantinedFile
+from lakewright.storage.spec.shown import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class RestorePlan(Plan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
+class RestoreResult(Shown):
     """What came back; `missing` was neither in quarantine any more nor in its place."""
 
     files_restored: int

@@ -15,13 +15,13 @@ from itertools import groupby
 import pyarrow as pa
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.rewrite.compact_outputs import (
     deleted_positions,
     deletions_of,
     replace_deletion_vectors,
 )
-from lakewright.storage.operations.state.scan import DataSplit
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

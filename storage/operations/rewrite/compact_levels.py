@@ -38,13 +38,14 @@ from lakewright.storage.lsm.universal_compaction import (
 )
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_windows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.rewrite.compact_outputs import (
     deletions_of,
     replace_deletion_vectors,
 )
 from lakewright.storage.operations.running.concurrency import ahead
-from lakewright.storage.operations.state.scan import DataSplit, key_decoder
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, RollingWriter
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,

@@ -25,11 +25,12 @@ from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterCompaction:
+class WriterCompaction(Shown):
     """What a writer's own compaction came to; where nothing was due there is nothing of it.
 
     `postponed` says which rows got their buckets first, in tables that postpone them.

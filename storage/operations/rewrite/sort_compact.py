@@ -32,14 +32,13 @@ from lakewright.storage.lsm.sort_layout import (
 )
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.rewrite.compact import planned_buckets
+from lakewright.storage.operations.rewrite.compact import BucketWork, planned_buckets, run_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
     split_of,
     write_append,
 )
-from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
@@ -166,7 +165,7 @@ def run_sort_compact(
     """
     _check_sortable(files, plan.by)
     rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
-    return carry_out(files, plan.files, engine, rewrite, lease)
+    return run_buckets(files, plan.files, engine, rewrite, lease)
 
 
 def _rewrite_sorted(

@@ -15,10 +15,12 @@ from typing import Protocol, Self
 from lakewright.storage.codec.json_values import read_object
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.file_names import UnsafeName, place_below
+from lakewright.storage.spec.shown import Shown
 
 
-class Plan:
+class Plan(Shown):
     """A dataclass that says what a verb would do to a table."""
 
     __slots__ = ()
@@ -77,6 +79,9 @@ class RewriteTask(Protocol):
     """A part of a table whose files become other ones, holding the same rows."""
 
     @property
+    def partition(self) -> dict[str, object]: ...
+
+    @property
     def files(self) -> tuple[str, ...]: ...
 
     @property
@@ -106,6 +111,16 @@ class RewritePlan(Plan):
     def rows(self) -> int:
         """Rows to read, before merging."""
         return sum(task.rows for task in self.tasks)
+
+
+def check_plan(files: TableFiles, table: str) -> None:
+    """Refuse a plan that was made for another table.
+
+    Raises:
+        InvalidRequestError: it was.
+    """
+    if table != files.name:
+        raise InvalidRequestError(f"the plan is for {table}, and this is {files.name}")
 
 
 def _finite(value: object) -> object:

@@ -24,7 +24,8 @@ from lakewright.storage.codec.arrow_values import value_of, with_one_nan
 from lakewright.storage.codec.bucket_hash import bucket_of_hashes, buckets_of, hashes_of
 from lakewright.storage.errors import BucketCountChanged, CorruptionError, StorageError
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.state.scan import index_entries, live_entries
+from lakewright.storage.operations.state.keys import check_key_types
+from lakewright.storage.operations.state.live_files import index_entries, live_entries
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EMPTY_ROW, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, read_options
@@ -49,11 +50,20 @@ class BucketStates:
 
 
 def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
-    """What a writer must know of the table before it adds rows to it."""
+    """What a writer must know of the table before it adds rows to it.
+
+    Raises:
+        UnsupportedError: a primary key had another type when a live file was written.
+    """
     mode = files.options.bucket_mode
-    if mode not in (BucketMode.FIXED, BucketMode.DYNAMIC):
+    settled = mode in (BucketMode.FIXED, BucketMode.DYNAMIC)
+    # Rows without a bucket need none of this, but for keys that may have been retyped.
+    if not settled and (files.schema.id == 0 or not files.schema.has_primary_key):
         return BucketStates()
     entries = live_entries(files, snapshot)
+    check_key_types(files, {entry.file.schema_id for entry in entries})
+    if not settled:
+        return BucketStates()
     indexes: dict[bytes, tuple[IndexEntry, ...]] = {}
     if mode is BucketMode.DYNAMIC:
         indexes = hash_indexes(files, snapshot)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from lakewright.storage.codec.char_blanks import bounds_without_blanks
+from lakewright.storage.codec.column_stats import file_bounds, stats_bounds
+from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.data_types import DataField
+from lakewright.storage.spec.file_format import ORC
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_mapping import SchemaMapping, schema_mapping
 
@@ -40,3 +48,27 @@ class FileSchemas:
                 stored = tuple(field for field in stored if field.name in file.write_cols)
             self._mappings[key] = schema_mapping(stored, self._files.schema.fields)
         return self._mappings[key]
+
+    def bounds_of(self, file: DataFileMeta) -> dict[str, Bounds]:
+        """What a file's statistics say of its columns, by their names when it was written.
+
+        The bounds are those of the values that are read of the file.
+
+        Raises:
+            SchemaNotFound: as `schema_of`.
+        """
+        schema = self.schema_of(file)
+        return _as_read(file, file_bounds(file, schema), schema.fields)
+
+    def key_bounds_of(self, file: DataFileMeta) -> dict[str, Bounds]:
+        """What a file's statistics say of the columns of the key."""
+        fields = self._files.schema.key_fields
+        return _as_read(file, stats_bounds(file.key_stats, fields, file.row_count), fields)
+
+
+def _as_read(
+    file: DataFileMeta, bounds: dict[str, Bounds], fields: Sequence[DataField]
+) -> dict[str, Bounds]:
+    if format_of_path(file.file_name) != ORC:
+        return bounds
+    return bounds_without_blanks(bounds, fields)

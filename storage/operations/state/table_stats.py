@@ -9,7 +9,7 @@ from typing import Any
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import is_small
 from lakewright.storage.lsm.sections import sorted_run_count
-from lakewright.storage.operations.state.scan import grouped_by_bucket, readable_entries
+from lakewright.storage.operations.state.live_files import grouped_by_bucket, readable_entries
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.values import order_key
 

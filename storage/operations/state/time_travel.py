@@ -6,7 +6,6 @@ Source: Paimon specification, chapter Time Travel; `TimeTravelUtil`.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TypedDict, Unpack
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
@@ -14,54 +13,63 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 _WATERMARK_VERSION = "watermark-"
 _NO_WATERMARK = -(2**63)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+# Milliseconds since the epoch, or a moment (UTC where it has no zone).
+Time = int | dt.datetime
 
 
-class When(TypedDict, total=False):
-    """One state of a table among others: at most one of these is given, none for the latest.
+def time_ms(time: Time) -> int:
+    """A time in milliseconds since the epoch; one without a zone is of UTC."""
+    if isinstance(time, int):
+        return time
+    moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
+    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def choose_snapshot(
+    files: TableFiles,
+    *,
+    snapshot_id: int | None = None,
+    as_of_ms: int | None = None,
+    tag: str | None = None,
+    watermark_ms: int | None = None,
+    version: str | None = None,
+) -> Snapshot | None:
+    """The snapshot that is meant, the latest where none is; None if nothing was committed yet.
 
     `as_of_ms` means the last snapshot that is not after a time, `watermark_ms` the first whose
     watermark has reached one. `version` is a tag's name, `watermark-` and a number, or an id.
     An id finds a snapshot that expired, too, while a tag holds it.
-    """
-
-    snapshot_id: int | None
-    as_of_ms: int | None
-    tag: str | None
-    watermark_ms: int | None
-    version: str | None
-
-
-def is_historic(when: When) -> bool:
-    """Whether a state is asked for by name, which is then read with the schema of its time."""
-    return any(each is not None for each in when.values())
-
-
-def choose_snapshot(files: TableFiles, **when: Unpack[When]) -> Snapshot | None:
-    """The snapshot that is meant; None for the latest of a table nobody has committed to.
 
     Raises:
         InvalidRequestError: more than one of them is given.
         TagNotFound: there is no such tag; the message lists those there are.
         SnapshotNotFound: there is no such snapshot, or none that old any more.
     """
-    asked = [name for name, value in when.items() if value is not None]
+    choices = {
+        "snapshot": snapshot_id,
+        "time": as_of_ms,
+        "tag": tag,
+        "watermark": watermark_ms,
+        "version": version,
+    }
+    asked = [name for name, value in choices.items() if value is not None]
     if len(asked) > 1:
         raise InvalidRequestError(
             f"{' and '.join(asked)} are given; each names a state of the table, so give one"
         )
-    match when:
-        case {"version": str(version)}:
-            return _of_version(files, version)
-        case {"snapshot_id": int(snapshot_id)}:
-            return _of_id(files, snapshot_id)
-        case {"tag": str(tag)}:
-            return files.references.tag(tag).snapshot
-        case {"watermark_ms": int(watermark_ms)}:
-            return _of_watermark(files, watermark_ms)
-        case {"as_of_ms": int(as_of_ms)}:
-            return _of_time(files, as_of_ms)
-        case _:
-            return files.snapshots.latest()
+    if version is not None:
+        return _of_version(files, version)
+    if snapshot_id is not None:
+        return _of_id(files, snapshot_id)
+    if tag is not None:
+        return files.references.tag(tag).snapshot
+    if watermark_ms is not None:
+        return _of_watermark(files, watermark_ms)
+    if as_of_ms is not None:
+        return _of_time(files, as_of_ms)
+    return files.snapshots.latest()
 
 
 def _of_version(files: TableFiles, version: str) -> Snapshot | None:

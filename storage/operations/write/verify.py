@@ -33,8 +33,10 @@ from lakewright.storage.files.data_files import Footer, read_footer, read_rows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.checksum import Checksum, OrderedChecksum, Sums, UnorderedChecksum
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.state.scan import DataSplit, key_decoder
-from lakewright.storage.operations.write.bucket_writer import BucketTarget, stored_schema
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.write.rolling_writer import BucketTarget
+from lakewright.storage.operations.write.stored_rows import stored_schema
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER

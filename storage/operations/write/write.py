@@ -31,13 +31,9 @@ from lakewright.storage.operations.state.assign_buckets import (
     bucket_states,
 )
 from lakewright.storage.operations.state.latest import read_latest
-from lakewright.storage.operations.write.bucket_writer import (
-    BucketTarget,
-    BucketWriter,
-    PostponedWriter,
-    WrittenFiles,
-)
+from lakewright.storage.operations.write.bucket_writer import BucketWriter, PostponedWriter
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
+from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
 from lakewright.storage.spec.commit import (
     CommitMessage,
     OverwriteScope,

@@ -27,7 +27,7 @@ def test_statistics_are_printed_and_published(catalog: Catalog, lakewright: Lake
     assert by_name["id"] == ["30", "0", "0", "29", "8", "8"]
     assert by_name["day"] == ["1", "0", "a", "a", "1", "1"]
     assert by_name["v"][:4] == ["30", "0", "new0", "v29"]
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
     (row,) = lakewright(catalog, "inspect", "db.t", "statistics", "--format", "json").json_lines
     assert row["mergedRecordCount"] == 30
 
@@ -70,7 +70,7 @@ def test_a_dry_run_says_what_would_be_read_and_commits_nothing(
     assert ended.lines[2] == "columns: id, day, v"
     found = lakewright(catalog, "analyze", "db.t", "--dry-run", "--json").json
     assert (found["rows"], found["columns"]) == (40, ["id", "day", "v"])
-    assert len(table.snapshots()) == 2
+    assert len(table.history.snapshots()) == 2
 
 
 def test_a_table_without_rows_has_nothing_to_analyze(
@@ -80,7 +80,7 @@ def test_a_table_without_rows_has_nothing_to_analyze(
     ended = lakewright(catalog, "analyze", "db.t")
     assert ended.lines == ["db.t: the table has no snapshot, so there is nothing to analyze"]
     assert lakewright(catalog, "analyze", "db.t", "--json").json["statistics"] is None
-    assert table.snapshots() == ()
+    assert table.history.snapshots() == ()
 
 
 def test_a_column_that_is_none_is_refused(catalog: Catalog, lakewright: Lakewright) -> None:

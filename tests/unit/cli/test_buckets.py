@@ -31,7 +31,7 @@ def test_a_rescale_is_planned_shown_and_done(
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
     assert planned[-1] == "option bucket becomes 4"
-    assert table.latest_snapshot() == catalog.table("db.t").latest_snapshot()
+    assert table.history.latest_snapshot() == catalog.table("db.t").history.latest_snapshot()
     told = lakewright(catalog, "plan", "rescale", "db.t", "--buckets", "4", "--json")
     plan = tmp_path / "plan.json"
     plan.write_text(told.out)

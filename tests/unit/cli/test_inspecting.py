@@ -18,8 +18,8 @@ def filled(catalog: Catalog) -> Table:
     table.write(rows(table, events(1, 2, v="new")))
     compact(table, full=True)
     table.write(rows(table, [{"id": 0}], ["-D"]))
-    table.create_tag("old", snapshot_id=1)
-    table.create_tag("new", snapshot_id=4)
+    table.history.create_tag("old", snapshot=1)
+    table.history.create_tag("new", snapshot=4)
     return table
 
 
@@ -90,7 +90,7 @@ def test_changes_between_two_states_are_printed(catalog: Catalog, lakewright: La
         assert [row[:2] for row in found] == [row[:2] for row in difference]
     times = [
         dt.datetime.fromtimestamp(each.time_millis / 1000, dt.UTC).isoformat()
-        for each in table.snapshots()
+        for each in table.history.snapshots()
     ]
     between = ["--between-times", f"{times[0]},{times[1]}"]
     assert changed(lakewright(catalog, *arguments, *between)) == [("+I", 1, "new1")]

@@ -51,7 +51,7 @@ def test_leases_are_listed_shown_and_broken(
 
     broken = lakewright(catalog, "lease", "break", "db.t", lease_id[:8])
     assert broken.lines == [f"lease {lease_id} of run 17 on host h on day=a of db.t broken"]
-    assert not table.leases()
+    assert not table.upkeep.leases()
     again = lakewright(catalog, "lease", "break", "db.t", lease_id[:8])
     assert (again.code, again.err) == (
         3,
@@ -66,8 +66,8 @@ def test_a_run_leaves_what_others_work_on_and_does_the_rest(
     done = lakewright(catalog, "run", "compact", "db.t", "--full")
     assert done.code == 0
     assert done.lines[-1].startswith("1 task of 2 dropped")
-    assert [each.file_count for each in table.partitions()] == [2, 1]
-    assert len(table.leases()) == 1
+    assert [each.file_count for each in table.at().partitions()] == [2, 1]
+    assert len(table.upkeep.leases()) == 1
 
 
 def test_a_run_that_finds_nothing_free_says_who_is_at_work(
@@ -79,7 +79,7 @@ def test_a_run_that_finds_nothing_free_says_who_is_at_work(
     assert ended.code == 7
     assert "run 17 on host h has day=a to overwrite until" in ended.err
     assert "and 1 more like it" in ended.err
-    assert len(table.snapshots()) == 4
+    assert len(table.history.snapshots()) == 4
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_run_that_finds_nothing_free_says_who_is_at_work(
 def test_one_expires_at_a_time_and_others_may_look_what_they_would(
     catalog: Catalog, lakewright: Lakewright, table: Table, verb: tuple[str, ...]
 ) -> None:
-    table.create_tag("old", snapshot_id=1)
+    table.history.create_tag("old", snapshot=1)
     request = LeaseRequest(
         kind=LeaseKind.EXPIRE, scope=whole_table(table.files), holder="the job on host h"
     )
@@ -102,12 +102,12 @@ def test_one_expires_at_a_time_and_others_may_look_what_they_would(
     refused = lakewright(catalog, *verb)
     assert refused.code == 7
     assert "the job on host h has all of the table to expire until" in refused.err
-    assert (len(table.snapshots()), len(table.tags())) == (4, 1)
+    assert (len(table.history.snapshots()), len(table.history.tags())) == (4, 1)
     assert lakewright(catalog, *verb, "--dry-run").code == 0
 
     release_lease(table.files, held.id)
     assert lakewright(catalog, *verb).code == 0
-    assert not table.leases()
+    assert not table.upkeep.leases()
 
 
 def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(

@@ -144,7 +144,7 @@ def test_show_of_an_empty_unpartitioned_table_leaves_out_what_there_is_not(
 def test_show_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog)
     found = lakewright(catalog, "show", "shop.orders", "--json").json
-    entries = table.data_files()
+    entries = table.at().files()
     assert found["file_count"] == len(entries)
     assert found["size_bytes"] == sum(entry.file.file_size for entry in entries)
     assert found["rows_in_files"] == 18
@@ -157,7 +157,7 @@ def test_show_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -
     }
     assert found["snapshot"]["id"] == 6
     assert found["health"]["most_sorted_runs"] == 6
-    assert found["health"]["compaction"]["files"] == table.plan_compact().files_before
+    assert found["health"]["compaction"]["files"] == table.upkeep.plan_compact().files_before
 
 
 def test_show_says_which_option_stands_in_the_way(
@@ -181,7 +181,7 @@ def test_show_says_which_option_stands_in_the_way(
 
 def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog, commits=2)
-    table.run_compact(table.plan_compact(full=True))
+    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     lines = lakewright(catalog, "snapshots", "shop.orders").lines
     assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"]
     assert [line.split()[3:6] for line in lines[2:]] == [
@@ -192,7 +192,7 @@ def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewri
     found = lakewright(catalog, "snapshots", "shop.orders", "--json").json
     assert [each["id"] for each in found] == [1, 2, 3]
     assert found[2]["commit_kind"] == "COMPACT"
-    assert found[2]["time_millis"] == table.snapshots()[2].time_millis
+    assert found[2]["time_millis"] == table.history.snapshots()[2].time_millis
 
 
 def test_listings_of_an_empty_table_say_that_there_is_nothing(

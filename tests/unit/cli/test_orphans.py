@@ -42,7 +42,7 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
     done = lakewright(catalog, "remove-orphans", "db.t")
     assert done.lines[0].startswith("orphans of db.t set aside; 1 file, 4 B in ")
     assert not orphan.exists()
-    (quarantine,) = table.quarantines()
+    (quarantine,) = table.upkeep.quarantines()
     restore = f"lakewright quarantine restore db.t {quarantine.id}"
     assert done.lines[1] == f"  bring them back:  {restore}"
     assert "lakewright quarantine purge db.t" in done.lines[2]
@@ -63,7 +63,7 @@ def test_orphans_are_deleted_at_once_when_that_is_said(
     done = lakewright(catalog, "remove-orphans", "db.t", "--delete")
     assert re.fullmatch(r"orphans of db\.t deleted; 1 file, 4 B in .*", done.lines[0])
     assert not orphan.exists()
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 def test_young_files_are_orphans_only_when_that_is_said(
@@ -87,7 +87,7 @@ def test_quarantines_are_listed_restored_and_purged(
         "nothing of db.t is in quarantine"
     ]
     lakewright(catalog, "remove-orphans", "db.t")
-    (quarantine,) = table.quarantines()
+    (quarantine,) = table.upkeep.quarantines()
     listed = lakewright(catalog, "quarantine", "list", "db.t")
     assert listed.lines[0].split() == ["quarantine", "since", "(UTC)", "by", "files", "size"]
     assert listed.lines[2].startswith(quarantine.id)

@@ -317,7 +317,7 @@ def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
     earlier = lakewright(catalog, "read", "db.t", "--snapshot", "2", "--format", "json")
     assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
 
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
 
 
 @pytest.mark.parametrize("system_table", ["ro", "snapshots", "audit_log"])
@@ -338,7 +338,7 @@ def test_a_name_after_a_dollar_that_is_no_system_table_is_refused_with_those_the
 ) -> None:
     table = new_table(catalog, EVENTS, partitions=["day"])
     table.write(rows(table, events(0, 1)))
-    table.create_branch("b")
+    table.history.create_branch("b")
     assert "no system table 'snapshot'" in lakewright(catalog, "read", "db.t$snapshot").err
     assert "no table db.u in" in lakewright(catalog, "read", "db.u$ro").err
     assert "no table db.u in" in lakewright(catalog, "read", "db.u$branch_b").err

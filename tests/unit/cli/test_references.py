@@ -66,8 +66,8 @@ def test_tags_are_replaced_renamed_and_expired(catalog: Catalog, lakewright: Lak
         ("rename", "db.t", "x", "y"),
     ):
         assert lakewright(catalog, "tag", *arguments).code == 0
-    assert [(tag.name, tag.snapshot.id) for tag in table.tags()] == [("y", 6)]
-    table.create_tag("z")
+    assert [(tag.name, tag.snapshot.id) for tag in table.history.tags()] == [("y", 6)]
+    table.history.create_tag("z")
     kept = lakewright(catalog, "tag", "expire", "db.t", "--older-than", "1d")
     assert kept.lines == ["no tag of db.t to expire"]
     planned = lakewright(catalog, "tag", "expire", "db.t", "--older-than", "0s", "--dry-run")
@@ -75,7 +75,7 @@ def test_tags_are_replaced_renamed_and_expired(catalog: Catalog, lakewright: Lak
     assert planned.lines[1].startswith("  tag y was made 20")
     done = lakewright(catalog, "tag", "expire", "db.t", "--older-than", "0s")
     assert done.lines[-1].startswith("tags y, z of db.t deleted; 0 files")
-    assert table.tags() == ()
+    assert table.history.tags() == ()
 
 
 def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewright) -> None:
@@ -130,12 +130,12 @@ def test_a_branch_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: 
     assert on_disk(catalog) == before
     gone = lakewright(catalog, "branch", "delete", "db.t", "b")
     assert gone.lines[0].startswith("branch b of db.t deleted; 0 files, 0 B deleted in ")
-    assert [branch.name for branch in table.branches()] == ["new"]
+    assert [branch.name for branch in table.history.branches()] == ["new"]
 
 
 def test_main_becomes_a_branch(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=4)
+    branch = table.history.create_branch("b", snapshot=4)
     branch.write(rows(branch, events(7, 8)))
     before = on_disk(catalog)
     dry = lakewright(catalog, "branch", "fast-forward", "db.t", "b", "--dry-run")
@@ -169,9 +169,9 @@ def test_a_wrong_branch_is_said_in_one_line(catalog: Catalog, lakewright: Lakewr
 @pytest.mark.mission("FS19")
 def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
-    then = content(table, snapshot_id=2)
-    table.create_tag("late")
-    table.set_consumer("me", 6)
+    then = content(table.at(snapshot=2))
+    table.history.create_tag("late")
+    table.history.set_consumer("me", 6)
     before = on_disk(catalog)
     dry = lakewright(catalog, "rollback", "db.t", "--snapshot", "2", "--dry-run")
     assert dry.lines[0].startswith("db.t to go back from snapshot 6 to 2, and with that ")
@@ -193,7 +193,7 @@ def test_a_table_goes_back(catalog: Catalog, lakewright: Lakewright) -> None:
 
 def test_a_table_goes_back_to_a_tag_or_a_time(catalog: Catalog, lakewright: Lakewright) -> None:
     table = history(catalog)
-    table.create_tag("t", snapshot_id=2)
+    table.history.create_tag("t", snapshot=2)
     expire(table, keep=2)
     dry = lakewright(catalog, "rollback", "db.t", "--tag", "t", "--dry-run")
     assert "  snapshot 2 expired; tag t holds it" in dry.lines
@@ -254,4 +254,4 @@ def test_changelogs_that_outlived_their_snapshots_are_listed_and_expired(
     assert on_disk(catalog) == before
     done = lakewright(catalog, "changelog", "expire", "db.t", "--all")
     assert done.lines[0].startswith("changelogs of 2 snapshots (1 to 2) of db.t expired; ")
-    assert table.changelogs() == ()
+    assert table.history.changelogs() == ()

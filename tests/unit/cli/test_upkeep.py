@@ -96,7 +96,7 @@ def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -
     again = lakewright(catalog, "run", "compact", "db.t")
     assert again.code == 0
     assert again.lines[0] == "nothing to compact in db.t, at snapshot 7"
-    assert len(table.snapshots()) == 7
+    assert len(table.history.snapshots()) == 7
 
 
 def test_a_run_as_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
@@ -178,7 +178,7 @@ def test_a_saved_plan_is_carried_out_once(
     assert ended.json["summary"] == {
         "tasks": 2,
         "files": 12,
-        "size_bytes": table.plan_compact().bytes_before,
+        "size_bytes": table.upkeep.plan_compact().bytes_before,
         "rows": 12,
     }
     saved.write_text(ended.out, "utf-8")
@@ -264,7 +264,7 @@ def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
 
 def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
-    table.run_compact(table.plan_compact())
+    table.upkeep.run_compact(table.upkeep.plan_compact())
     before = content(table)
     planned = lakewright(
         catalog, *("plan", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
@@ -279,7 +279,7 @@ def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) 
     assert ended.code == 0
     assert ended.lines[2].split() == ["snapshots", "7", "1"]
     assert ended.lines[4].startswith("6 snapshots (1 to 6) of db.t expired: ")
-    assert [each.id for each in table.snapshots()] == [7]
+    assert [each.id for each in table.history.snapshots()] == [7]
     assert content(table) == before
 
     again = lakewright(catalog, "run", "expire-snapshots", "db.t", "--retain-min", "1")
@@ -324,7 +324,7 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
         catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h")
     )
     assert ended.code == 0
-    assert [each.id for each in table.snapshots()] == [6]
+    assert [each.id for each in table.history.snapshots()] == [6]
 
 
 def test_a_saved_expiry_is_carried_out(
@@ -342,7 +342,7 @@ def test_a_saved_expiry_is_carried_out(
     assert found["expired"] == [1, 2]
     assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
     assert found["bytes_deleted"] > 0
-    assert [each.id for each in table.snapshots()] == [3, 4, 5, 6]
+    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewrigh
     table = table_of_small_files(catalog)
     data = lakewright(catalog, "plan", "compact", "db.t", "--json").json
     assert data["operation"] == "compact"
-    plan = table.plan_compact()
+    plan = table.upkeep.plan_compact()
     assert json.loads(plan.to_json()) == {
         name: value for name, value in data.items() if name not in ("operation", "summary")
     }

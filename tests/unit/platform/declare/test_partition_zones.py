@@ -122,6 +122,8 @@ def test_an_hour_that_comes_twice_is_refused_where_columns_hold_it_once(
     told = dimension("Europe/Berlin", **columns).hours_in_conflict()
     assert told is not None
     assert "clocks in Europe/Berlin show 2024-10-27 02:00 twice" in told
+    # Egypt took up summer time in 2023, years after the span began.
+    assert dimension("Africa/Cairo", start="2016-01-01", **columns).hours_in_conflict() is not None
     # Where no such hour is in the span there is nothing to refuse.
     for harmless in (
         dimension("UTC", **columns),

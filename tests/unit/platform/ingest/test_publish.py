@@ -77,7 +77,7 @@ def test_published_rows_are_counted_by_partition(table: Table) -> None:
     assert isinstance(outcome, Published)
     assert {each.spec["dt"]: each.row_count for each in outcome.partitions} == {"a": 2, "b": 1}
     assert (outcome.row_count, outcome.commits, outcome.engine) == (3, 1, "local")
-    assert outcome.snapshot == table.latest_snapshot()
+    assert outcome.snapshot == table.history.latest_snapshot()
 
 
 def test_the_same_run_publishes_once_and_does_not_read_its_source_again(table: Table) -> None:
@@ -101,7 +101,7 @@ def test_rejected_rows_leave_no_trace(table: Table) -> None:
     outcome = publish(table, lambda: rows(("a", 1), ("b", -1)), order("a", "b"))
     assert isinstance(outcome, Rejected)
     assert outcome.report.blocking[0].unexpected_by_partition == {"dt=b": 1}
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 def test_micro_batches_interrupted_in_the_middle_are_completed_not_repeated(table: Table) -> None:
@@ -115,7 +115,7 @@ def test_micro_batches_interrupted_in_the_middle_are_completed_not_repeated(tabl
 
     assert isinstance(outcome, Published)
     assert content(table) == [("a", number) for number in range(6)]
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
 
 
 def test_every_micro_batch_has_its_share_of_every_partition(table: Table) -> None:
@@ -123,9 +123,9 @@ def test_every_micro_batch_has_its_share_of_every_partition(table: Table) -> Non
     outcome = publish(table, lambda: given, order("a", "b", kind=WriteKind.APPEND, micro_batches=2))
     assert isinstance(outcome, Published)
     assert outcome.commits == 2
-    first, second = table.snapshots()
+    first, second = table.history.snapshots()
     assert (first.delta_record_count, second.delta_record_count) == (5, 4)
-    assert [stats.file_count for stats in table.partitions()] == [2, 2]
+    assert [stats.file_count for stats in table.at().partitions()] == [2, 2]
 
 
 def test_fewer_rows_than_micro_batches_make_fewer_commits(table: Table) -> None:
@@ -231,12 +231,12 @@ def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(InvalidRows, match=r"have some in the table \(p=-0\.0\)"):
         written("run-2", [nan], [-0.0, float("nan")])
     written("run-2", [nan], [-0.0, float("nan")], allow_empty=True)
-    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
+    assert sorted(repr(each.spec["p"]) for each in readings.at().partitions()) == ["0.0", "nan"]
     with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
         written("run-3", [-0.0, 1.0], [0.0, 1.0])
     with pytest.raises(InvalidRows, match=r"have some in the table \(p=nan\)"):
         written("run-4", [0.0], [0.0, float("nan")])
     # Of -0.0 there is nothing to be lost.
     written("run-5", [nan], [-0.0, float("nan")])
-    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
+    assert sorted(repr(each.spec["p"]) for each in readings.at().partitions()) == ["0.0", "nan"]
     assert_sound(readings)

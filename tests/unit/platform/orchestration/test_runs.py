@@ -40,9 +40,9 @@ def hold(table: Table, owner: str) -> None:
 
 def owners_left(instance: dg.DagsterInstance, table: Table) -> list[str]:
     said: list[str] = []
-    before = len(table.leases())
+    before = len(table.upkeep.leases())
     release_of_ended_runs(instance, table, tell=said.append)
-    left = [each.owner for each in table.leases()]
+    left = [each.owner for each in table.upkeep.leases()]
     assert len(said) == before - len(left)
     return left
 

@@ -71,8 +71,8 @@ def test_a_write_takes_what_it_needs_of_the_partitions_it_is_for(
         assert lease is not None
         assert (lease.kind, str(lease.scope)) == (expected, "day=a")
         assert lease.holder.startswith("dagster-17-events on ")
-        assert table.leases() == (lease,)
-    assert not table.leases()
+        assert table.upkeep.leases() == (lease,)
+    assert not table.upkeep.leases()
     with writing(table, kind, None, commit_user="dagster-17-events") as lease:
         assert lease is not None
         assert lease.scope == whole_table(table.files)
@@ -135,7 +135,7 @@ def test_what_fails_in_the_work_is_not_taken_for_a_lease_that_cannot_be_had(
     with pytest.raises(LeaseHeld, match="of something else"):
         work()
     assert not said
-    assert not table.leases()
+    assert not table.upkeep.leases()
 
 
 def test_maintenance_that_finds_nothing_free_is_tried_again_later(catalog: Catalog) -> None:
@@ -155,9 +155,9 @@ def test_a_plan_is_leased_bucket_by_bucket(catalog: Catalog) -> None:
     table = keyed(catalog)
     for _ in range(2):
         table.write(rows(table, [*events(0, 9, day="a"), *events(0, 9, day="b")]))
-    scope = plan_scope(table, table.plan_compact([{"day": "b"}], [1], full=True))
+    scope = plan_scope(table, table.upkeep.plan_compact([{"day": "b"}], [1], full=True))
     assert str(scope) == "bucket 1 of day=b"
-    assert str(plan_scope(table, table.plan_rescale(3))) == "day=a; day=b"
+    assert str(plan_scope(table, table.upkeep.plan_rescale(3))) == "day=a; day=b"
 
 
 @pytest.mark.parametrize("work", ["writing", "maintaining"])
@@ -188,9 +188,9 @@ def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
     with renewed(table.files, lease):
         for _ in range(200):
             Event().wait(0.05)
-            if table.leases()[0].renewed_ms > lease.expires_ms:
+            if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:
                 break
-    (held,) = table.leases()
+    (held,) = table.upkeep.leases()
     assert held.renewed_ms > lease.expires_ms
     assert held == replace(lease, renewed_ms=held.renewed_ms, expires_ms=held.expires_ms)
 
@@ -211,7 +211,7 @@ def test_a_lease_is_renewed_after_a_failure_that_nobody_foresaw() -> None:
     with renewed(broken.files, lease):
         for _ in range(200):
             Event().wait(0.05)
-            if table.leases()[0].renewed_ms > lease.expires_ms:
+            if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:
                 break
     assert fs.has_happened
-    assert table.leases()[0].renewed_ms > lease.expires_ms
+    assert table.upkeep.leases()[0].renewed_ms > lease.expires_ms

@@ -70,7 +70,7 @@ def postponed(catalog: Catalog) -> Table:
 
 def tagged(catalog: Catalog) -> Table:
     table = appended(catalog)
-    table.create_tag("brief", snapshot_id=1, time_retained_ms=1)
+    table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
     table.files.env.sleep_ms(1000)
     return table
 
@@ -81,8 +81,8 @@ def with_changelogs(catalog: Catalog) -> Table:
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
     retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
-    table.run_expire_snapshots(table.plan_expire_snapshots(**retention))
-    assert table.changelogs()
+    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**retention))
+    assert table.history.changelogs()
     return table
 
 
@@ -94,13 +94,13 @@ def with_orphan(catalog: Catalog) -> Table:
 
 def with_quarantine(catalog: Catalog) -> Table:
     table = with_orphan(catalog)
-    table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
-    assert table.quarantines()
+    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    assert table.upkeep.quarantines()
     return table
 
 
 def first_quarantine(table: Table) -> RestoreOptions:
-    return RestoreOptions(quarantine=table.quarantines()[0].id)
+    return RestoreOptions(quarantine=table.upkeep.quarantines()[0].id)
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, c
     assert not report.is_empty
     assert report.facts
     assert files_of(table) != before
-    assert not table.leases()
+    assert not table.upkeep.leases()
     if case.comes_to_rest:
         # Opened again: a rescale has changed the table's options.
         kept = catalog.table(table.name)
@@ -215,7 +215,7 @@ def test_a_rewrite_leases_what_it_plans_and_begins_nothing_that_others_hold(
 
     with pytest.raises(LeaseHeld):
         carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
     # Nothing is leased for a plan that is empty.
     carry_out(COMPACT, table, CompactOptions(min_files=9), WORK)
 
@@ -224,13 +224,13 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
     table = new_table(catalog, options={"snapshot.expire.limit": "2"})
     for at in range(6):
         table.write(rows(table, events(at, at + 1)))
-    table.create_tag("brief", snapshot_id=6, time_retained_ms=1)
+    table.history.create_tag("brief", snapshot=6, time_retained_ms=1)
     told: list[tuple[int, int]] = []
 
     def stepped(done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> None:
         assert done.result is not None
         told.append((len(done.result.snapshots), len(done.result.tags)))
-        assert [each.kind for each in table.leases()] == [LeaseKind.EXPIRE]
+        assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
 
     done = carry_out(EXPIRE, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
 
@@ -238,7 +238,7 @@ def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Cata
     assert done.plan.snapshots.snapshot_ids == (1, 2, 3, 4, 5)
     facts = EXPIRE.report(table, done).facts
     assert (facts["snapshots_expired"], facts["tags_expired"]) == (5, 1)
-    assert [each.id for each in table.snapshots()] == [6]
+    assert [each.id for each in table.history.snapshots()] == [6]
 
 
 def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
@@ -249,7 +249,7 @@ def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
 
     carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
 
-    assert [each.id for each in table.snapshots()] == [3, 4, 5, 6]
+    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
 def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
@@ -257,11 +257,11 @@ def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
 ) -> None:
     table = tagged(catalog)
     plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
-    table.replace_tag("brief", snapshot_id=3, time_retained_ms=10**9)
+    table.history.replace_tag("brief", snapshot=3, time_retained_ms=10**9)
 
     with pytest.raises(StalePlan):
         carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
-    assert [each.name for each in table.tags()] == ["brief"]
+    assert [each.name for each in table.history.tags()] == ["brief"]
 
 
 def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalog) -> None:

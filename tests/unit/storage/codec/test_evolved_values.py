@@ -164,3 +164,27 @@ def test_bytes_that_are_no_text_are_shown_with_replacements_and_kept_from_rewrit
     assert cast("BYTES", "STRING", values, shown=True) == ["a\ufffdb", "\ufffd", "ä"]
     with pytest.raises(pa.ArrowInvalid, match="alter the column back to BYTES"):
         cast("BYTES", "STRING", values)
+
+
+@pytest.mark.parametrize(
+    ("new", "text"),
+    [
+        ("DATE", "99999999999-01-01"),
+        ("DATE", "2024-99999999999-01"),
+        ("DATE", "9" * 5000),
+        ("TIMESTAMP(3)", "9223372036854775807"),
+        ("TIMESTAMP(0)", "9" * 19),
+        ("TIMESTAMP(0)", "9" * 5000),
+        ("TIME(3)", "99999999999999999:00:00"),
+        ("TIME(3)", "9" * 5000 + ":00:00"),
+        ("INT", "9" * 5000),
+    ],
+)
+def test_texts_of_numbers_that_are_too_large_are_named(new: str, text: str) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        cast("STRING", new, [text])
+
+
+def test_seconds_that_java_s_milliseconds_do_not_hold_wrap() -> None:
+    found = cast("STRING", "TIMESTAMP(0)", ["9223372036854775807"])
+    assert found == [dt.datetime(1969, 12, 31, 23, 59, 59)]

@@ -559,7 +559,7 @@ def test_timestamps_that_orc_files_cannot_hold_leave_nothing_behind(
     with pytest.raises(InvalidRows, match=words):
         table.write(rows(table, [{"k": 2}, {"k": 3, "r": {"t": moment}}]))
     assert content(table) == before
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
 
 
 def test_orc_timestamps_beyond_the_reach_of_nanoseconds_are_read(folder: Folder) -> None:
@@ -599,7 +599,7 @@ def test_orc_columns_carry_their_field_ids(catalog: Catalog) -> None:
     columns = {"k": "INT", "t": "TIME(3)", "r": "ROW<a INT>"}
     table = new_table(catalog, columns, options={"file.format": "orc"})
     table.write(rows(table, [{"k": 1, "t": dt.time(1, 2, 3), "r": {"a": 1}}]))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     data = table.files.fs.read_bytes(table.files.entry_paths(entry)[0])
     schema = orc.ORCFile(BytesIO(data)).schema
     assert [field.metadata for field in schema] == [
@@ -613,7 +613,7 @@ def test_orc_columns_carry_their_field_ids(catalog: Catalog) -> None:
 
 def suffixes(table: Any) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
-    for entry in table.data_files():
+    for entry in table.at().files():
         found.setdefault(entry.file.level, set()).add(entry.file.file_name.split(".", 1)[1])
     return found
 

@@ -10,6 +10,7 @@ import pytest
 
 from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
+from lakewright.storage.files.durability import folders_to
 from lakewright.storage.files.local_files import LocalFiles
 from tests.support.builders import content, events, expire, new_table, rows
 from tests.support.disks import LOSSES, FailingDisk, LossyDisk, heard
@@ -97,8 +98,8 @@ def test_a_writer_that_is_told_so_flushes_nothing(
     with heard(lambda name, path: calls.append(name)):
         table = new_table(pickle.loads(pickle.dumps(catalog)))
         table.write(rows(table, events(0, 4)))
-        table.create_tag("first")
-        table.run_delete_tags(table.plan_delete_tags("first"))
+        table.history.create_tag("first")
+        table.history.run_delete_tags(table.history.plan_delete_tags("first"))
     assert "link" in calls
     assert not {*calls} & {*FLUSHES}
 
@@ -150,3 +151,10 @@ def test_what_a_disk_says_is_told_with_what_it_means(tmp_path: Path, code: int) 
         LocalFiles().write_bytes(f"{tmp_path}/file", b"1")
     assert f"{tmp_path}/file cannot be reached: " in told.value.message
     assert "; " in told.value.message
+
+
+@pytest.mark.parametrize("below", ["/w/t", "/w/t/"])
+def test_folders_are_flushed_up_to_the_one_that_is_named(below: str) -> None:
+    assert folders_to("/w/t/b/f", below) == ["/w/t/b", "/w/t"]
+    assert folders_to("/x/b/f", below) == ["/x/b"]
+    assert folders_to("/w/f", "/") == ["/w", "/"]

@@ -24,8 +24,10 @@ def table(unchecked_catalog: Catalog) -> Table:
     created = new_table(unchecked_catalog)
     for number in range(5):
         created.write(rows(created, events(number, number + 1)))
-    created.run_expire_snapshots(created.plan_expire_snapshots(retain_min=3, time_retained_ms=0))
-    assert [each.id for each in created.snapshots()] == [3, 4, 5]
+    created.upkeep.run_expire_snapshots(
+        created.upkeep.plan_expire_snapshots(retain_min=3, time_retained_ms=0)
+    )
+    assert [each.id for each in created.history.snapshots()] == [3, 4, 5]
     return created
 
 
@@ -37,7 +39,7 @@ def hint(table: Table, name: str) -> Path:
 def test_the_latest_snapshot_is_found_whatever_the_hint_says(table: Table, lie: str | None) -> None:
     path = hint(table, "LATEST")
     path.unlink() if lie is None else path.write_text(lie)
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     assert latest.id == 5
     assert values_of(table, "id") == [0, 1, 2, 3, 4]
@@ -87,18 +89,18 @@ def test_a_snapshot_that_is_not_there_is_told_with_those_that_are(table: Table) 
     with pytest.raises(
         SnapshotNotFound, match=r"snapshot 1 does not exist in .*; there are 3 to 5"
     ):
-        table.read(snapshot_id=1)
+        table.at(snapshot=1).read()
 
 
 def test_a_table_without_snapshots_is_empty(catalog: Catalog) -> None:
     table = new_table(catalog)
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
     assert table.read().num_rows == 0
     assert table.read().column_names == ["id", "day", "v"]
-    assert table.snapshots() == ()
-    assert table.read(as_of_ms=0).num_rows == 0
+    assert table.history.snapshots() == ()
+    assert table.at(time=0).read().num_rows == 0
     with pytest.raises(SnapshotNotFound, match="the table has none"):
-        table.read(snapshot_id=1)
+        table.at(snapshot=1).read()
 
 
 @pytest.mark.mission("SE25")
@@ -142,9 +144,9 @@ def test_a_schema_with_a_type_of_later_is_refused_and_not_called_damaged(
 
 def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> None:
     root = Path(table.files.paths.root)
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
-    (entry, *_) = table.data_files()
+    (entry, *_) = table.at().files()
     data = Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
     kept = data.read_bytes()
     data.write_bytes(kept[: len(kept) // 2])
@@ -165,13 +167,13 @@ def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> 
 
 
 def test_a_data_file_with_other_rows_than_its_manifest_says_is_told(table: Table) -> None:
-    first, second = list(table.data_files())[:2]
+    first, second = list(table.at().files())[:2]
     paths = [
         Path(table.files.data_file_path(each.partition, each.bucket, each.file))
         for each in (first, second)
     ]
     table.write(rows(table, events(20, 25)))
-    *_, larger = table.data_files()
+    *_, larger = table.at().files()
     target = Path(table.files.data_file_path(larger.partition, larger.bucket, larger.file))
     paths[0].write_bytes(target.read_bytes())
     with pytest.raises(CorruptionError, match="holds 5 rows, its manifest says 1"):

@@ -48,6 +48,16 @@ def test_nothing_stays_when_something_fails() -> None:
 
 def test_a_disk_that_refuses_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(Path(tempfile.gettempdir()) / "gone"))
+    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk with space")
+    with Spill() as spill, told:
+        spill.put(0, pa.table({"n": [1]}))
+
+
+def test_a_machine_without_a_folder_for_temporary_files_is_told_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
     told = pytest.raises(UnavailableError, match="point TMPDIR at a disk that has some")
     with Spill() as spill, told:
         spill.put(0, pa.table({"n": [1]}))

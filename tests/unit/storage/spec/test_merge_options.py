@@ -6,7 +6,8 @@ import pytest
 
 from lakewright.storage.errors import InvalidOption, UnsupportedError
 from lakewright.storage.spec.data_types import parse_data_type
-from lakewright.storage.spec.merge_options import is_merge_option, read_merge_spec
+from lakewright.storage.spec.merge_option_reader import is_merge_option
+from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import (
     AggregateFunction,
     FieldAggregate,

@@ -42,6 +42,7 @@ REFUSED: list[tuple[str, str, set[Use] | frozenset[Use]]] = [
     ("sequence.snapshot-ordering", "true", {READ, WRITE, COMPACT}),
     ("bucket-function.type", "hive", {READ, WRITE, COMPACT}),
     ("fields.v.map.storage-layout", "shared-shredding", {READ, WRITE, COMPACT}),
+    ("fields.v.default-value", "7", {READ}),
     ("postpone.merge-on-read", "true", {READ}),
     ("deletion-vectors.merge-on-read", "true", {READ}),
     ("scan.mode", "from-snapshot", {READ}),
@@ -296,12 +297,12 @@ def test_every_accepted_file_compression_can_be_written(catalog: Catalog, compre
 REFUSED_VERBS: dict[str, Any] = {
     "read": lambda table: table.read(),
     "write": lambda table: table.write(rows(table, events(0, 1))),
-    "compact": lambda table: table.plan_compact(full=True),
-    "tag": lambda table: table.create_tag("now"),
-    "branch": lambda table: table.create_branch("b"),
-    "analyze": lambda table: table.plan_analyze(),
-    "expire": lambda table: table.plan_expire_snapshots(),
-    "orphans": lambda table: table.plan_remove_orphans(),
+    "compact": lambda table: table.upkeep.plan_compact(full=True),
+    "tag": lambda table: table.history.create_tag("now"),
+    "branch": lambda table: table.history.create_branch("b"),
+    "analyze": lambda table: table.upkeep.plan_analyze(),
+    "expire": lambda table: table.upkeep.plan_expire_snapshots(),
+    "orphans": lambda table: table.upkeep.plan_remove_orphans(),
 }
 
 
@@ -323,3 +324,43 @@ def test_rows_are_not_written_when_their_writer_could_not_compact_them(catalog: 
     assert fs.changes == []
     refused.write(rows(table, events(0, 1)))
     assert table.read().num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bucket", "9" * 5000),
+        ("bucket", "2147483648"),
+        ("num-levels", "99999999999"),
+        ("target-file-size", "9" * 30),
+        ("target-file-size", "9223372036854775807 kb"),
+        ("target-file-size", "9" * 5000 + " mb"),
+        ("snapshot.time-retained", "9" * 5000),
+        ("snapshot.time-retained", "999999999999999 d"),
+        ("snapshot.time-retained", "٣ h"),
+        ("file.format.per.level", "9" * 5000 + ":orc"),
+        ("file.format.per.level", "99999999999:orc"),
+        ("file.format.per.level", "٣:orc"),
+        ("dynamic-bucket.target-row-num", "9223372036854775808"),
+        ("metadata.stats-mode", "truncate(" + "9" * 5000 + ")"),
+    ],
+)
+def test_numbers_with_more_bits_than_other_clients_read_are_refused_by_name(
+    name: str, value: str
+) -> None:
+    schema = replace(schema_with(), options={name: value})
+    with pytest.raises(InvalidOption) as refused:
+        read_options(schema, table="t")
+    assert name in refused.value.message
+    assert len(refused.value.message) < 400
+
+
+def test_numbers_that_other_clients_read_are_read() -> None:
+    given = {
+        "dynamic-bucket.target-row-num": "9223372036854775807",
+        "target-file-size": "9223372036854775807",
+        "num-levels": "0" * 40 + "7",
+    }
+    options = read_options(replace(schema_with(), options=given), table="t")
+    assert options.dynamic_bucket_target_row_num == options.target_file_size == 2**63 - 1
+    assert options.num_levels == 7

@@ -14,9 +14,9 @@ from tests.support.builders import spec
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no column": ({"columns": {}}, "at least one column"),
     "empty name": ({"columns": {" ": "INT"}}, "empty name"),
-    "reserved": ({"columns": {"_SEQUENCE_NUMBER": "INT"}}, "is taken"),
-    "key prefix": ({"columns": {"_KEY_a": "INT"}}, "is taken"),
-    "row kind": ({"columns": {"_rowkind": "INT"}}, "is taken"),
+    "reserved": ({"columns": {"_SEQUENCE_NUMBER": "INT"}}, "is reserved"),
+    "key prefix": ({"columns": {"_KEY_a": "INT"}}, "is reserved"),
+    "row kind": ({"columns": {"_rowkind": "INT"}}, "is reserved"),
     "doubled member": ({"columns": {"r": "ROW<a INT, a INT>"}}, "member 'a' more than once"),
     "doubled deeper": (
         {"columns": {"r": "ARRAY<ROW<x ROW<a INT, a INT>>>"}},

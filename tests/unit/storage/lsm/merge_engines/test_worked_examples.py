@@ -350,7 +350,7 @@ def test_collected_elements_of_any_type_are_told_apart() -> None:
 def test_first_row_keeps_the_first_and_refuses_deletions() -> None:
     options = {"merge-engine": "first-row"}
     assert merged({"v": "INT"}, options, (1,), (2,)) == ("+I", 1)
-    with pytest.raises(InvalidRows, match=r"first-row.*1 of its rows are; set ignore-delete"):
+    with pytest.raises(InvalidRows, match=r"first-row.*1 of its rows are deletions; set ign"):
         merged({"v": "INT"}, options, (1,), ("-D", 1))
     ignoring = {**options, "ignore-delete": "true"}
     assert merged({"v": "INT"}, ignoring, ("-D", 0), (1,), (2,)) == ("+I", 1)

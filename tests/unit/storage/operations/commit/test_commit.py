@@ -81,11 +81,11 @@ def test_a_commit_repeated_by_user_and_identifier_happens_once(
     assert not first.already_committed
     assert again.already_committed
     assert again.snapshot == first.snapshot
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     assert values_of(table, "id") == [0, 1, 2]
     table.write(new, commit_user="job", commit_identifier=2)
     table.write(new, commit_user="another", commit_identifier=1)
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
 
 
 def test_a_commit_is_found_by_user_and_identifier(catalog: Catalog) -> None:
@@ -124,7 +124,7 @@ def test_a_commit_repeated_after_a_rollback_beyond_its_base_happens_once(
     catalog: Catalog, others: int
 ) -> None:
     table, staged = written_and_staged(catalog)
-    table.run_rollback(table.plan_rollback(snapshot_id=3))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
     first = table.commit(staged)
     assert first.snapshot is not None
     assert first.snapshot.id == 4
@@ -159,7 +159,9 @@ def test_two_writes_of_one_batch_user_are_two_writes(catalog: Catalog) -> None:
     for first in (0, 5):
         table.write(rows(table, events(first, first + 1)), commit_user="job")
     assert values_of(table, "id") == [0, 5]
-    assert {each.commit_identifier for each in table.snapshots()} == {BATCH_COMMIT_IDENTIFIER}
+    assert {each.commit_identifier for each in table.history.snapshots()} == {
+        BATCH_COMMIT_IDENTIFIER
+    }
 
 
 def test_two_writes_staged_at_once_by_one_batch_user_are_two_writes(catalog: Catalog) -> None:
@@ -188,7 +190,7 @@ def test_what_was_published_is_not_aborted_even_when_that_snapshot_has_expired(
     for start in (3, 6):
         table.write(rows(table, events(start, start + 3)))
     expire(table)
-    assert [each.id for each in table.snapshots()] == [3]
+    assert [each.id for each in table.history.snapshots()] == [3]
 
     assert table.abort(staged) == 0
     assert table.read().num_rows == 9
@@ -208,7 +210,7 @@ def test_writing_nothing_commits_nothing(catalog: Catalog) -> None:
     table = new_table(catalog)
     result = table.write(rows(table, []))
     assert (result.snapshot, result.attempts) == (None, 0)
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 # --- races ------------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ def test_a_race_lost_to_oneself_is_no_second_commit(catalog: Catalog) -> None:
     staged = table.stage(rows(table, events(0, 3)))
     result = interrupted(table, lambda: table.commit(staged)).commit(staged)
     assert result.already_committed
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
     assert values_of(table, "id") == [0, 1, 2]
 
 
@@ -299,7 +301,7 @@ def test_racing_processes_lose_no_row_and_double_none(catalog: Catalog) -> None:
             run.result()
     expected = [1000 * writer + number for writer in range(writers) for number in range(commits)]
     assert values_of(table, "id") == sorted(expected)
-    assert len(table.snapshots()) == writers * commits
+    assert len(table.history.snapshots()) == writers * commits
 
 
 @dataclass
@@ -335,7 +337,7 @@ def test_a_commit_whose_base_expires_before_it_is_looked_at_stands_once(
     result = overtaken.write(rows(table, events(5, 6)))
     assert result.snapshot is not None
     assert (result.snapshot.id, result.attempts) == (3, 1)
-    assert [each.id for each in table.snapshots()] == list(range(3, 4 + later))
+    assert [each.id for each in table.history.snapshots()] == list(range(3, 4 + later))
     assert values_of(table, "id") == [0, 1, 5, *range(10, 10 + later)]
     # A hint may be behind; no file is.
     assert_only_reachable_files(table)
@@ -399,7 +401,7 @@ def test_a_snapshot_that_another_writer_replaced_is_committed_again(catalog: Cat
     fs = Overwriting(table.files.fs, other=data)
     over(table, fs).write(rows(table, events(9, 10)))
     assert values_of(table, "id") == [0, 5, 9]
-    assert len(table.snapshots()) == 3
+    assert len(table.history.snapshots()) == 3
 
 
 def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog: Catalog) -> None:
@@ -409,13 +411,13 @@ def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog
     staged = table.stage(rows(table, events(100, 101)))
 
     def roll_back() -> None:
-        table.run_rollback(table.plan_rollback(snapshot_id=2))
+        table.history.run_rollback(table.history.plan_rollback(snapshot=2))
 
     result = interrupted(table, roll_back).commit(staged)
     assert result.snapshot is not None
     assert (result.snapshot.id, result.attempts) == (3, 2)
     assert values_of(table, "id") == [0, 1, 100]
-    assert [snapshot.id for snapshot in table.snapshots()] == [1, 2, 3]
+    assert [snapshot.id for snapshot in table.history.snapshots()] == [1, 2, 3]
     assert_sound(table)
 
 
@@ -427,8 +429,8 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
 
     def write_and_expire() -> None:
         table.write(rows(table, events(3, 4)))
-        table.run_expire_snapshots(
-            table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+        table.upkeep.run_expire_snapshots(
+            table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
         )
 
     interrupted(table, write_and_expire).commit(staged)
@@ -465,7 +467,7 @@ def test_a_write_that_was_rolled_back_is_not_published_without_its_files(catalog
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 2)))
     table.commit(staged)
-    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
     with pytest.raises(FilesGone, match="stage them again"):
         table.commit(staged)
     assert values_of(table, "id") == [0]
@@ -488,15 +490,15 @@ def test_a_write_of_whose_files_some_were_taken_as_orphans_is_not_published(
     batches = rows(table, events(0, 20)).to_batches(max_chunksize=1)
     staged = table.stage(iter(batches))
     assert staged.file_count == (2 if files == "few files" else 20)
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     names = [file.file_name for message in staged.messages for file in message.new_files]
     last = [file for file in plan.files if file.path.endswith(names[-1])]
-    assert table.run_remove_orphans(replace(plan, files=tuple(last))).files_moved == 1
+    assert table.upkeep.run_remove_orphans(replace(plan, files=tuple(last))).files_moved == 1
     with pytest.raises(FilesGone, match=f"{names[-1]} .* is there no more"):
         table.commit(staged)
     assert table.read().num_rows == 0
     table.abort(staged)
-    table.run_purge(table.plan_purge(ttl_ms=0))
+    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -572,7 +574,7 @@ def test_a_table_that_cannot_be_read_is_told_at_once(
     with pytest.raises(CorruptionError, match="manifest-list"):
         table.commit(staged)
     assert env.slept_ms == []
-    assert [each.id for each in table.snapshots()] == [1]
+    assert [each.id for each in table.history.snapshots()] == [1]
 
 
 # --- conflicts --------------------------------------------------------------------------------
@@ -582,7 +584,7 @@ def test_files_that_somebody_else_replaced_cannot_be_replaced_again(catalog: Cat
     table = new_table(catalog, keys=["id"], partitions=[], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, events(1, 4, v="new")))
-    before = tuple(entry.file for entry in table.data_files())
+    before = tuple(entry.file for entry in table.at().files())
     compact(table, full=True)
     message = CommitMessage(partition=bytes(12), bucket=0, total_buckets=1, compact_before=before)
     result, lost = commit_compaction(table.files, [message], user="late", base_snapshot_id=2)
@@ -610,12 +612,12 @@ def test_an_overwrite_and_a_compaction_of_the_same_files_do_not_both_win(
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, events(1, 4, v="new")))
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
 
     def another_overwrites() -> None:
         table.write(rows(table, events(50, 51)), mode="overwrite")
 
-    result = interrupted(table, another_overwrites).run_compact(plan)
+    result = interrupted(table, another_overwrites).upkeep.run_compact(plan)
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert values_of(table, "id") == [50]
     assert_only_reachable_files(table)
@@ -630,7 +632,7 @@ def test_a_partition_keeps_its_bucket_count(catalog: Catalog) -> None:
     assert_only_reachable_files(table)
     four.write(rows(table, events(0, 9, v="again")), mode="overwrite")
     assert content(table) == content(four)
-    assert {entry.total_buckets for entry in table.data_files()} == {4}
+    assert {entry.total_buckets for entry in table.at().files()} == {4}
     assert values_of(table, "id") == list(range(9))
 
 
@@ -650,7 +652,7 @@ def test_files_of_one_level_never_share_keys(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     for first in (0, 2):
         table.write(rows(table, events(first, first + 4)))
-        (entry,) = [each for each in table.data_files() if each.file.level == 0]
+        (entry,) = [each for each in table.at().files() if each.file.level == 0]
         if first == 0:
             compact(table, full=True)
     moved = CommitMessage(
@@ -668,14 +670,14 @@ def test_files_of_one_level_never_share_keys(catalog: Catalog) -> None:
 def test_a_compaction_of_files_that_are_not_there_publishes_nothing(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     gone = replace(entry.file, file_name="data-gone.parquet")
     message = CommitMessage(
         partition=entry.partition, bucket=0, total_buckets=1, compact_before=(gone,)
     )
     result, lost = commit_compaction(table.files, [message], user="u", base_snapshot_id=1)
     assert (result.snapshot, lost) == (None, (message,))
-    assert len(table.snapshots()) == 1
+    assert len(table.history.snapshots()) == 1
 
 
 def test_rows_staged_under_other_keys_are_refused(catalog: Catalog) -> None:
@@ -699,7 +701,7 @@ def test_snapshots_carry_counts_kinds_users_and_schema(catalog: Catalog, env: Fi
     table.write(rows(table, events(0, 2), ["-D"] * 2))
     compact(table, full=True)
     table.write(rows(table, events(9, 10)), mode="overwrite")
-    found = table.snapshots()
+    found = table.history.snapshots()
     assert [each.commit_kind for each in found] == [
         CommitKind.APPEND,
         CommitKind.APPEND,
@@ -718,12 +720,13 @@ def test_what_a_commit_does_not_touch_is_carried_on(unchecked_catalog: Catalog) 
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 1)))
     path = Path(table.files.paths.snapshot(1))
-    told = {"watermark": 17, "statistics": "stat-1", "indexManifest": "index-manifest-1"}
+    index = table.files.manifests.write_index_manifest((), compression="null", written=[])
+    told = {"watermark": 17, "statistics": "stat-1", "indexManifest": index}
     path.write_text(json.dumps(json.loads(path.read_text()) | told))
     snapshot = table.write(rows(table, events(1, 2))).snapshot
     assert snapshot is not None
     assert (snapshot.watermark, snapshot.statistics) == (17, "stat-1")
-    assert snapshot.index_manifest == "index-manifest-1"
+    assert snapshot.index_manifest == index
     # Statistics are of one schema.
     table.files.schemas.put_schema(replace(table.schema, id=1))
     later = unchecked_catalog.table("db.t").write(rows(table, events(2, 3))).snapshot

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
-from lakewright.storage.operations.state.scan import snapshot_manifests
+from lakewright.storage.operations.state.live_files import snapshot_manifests
 from lakewright.storage.spec.manifest import (
     DataFileMeta,
     FileKind,
@@ -58,7 +58,7 @@ FULL = {"manifest__full_compaction_threshold_size": "1 b"}
 
 
 def listed(table: Table) -> tuple[ManifestFileMeta, ...]:
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     return table.files.manifests.read_list(snapshot.base_manifest_list)
 
@@ -93,7 +93,7 @@ def test_manifests_say_truly_what_is_in_them(catalog: Catalog) -> None:
     compact(table, full=True)
     merged = with_options(table, **FULL)
     merged.write(rows(merged, events(20, 22, day="d")))
-    snapshot = merged.latest_snapshot()
+    snapshot = merged.history.latest_snapshot()
     assert snapshot is not None
     for meta in snapshot_manifests(merged.files, snapshot):
         entries = list(merged.files.manifests.read_manifest(meta.file_name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -125,10 +126,10 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
     """Kept between the plan and the run: its files do not move, or are not deleted."""
     for quarantine in (True, False):
         made = staged(table, 1 + quarantine)
-        plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         assert plan.files
         table.keep_pending(made)
-        done = table.run_remove_orphans(plan, quarantine=quarantine)
+        done = table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
         assert done.files_deleted == 0
     table.commit_pending("job")
     assert values_of(table, "id") == [1, 2]
@@ -147,7 +148,7 @@ def test_files_of_a_kept_batch_come_back_from_quarantine(table: Table) -> None:
 
 def test_a_branch_keeps_batches_of_its_own(table: Table) -> None:
     table.write(rows(table, events(0, 1)))
-    seen = table.create_branch("b")
+    seen = table.history.create_branch("b")
     seen.keep_pending(staged(seen, 5))
     table.keep_pending(staged(table, 6))
     remove_orphans(table)
@@ -169,7 +170,7 @@ def test_a_batch_that_fits_no_more_stops_those_after_it_and_is_kept(table: Table
     for number in (1, 2):
         table.keep_pending(staged(table, number))
     table.commit_pending("job", up_to=1)
-    table.run_rescale(table.plan_rescale(3))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
     with pytest.raises(BucketCountChanged):
         table.commit_pending("job")
     (kept,) = table.pending_batches("job")
@@ -261,3 +262,30 @@ def test_users_and_values_of_any_kind_are_kept(catalog: Catalog) -> None:
     assert made.read().to_pylist() == [{**fixed, "v": 2}]
     expire(made)
     assert_only_reachable_files(made)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -0.0])
+@pytest.mark.parametrize("bare", [False, True])
+def test_an_overwrite_of_a_partition_that_is_no_finite_number_is_committed(
+    catalog: Catalog, value: float, *, bare: bool
+) -> None:
+    table = new_table(catalog, {"id": "INT", "p": "DOUBLE"}, partitions=["p"])
+    for number in (1, 2):
+        one = table.stage(
+            rows(table, [{"id": number, "p": value}]),
+            mode="overwrite",
+            partition={"p": value},
+            commit_user="job",
+            commit_identifier=number,
+        )
+        table.keep_pending(one)
+    if bare:
+        for path in table.files.pending.files("job"):
+            kept = Path(path).read_bytes()
+            for name, text in {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}.items():
+                kept = kept.replace(b'{"float": "%s"}' % name.encode(), text)
+            Path(path).write_bytes(kept)
+    assert [each.commit_identifier for each in table.pending_batches("job")] == [1, 2]
+    remove_orphans(table)
+    table.commit_pending("job")
+    assert values_of(table, "id") == [2]

@@ -57,7 +57,7 @@ def test_who_commits_after_a_rollback_counts_as_later_than_who_took_the_bases_id
     for version in "abcde":
         table.write(rows(table, events(0, 2, v=version)))
     staged = table.stage(rows(table, events(25, 26, v="later")))
-    table.run_rollback(table.plan_rollback(snapshot_id=4))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=4))
     other = table.write(rows(table, events(0, 30, v="other"))).snapshot
     assert other is not None
     assert other.id == staged.base_snapshot_id
@@ -73,7 +73,7 @@ def test_only_the_buckets_that_others_wrote_to_are_numbered_again(catalog: Catal
     other = table.stage(rows(table, events(0, 2, day="b", v="other")))
     table.commit(other)
     table.commit(both)
-    names = {entry.file.file_name for entry in table.data_files()}
+    names = {entry.file.file_name for entry in table.at().files()}
     renumbered = {name for name in names if "renumbered" in name}
     staged = {file.file_name for message in both.messages for file in message.new_files}
     assert renumbered
@@ -92,7 +92,7 @@ def test_a_write_that_was_renumbered_is_recognised_when_it_is_committed_again(
     assert not table.commit(second).already_committed
     again = table.commit(second)
     assert again.already_committed
-    assert len(table.snapshots()) == 2
+    assert len(table.history.snapshots()) == 2
     assert table.abort(second) == 0
     assert values_of(table, "v") == ["second0", "second1", "second2"]
 
@@ -113,7 +113,7 @@ def test_writes_that_came_one_after_the_other_are_left_as_they_are(catalog: Cata
     table = keyed(catalog)
     for number in range(3):
         table.write(rows(table, events(0, 3, v=str(number))))
-    assert not [e for e in table.data_files() if "renumbered" in e.file.file_name]
+    assert not [e for e in table.at().files() if "renumbered" in e.file.file_name]
 
 
 def days(table: Table, version: str, *names: str) -> Any:
@@ -151,7 +151,7 @@ def test_a_write_that_is_overtaken_twice_leaves_its_last_version(catalog: Catalo
     assert snapshot is not None
     assert snapshot.id == 4
     assert {*values_of(table, "v")} == {f"late{n}" for n in range(4)}
-    live = [each for each in table.data_files() if "renumbered" in each.file.file_name]
+    live = [each for each in table.at().files() if "renumbered" in each.file.file_name]
     assert {*renumbered(table)} == {each.file.file_name for each in live}
     # Nobody else wrote to the other day.
     assert len({(each.partition, each.bucket) for each in live}) == len(live) == 2
@@ -163,7 +163,7 @@ def test_numbers_go_on_right_after_those_that_are_there(catalog: Catalog) -> Non
     table.commit(overtaken_once(table))
     found = sorted(
         (each.file.min_sequence_number, each.file.max_sequence_number)
-        for each in table.data_files()
+        for each in table.at().files()
     )
     assert found == [(0, 3), (0, 3), (4, 7), (4, 7), (8, 11)]
 

@@ -43,28 +43,34 @@ class Apart:
 VERBS: dict[str, tuple[dict[str, Any], Callable[[Table, Apart], object]]] = {
     "compact": (
         {"keys": ("id", "day"), "options": {"bucket": "2"}},
-        lambda table, engine: table.run_compact(table.plan_compact(full=True), engine),
+        lambda table, engine: table.upkeep.run_compact(
+            table.upkeep.plan_compact(full=True), engine
+        ),
     ),
     "compact rows of deletion vectors": (
         {
             "keys": ("id", "day"),
             "options": {"bucket": "2", "deletion-vectors.enabled": "true"},
         },
-        lambda table, engine: table.run_compact(table.plan_compact(), engine),
+        lambda table, engine: table.upkeep.run_compact(table.upkeep.plan_compact(), engine),
     ),
     "sort": (
         {},
-        lambda table, engine: table.run_sort_compact(table.plan_sort_compact(["v"]), engine),
+        lambda table, engine: table.upkeep.run_sort_compact(
+            table.upkeep.plan_sort_compact(["v"]), engine
+        ),
     ),
     "rescale": (
         {"keys": ("id", "day"), "options": {"bucket": "2"}},
-        lambda table, engine: table.run_rescale(
-            table.plan_rescale(3, [{"day": day} for day in "ab"]), engine
+        lambda table, engine: table.upkeep.run_rescale(
+            table.upkeep.plan_rescale(3, [{"day": day} for day in "ab"]), engine
         ),
     ),
     "give buckets": (
         {"keys": ("id", "day"), "options": {"bucket": "-2"}},
-        lambda table, engine: table.run_postpone_compact(table.plan_postpone_compact(), engine),
+        lambda table, engine: table.upkeep.run_postpone_compact(
+            table.upkeep.plan_postpone_compact(), engine
+        ),
     ),
 }
 
@@ -97,7 +103,7 @@ def test_tasks_of_an_engine_write_files_of_buckets_and_nothing_else(
     table = filled(any_catalog, **settings)
     seen, fs = watched(table)
     engine = Apart(fs)
-    snapshots = len(table.snapshots())
+    snapshots = len(table.history.snapshots())
 
     run(seen, engine)
 
@@ -106,7 +112,7 @@ def test_tasks_of_an_engine_write_files_of_buckets_and_nothing_else(
     assert all(is_of_a_bucket(call) for call in engine.calls)
     # A partition that moves is a commit of its own.
     commits = 2 if verb in ("rescale", "give buckets") else 1
-    assert len(published(fs.calls)) == len(table.snapshots()) - snapshots == commits
+    assert len(published(fs.calls)) == len(table.history.snapshots()) - snapshots == commits
     assert_sound(any_catalog.table(table.name))
 
 

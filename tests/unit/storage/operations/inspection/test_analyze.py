@@ -71,7 +71,7 @@ EXPECTED = {
 
 
 def analyze(table: Table, **plan: Any) -> AnalyzeResult:
-    return table.run_analyze(table.plan_analyze(**plan))
+    return table.upkeep.run_analyze(table.upkeep.plan_analyze(**plan))
 
 
 def figures(column: ColumnStatistics) -> tuple[Any, ...]:
@@ -87,7 +87,7 @@ def figures(column: ColumnStatistics) -> tuple[Any, ...]:
 
 def published(table: Table) -> TableStatistics:
     """The statistics that the latest snapshot names, read from the raw file."""
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
     path = table.files.paths.statistics(snapshot.statistics)
@@ -99,8 +99,8 @@ def test_every_column_is_described(catalog: Catalog) -> None:
     table = new_table(catalog, COLUMNS, keys=("id",), options={"bucket": "2"})
     table.write(rows(table, ROWS))
     result = analyze(table)
-    assert result.statistics == published(table) == table.statistics()
-    assert table.statistics(snapshot_id=1) is None
+    assert result.statistics == published(table) == table.at().statistics()
+    assert table.at(snapshot=1).statistics() is None
     assert {each.name: figures(each) for each in result.statistics.columns} == EXPECTED
     assert set(result.exact_columns) == COLUMNS.keys() - {"list"}
 
@@ -115,7 +115,7 @@ def test_versions_and_deletions_of_a_key_do_not_count(catalog: Catalog) -> None:
     found = result.statistics
     assert found is not None
     assert (found.snapshot_id, found.schema_id, found.merged_record_count) == (3, 0, 90)
-    size = sum(entry.file.file_size for entry in table.data_files())
+    size = sum(entry.file.file_size for entry in table.at().files())
     assert found.merged_record_size == size * 90 // 160
     by_name = {each.name: each for each in found.columns}
     assert (by_name["id"].distinct_count, by_name["id"].maximum) == (90, "89")
@@ -143,13 +143,13 @@ def test_parts_of_many_files_add_up(catalog: Catalog, partitions: tuple[str, ...
 def test_an_analysis_is_a_snapshot_that_changes_no_row(catalog: Catalog) -> None:
     table = new_table(catalog, keys=("id",), options={"bucket": "1"})
     table.write(rows(table, events(0, 10)))
-    before, files = content(table), table.data_files()
+    before, files = content(table), table.at().files()
     result = analyze(table)
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest == result.snapshot
     assert latest is not None
     assert (latest.id, latest.commit_kind, latest.delta_record_count) == (2, CommitKind.ANALYZE, 0)
-    assert (content(table), table.data_files()) == (before, files)
+    assert (content(table), table.at().files()) == (before, files)
 
 
 def test_statistics_stay_through_later_commits_and_go_with_their_snapshots(
@@ -209,33 +209,33 @@ def test_bounds_that_nobody_could_use_are_left_out(catalog: Catalog) -> None:
 
 def test_a_plan_says_what_is_read_and_survives_its_text(catalog: Catalog) -> None:
     table = new_table(catalog)
-    empty = table.plan_analyze()
+    empty = table.upkeep.plan_analyze()
     assert (empty.snapshot_id, empty.files) == (None, 0)
     assert "nothing to analyze" in empty.reason
     table.write(rows(table, events(0, 7)))
-    plan = table.plan_analyze(columns=["id"])
+    plan = table.upkeep.plan_analyze(columns=["id"])
     assert (plan.snapshot_id, plan.files, plan.rows, plan.columns) == (1, 1, 7, ("id",))
     assert plan.reason == "snapshot 1 has no statistics"
     assert AnalyzePlan.from_json(plan.to_json()) == plan
-    table.run_analyze(plan)
-    assert table.plan_analyze().reason == "the statistics are those of snapshot 1"
+    table.upkeep.run_analyze(plan)
+    assert table.upkeep.plan_analyze().reason == "the statistics are those of snapshot 1"
 
 
 def test_a_table_without_snapshots_is_left_as_it_is(catalog: Catalog) -> None:
     table = new_table(catalog)
     result = analyze(table)
     assert (result.snapshot, result.statistics) == (None, None)
-    assert table.snapshots() == ()
+    assert table.history.snapshots() == ()
 
 
 def test_a_plan_whose_snapshot_is_expired_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    plan = table.plan_analyze()
+    plan = table.upkeep.plan_analyze()
     table.write(rows(table, events(3, 6)))
     expire(table)
     with pytest.raises(StalePlan, match=r"snapshot 1 of db.t.*expired; plan again"):
-        table.run_analyze(plan)
+        table.upkeep.run_analyze(plan)
 
 
 def evolved(table: Table) -> TableSchema:
@@ -248,13 +248,13 @@ def evolved(table: Table) -> TableSchema:
 def test_a_schema_that_changes_meanwhile_leaves_nothing_behind(catalog: Catalog) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    plan = table.plan_analyze()
+    plan = table.upkeep.plan_analyze()
     evolved(table)
     with pytest.raises(SchemaMoved, match="analyze it again"):
-        table.run_analyze(plan)
+        table.upkeep.run_analyze(plan)
     with pytest.raises(StalePlan, match="schema 0, and the table has schema 1"):
-        catalog.table(table.name).run_analyze(plan)
-    assert len(table.snapshots()) == 1
+        catalog.table(table.name).upkeep.run_analyze(plan)
+    assert len(table.history.snapshots()) == 1
 
 
 def test_statistics_end_with_their_schema(catalog: Catalog) -> None:
@@ -264,30 +264,30 @@ def test_statistics_end_with_their_schema(catalog: Catalog) -> None:
     evolved(table)
     later = catalog.table(table.name)
     later.write(rows(later, events(3, 4)))
-    snapshot = later.latest_snapshot()
+    snapshot = later.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is None
-    assert "no statistics" in later.plan_analyze().reason
+    assert "no statistics" in later.upkeep.plan_analyze().reason
 
 
 def test_columns_that_are_none_are_refused(catalog: Catalog) -> None:
     table = new_table(catalog)
     with pytest.raises(InvalidSchema, match="no column 'nope'; there are id, day, v"):
-        table.plan_analyze(columns=["nope"])
+        table.upkeep.plan_analyze(columns=["nope"])
     with pytest.raises(InvalidRequestError, match="name one twice"):
-        table.plan_analyze(columns=["id", "id"])
+        table.upkeep.plan_analyze(columns=["id", "id"])
     other = new_table(catalog, name="db.other")
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.other, and this is db.t"):
-        table.run_analyze(other.plan_analyze())
+        table.upkeep.run_analyze(other.upkeep.plan_analyze())
 
 
 def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 3)))
     analyze(table)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
     table.files.fs.delete(table.files.paths.statistics(snapshot.statistics))
     with pytest.raises(CorruptionError, match=f"{snapshot.statistics} is missing"):
-        table.plan_analyze()
+        table.upkeep.plan_analyze()

@@ -15,6 +15,7 @@ from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, Tab
 from lakewright.storage.operations.inspection.system_tables import system_table_names
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.sql import parse_where
+from lakewright.storage.table_at import TableAt
 from tests.support.builders import compact, events, new_table, rows
 
 Row = dict[str, Any]
@@ -27,8 +28,8 @@ KEYED: dict[str, Any] = {
 }
 
 
-def system(table: Table, name: str, **read: Any) -> list[Row]:
-    found: list[Row] = table.system_table(name, **read).to_pylist()
+def system(table: Table | TableAt, name: str, **read: Any) -> list[Row]:
+    found: list[Row] = table.inspect.table(name, **read).to_pylist()
     return found
 
 
@@ -48,7 +49,7 @@ def test_snapshots_are_listed_oldest_first(catalog: Catalog) -> None:
     found = system(table, "snapshots")
     assert [row["snapshot_id"] for row in found] == [1, 2, 3, 4]
     assert [row["commit_kind"] for row in found] == ["APPEND", "COMPACT", "APPEND", "APPEND"]
-    for row, snapshot in zip(found, table.snapshots(), strict=True):
+    for row, snapshot in zip(found, table.history.snapshots(), strict=True):
         assert row["commit_user"] == snapshot.commit_user
         assert row["commit_identifier"] == snapshot.commit_identifier
         assert row["delta_manifest_list"] == snapshot.delta_manifest_list
@@ -78,7 +79,7 @@ def test_schemas_and_options_are_those_of_the_schema_files(catalog: Catalog) -> 
 def test_files_are_described_with_their_bounds(catalog: Catalog) -> None:
     table = filled(catalog)
     found = system(table, "files")
-    entries = {entry.file.file_name: entry for entry in table.data_files()}
+    entries = {entry.file.file_name: entry for entry in table.at().files()}
     assert len(found) == len(entries)
     for row in found:
         name = row["file_path"].rsplit("/", 1)[-1]
@@ -117,7 +118,7 @@ def test_a_file_older_than_a_column_holds_nulls_there(catalog: Catalog) -> None:
     assert row["null_value_counts"] == "{id=0, n=2, v=1}"
     assert row["max_value_stats"] == "{id=2, n=null, v=x}"
     # As of the snapshot, the table has the schema it had then.
-    (then,) = system(catalog.table(table.name), "files", snapshot_id=1)
+    (then,) = system(catalog.table(table.name).at(snapshot=1), "files")
     assert then["null_value_counts"] == "{id=0, v=1}"
 
 
@@ -158,7 +159,7 @@ def test_values_are_printed_as_the_format_prints_them(catalog: Catalog, kind: st
 
 def test_manifests_are_those_that_the_snapshot_names(catalog: Catalog) -> None:
     table = filled(catalog)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     named = [
         meta for name in snapshot.manifest_lists for meta in table.files.manifests.read_list(name)
@@ -202,10 +203,10 @@ def test_a_table_without_partitions_is_one_partition(catalog: Catalog) -> None:
 
 def test_tags_branches_and_consumers_are_listed(catalog: Catalog) -> None:
     table = filled(catalog)
-    table.create_tag("kept", snapshot_id=1, time_retained_ms=90_000_500)
-    table.create_tag("forever", snapshot_id=2)
-    table.create_branch("trial", tag="kept")
-    table.set_consumer("reader", 3)
+    table.history.create_tag("kept", snapshot=1, time_retained_ms=90_000_500)
+    table.history.create_tag("forever", snapshot=2)
+    table.history.create_branch("trial", tag="kept")
+    table.history.set_consumer("reader", 3)
     forever, kept = system(table, "tags")
     assert (kept["tag_name"], kept["snapshot_id"], kept["record_count"]) == ("kept", 1, 13)
     assert kept["time_retained"] == "PT25H0.5S"
@@ -244,7 +245,7 @@ def test_the_audit_log_of_an_append_table_inserts_every_row(catalog: Catalog) ->
 def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
     table = filled(catalog)
     assert system(table, "statistics") == []
-    result = table.run_analyze(table.plan_analyze(columns=["id"]))
+    result = table.upkeep.run_analyze(table.upkeep.plan_analyze(columns=["id"]))
     assert result.statistics is not None
     (row,) = system(table, "statistics")
     assert (row["snapshot_id"], row["schema_id"], row["mergedRecordCount"]) == (4, 0, 12)
@@ -258,7 +259,7 @@ def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
         "avgLen": 8,
         "maxLen": 8,
     }
-    assert system(table, "statistics", snapshot_id=4) == []
+    assert system(table.at(snapshot=4), "statistics") == []
 
 
 def test_index_files_are_listed_with_the_rows_they_take_away(catalog: Catalog) -> None:
@@ -268,7 +269,7 @@ def test_index_files_are_listed_with_the_rows_they_take_away(catalog: Catalog) -
     compact(table, full=True)
     table.write(rows(table, events(3, 5, v="new")))
     compact(table)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
     entries = table.files.manifests.read_index_manifest(snapshot.index_manifest)
@@ -313,21 +314,21 @@ def test_aggregation_fields_say_what_the_options_say(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 def test_an_earlier_state_is_described_as_it_was(catalog: Catalog) -> None:
     table = filled(catalog)
-    table.create_tag("first", snapshot_id=1)
-    for when in ({"snapshot_id": 1}, {"tag": "first"}):
-        levels = {row["level"] for row in system(table, "files", **when)}
+    table.history.create_tag("first", snapshot=1)
+    for earlier in (table.at(snapshot=1), table.at(tag="first")):
+        levels = {row["level"] for row in system(earlier, "files")}
         assert levels == {0}
-        assert sum(row["record_count"] for row in system(table, "partitions", **when)) == 13
-        assert len(system(table, "audit_log", **when)) == 13
+        assert sum(row["record_count"] for row in system(earlier, "partitions")) == 13
+        assert len(system(earlier, "audit_log")) == 13
     with pytest.raises(SnapshotNotFound, match="there are 1 to 4"):
-        table.system_table("files", snapshot_id=9)
+        table.at(snapshot=9).inspect.table("files")
 
 
 @pytest.mark.parametrize("name", system_table_names())
 def test_a_table_without_snapshots_has_every_system_table(catalog: Catalog, name: str) -> None:
     table = new_table(catalog, **KEYED)
-    found = table.system_table(name)
-    schema = table.system_table_schema(name)
+    found = table.inspect.table(name)
+    schema = table.inspect.table_schema(name)
     assert tuple(found.column_names) == schema.field_names
     always = {"schemas": 1, "options": len(table.schema.options), "aggregation_fields": 3}
     assert found.num_rows == always.get(name, 0)
@@ -337,7 +338,7 @@ def test_rows_are_filtered_by_any_column(catalog: Catalog) -> None:
     table = filled(catalog)
 
     def where(name: str, text: str) -> pa.Table:
-        return table.system_table(name, parse_where(text, table.system_table_schema(name)))
+        return table.inspect.table(name, parse_where(text, table.inspect.table_schema(name)))
 
     found = where("snapshots", "commit_kind = 'APPEND' AND snapshot_id > 1")
     assert found.column("snapshot_id").to_pylist() == [3, 4]
@@ -347,7 +348,7 @@ def test_rows_are_filtered_by_any_column(catalog: Catalog) -> None:
 
 def test_the_catalog_reads_them_by_name(catalog: Catalog) -> None:
     table = filled(catalog)
-    assert catalog.system_table("db.t$files").equals(table.system_table("files"))
+    assert catalog.system_table("db.t$files").equals(table.inspect.table("files"))
     with pytest.raises(TableNotFound, match=r"no table db\.x"):
         catalog.system_table("db.x$files")
     with pytest.raises(InvalidRequestError, match=r"write db\.t\$snapshots"):
@@ -357,6 +358,6 @@ def test_the_catalog_reads_them_by_name(catalog: Catalog) -> None:
 def test_an_unknown_name_is_refused_with_those_there_are(catalog: Catalog) -> None:
     table = new_table(catalog)
     with pytest.raises(InvalidRequestError, match="no system table 'file'; there are aggregation_"):
-        table.system_table("file")
+        table.inspect.table("file")
     with pytest.raises(InvalidRequestError, match="audit_log, branches, buckets, consumers, files"):
-        table.system_table_schema("")
+        table.inspect.table_schema("")

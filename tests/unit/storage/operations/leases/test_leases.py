@@ -100,14 +100,14 @@ def test_work_that_would_be_in_vain_waits_for_the_other(
         take(table, second)
     release_lease(table.files, held.id)
     take(table, second)
-    assert [each.kind for each in table.leases()] == [second]
+    assert [each.kind for each in table.upkeep.leases()] == [second]
 
 
 @pytest.mark.parametrize("other", [each for each in LeaseKind if each is not LeaseKind.EXPIRE])
 def test_an_expiry_goes_beside_everything_else(table: Table, other: LeaseKind) -> None:
     take(table, LeaseKind.EXPIRE)
     take(table, other)
-    assert len(table.leases()) == 2
+    assert len(table.upkeep.leases()) == 2
 
 
 @pytest.mark.parametrize("write", [LeaseKind.APPEND, LeaseKind.UPSERT])
@@ -144,7 +144,7 @@ def test_partitions_and_buckets_of_their_own_are_leased_side_by_side(table: Tabl
         with pytest.raises(LeaseHeld):
             take(table, LeaseKind.OVERWRITE, overlapping)
     take(table, LeaseKind.OVERWRITE, part(table, "b", 3))
-    assert len(table.leases()) == 4
+    assert len(table.upkeep.leases()) == 4
 
 
 def test_a_partition_named_in_part_stands_for_the_whole_table(any_catalog: Catalog) -> None:
@@ -163,8 +163,8 @@ def test_very_many_partitions_are_leased_as_the_whole_table(table: Table) -> Non
 
 def test_branches_are_leased_apart(table: Table) -> None:
     take(table, LeaseKind.OVERWRITE)
-    take(table.create_branch("trial"), LeaseKind.OVERWRITE)
-    assert [str(each.scope) for each in table.leases()] == [
+    take(table.history.create_branch("trial"), LeaseKind.OVERWRITE)
+    assert [str(each.scope) for each in table.upkeep.leases()] == [
         "all of the table",
         "all of the table, on branch trial",
     ]
@@ -182,7 +182,7 @@ def test_a_writer_waits_for_a_writer_until_that_is_done(table: Table) -> None:
         meanwhile=lambda: release_lease(table.files, first.id),
     )
     lease = acquire_lease(second.files, ask(table, LeaseKind.UPSERT), wait_ms=60_000)
-    assert [each.id for each in table.leases()] == [lease.id]
+    assert [each.id for each in table.upkeep.leases()] == [lease.id]
     assert isinstance(table.files.env, FixedEnv)
     assert 0 < sum(table.files.env.slept_ms) < 1000
 
@@ -202,13 +202,13 @@ def test_a_lease_of_the_dead_is_ignored_after_its_end_and_a_margin_for_clocks(
 ) -> None:
     take(table, LeaseKind.COMPACT)
     advance(table, LEASE_MS + CLOCKS_DIFFER_MS - 1000)
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
     with pytest.raises(LeaseHeld):
         take(table, LeaseKind.COMPACT)
     advance(table, 1001)
-    assert not table.leases()
+    assert not table.upkeep.leases()
     take(table, LeaseKind.COMPACT)
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
 
 
 @pytest.mark.parametrize("ahead_ms", [-CLOCKS_DIFFER_MS + 100, 0, CLOCKS_DIFFER_MS - 100])
@@ -233,7 +233,7 @@ def test_a_clock_far_ahead_is_named_instead_of_waited_for(table: Table) -> None:
     held = take(elsewhere(table, ahead_ms=86_400_000), LeaseKind.UPSERT, holder="the early")
     with pytest.raises(ClockJumped, match=r"by the early at 2024-01-02 .* here it is 2024-01-01"):
         take(table, LeaseKind.UPSERT)
-    table.break_lease(held.id)
+    table.upkeep.break_lease(held.id)
     take(table, LeaseKind.UPSERT)
 
 
@@ -247,15 +247,15 @@ def test_a_lease_is_renewed_when_half_of_it_is_gone_and_not_before(table: Table)
     assert renewed is not None
     assert renewed.expires_ms > held.expires_ms + LEASE_MS // 2 - 1000
     advance(table, LEASE_MS)
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
 
 
 def test_a_lease_that_ran_out_lives_on_if_nobody_came(table: Table) -> None:
     held = take(table, LeaseKind.COMPACT)
     advance(table, 10 * LEASE_MS)
-    assert not table.leases()
+    assert not table.upkeep.leases()
     assert renew_lease(table.files, held.id).id == held.id
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
 
 
 def test_a_lease_that_somebody_else_got_cannot_be_renewed(table: Table) -> None:
@@ -265,36 +265,36 @@ def test_a_lease_that_somebody_else_got_cannot_be_renewed(table: Table) -> None:
     with pytest.raises(LeaseLost, match="ran out and others came, or somebody broke it"):
         renew_lease(table.files, held.id)
     release_lease(table.files, held.id)
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
 
 
 def test_a_second_try_takes_the_place_of_the_first(table: Table) -> None:
     first = take(table, LeaseKind.OVERWRITE, owner="run 1")
     second = take(table, LeaseKind.OVERWRITE, owner="run 1")
-    assert [each.id for each in table.leases()] == [second.id]
+    assert [each.id for each in table.upkeep.leases()] == [second.id]
     assert look_at_lease(table.files, first.id) is None
 
 
 def test_a_lease_ends_with_the_work_also_when_that_fails(table: Table) -> None:
     def fail() -> None:
         with leased(table.files, ask(table, LeaseKind.COMPACT)):
-            assert len(table.leases()) == 1
+            assert len(table.upkeep.leases()) == 1
             raise RuntimeError("the work failed")
 
     with pytest.raises(RuntimeError, match="the work failed"):
         fail()
-    assert not table.leases()
+    assert not table.upkeep.leases()
 
 
 def test_a_person_can_break_a_lease_by_the_beginning_of_its_id(table: Table) -> None:
     first = take(table, LeaseKind.APPEND)
     second = take(table, LeaseKind.APPEND)
     with pytest.raises(NotFoundError, match=f"2 leases of db.t begin with '0000'.*{first.id}"):
-        table.break_lease("0000")
-    assert table.break_lease(first.id[:8]) == first
-    assert [each.id for each in table.leases()] == [second.id]
+        table.upkeep.break_lease("0000")
+    assert table.upkeep.break_lease(first.id[:8]) == first
+    assert [each.id for each in table.upkeep.leases()] == [second.id]
     with pytest.raises(NotFoundError, match=r"no lease of db\.t begins with"):
-        table.break_lease(first.id)
+        table.upkeep.break_lease(first.id)
 
 
 # --- writers before maintenance ---------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_books_do_not_pile_up(table: Table) -> None:
     listing = table.files.fs.list_dir(table.files.paths.lease_dir)
     assert len(listing) <= 9
     assert table.files.leases.numbers(listing)[-1] == 60
-    assert table.file_count_on_disk() == 1
+    assert table.inspect.file_count_on_disk() == 1
 
 
 def test_what_a_dead_process_left_unfinished_goes_with_old_books(table: Table) -> None:
@@ -458,7 +458,7 @@ def test_a_book_made_by_one_who_slept_through_many_others_is_not_believed(table:
     )
     with pytest.raises(LeaseHeld, match="the faster has day=a"):
         take(sleeper, LeaseKind.COMPACT, part(table, "a"))
-    assert len(table.leases()) == 2
+    assert len(table.upkeep.leases()) == 2
 
 
 @pytest.mark.parametrize("how", ["break", "release"])
@@ -477,11 +477,11 @@ def test_a_lease_that_was_given_back_by_one_who_slept_through_many_others_is_gon
         table, when=lambda call: call.name == "put_if_absent", meanwhile=sleep_long
     )
     if how == "break":
-        assert sleeper.break_lease(held.id).id == held.id
+        assert sleeper.upkeep.break_lease(held.id).id == held.id
     else:
         release_lease(sleeper.files, held.id)
     assert fs.has_happened
-    assert not table.leases()
+    assert not table.upkeep.leases()
 
 
 def test_of_all_who_find_a_lease_due_one_renews_it(table: Table) -> None:
@@ -511,17 +511,17 @@ def test_an_answer_that_is_lost_leaves_one_lease(table: Table) -> None:
     with pytest.raises(UnavailableError):
         take(broken, LeaseKind.OVERWRITE, owner="run 1")
     take(table, LeaseKind.OVERWRITE, owner="run 1")
-    assert len(table.leases()) == 1
+    assert len(table.upkeep.leases()) == 1
 
 
 def test_a_book_that_cannot_be_read_says_what_to_do(table: Table) -> None:
     put = table.files.fs.put_if_absent
     put(table.files.paths.lease_book(1), b'{"version": 1, "leases": [{}]}')
-    with pytest.raises(CorruptionError, match="delete its folder while nobody works"):
-        table.leases()
+    with pytest.raises(CorruptionError, match="delete its folder while no process works"):
+        table.upkeep.leases()
     put(table.files.paths.lease_book(2), b'{"version": 2}')
     with pytest.raises(UnsupportedError, match="upgrade lakewright"):
-        table.leases()
+        table.upkeep.leases()
 
 
 def test_a_book_is_text_that_people_can_read(table: Table) -> None:
@@ -530,7 +530,7 @@ def test_a_book_is_text_that_people_can_read(table: Table) -> None:
     (lease,) = book["leases"]
     assert lease["holder"] == "upkeep on host h"
     assert lease["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": [1]}]}
-    assert pickle.loads(pickle.dumps(table.leases())) == table.leases()
+    assert pickle.loads(pickle.dumps(table.upkeep.leases())) == table.upkeep.leases()
 
 
 @pytest.mark.parametrize("times", [5, pytest.param(100, marks=pytest.mark.deep)])
@@ -552,4 +552,4 @@ def test_of_eight_processes_one_at_a_time_holds_a_lease(
         held = [run.result(timeout=600) for run in runs]
     assert held == [times] * processes
     tally("leases raced for by processes", processes * times)
-    assert not catalog.table(name).leases()
+    assert not catalog.table(name).upkeep.leases()

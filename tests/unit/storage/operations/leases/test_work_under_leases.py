@@ -58,7 +58,7 @@ def overwrite(table: Table, day: str, *, fails: bool = False) -> None:
 
 
 def files_of(table: Table) -> dict[str, int]:
-    return {str(each.spec["day"]): each.file_count for each in table.partitions()}
+    return {str(each.spec["day"]): each.file_count for each in table.at().partitions()}
 
 
 def first_new_file(call: Call) -> bool:
@@ -67,7 +67,7 @@ def first_new_file(call: Call) -> bool:
 
 def before_the_commit(table: Table) -> Callable[[Call], bool]:
     """The look at the lease that a commit takes: the first after the last new file."""
-    buckets = len(table.plan_compact(full=True).tasks)
+    buckets = len(table.upkeep.plan_compact(full=True).tasks)
     seen = {"looks": 0}
 
     def when(call: Call) -> bool:
@@ -82,14 +82,14 @@ def before_the_commit(table: Table) -> Callable[[Call], bool]:
 def test_a_compaction_leaves_to_a_writer_what_that_wants_and_publishes_the_rest(
     table: Table, moment: str, fails: bool
 ) -> None:
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     when = first_new_file if moment == "while files are written" else before_the_commit(table)
     expected = None
     if fails:
         expected = content(table)
     slower, fs = interrupted(table, when=when, meanwhile=lambda: overwrite(table, "b", fails=fails))
     with compacting(slower) as lease:
-        result = slower.run_compact(plan, lease=lease)
+        result = slower.upkeep.run_compact(plan, lease=lease)
 
     assert fs.has_happened
     assert result.snapshot is not None
@@ -104,17 +104,17 @@ def test_a_compaction_leaves_to_a_writer_what_that_wants_and_publishes_the_rest(
     else:
         kept = table.read().to_pylist()
         assert sorted(row["v"] for row in kept if row["day"] == "b") == ["new50", "new51", "new52"]
-    assert not table.leases()
+    assert not table.upkeep.leases()
     assert_sound(table)
 
 
 def test_a_bucket_that_was_given_up_before_its_turn_is_not_even_read(table: Table) -> None:
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     slower, fs = interrupted(
         table, when=first_new_file, meanwhile=lambda: overwrite(table, "c", fails=True)
     )
     with compacting(slower) as lease:
-        slower.run_compact(plan, lease=lease)
+        slower.upkeep.run_compact(plan, lease=lease)
     assert [call for call in fs.calls if "day=a" in call.path]
     assert not [call for call in fs.calls if "day=c" in call.path]
 
@@ -127,10 +127,10 @@ def test_writers_that_only_add_take_nothing_away_and_both_are_published(table: T
         with leased(table.files, request):
             table.write(rows(table, events(90, 91, day="b", v="new")))
 
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     slower, fs = interrupted(table, when=first_new_file, meanwhile=add)
     with compacting(slower) as lease:
-        result = slower.run_compact(plan, lease=lease)
+        result = slower.upkeep.run_compact(plan, lease=lease)
     assert fs.has_happened
     assert result.dropped_tasks == 0
     assert "new90" in {row["v"] for row in table.read().to_pylist()}
@@ -138,7 +138,7 @@ def test_writers_that_only_add_take_nothing_away_and_both_are_published(table: T
 
 @pytest.mark.parametrize("how", ["a writer", "a person", "time"])
 def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table, how: str) -> None:
-    plan, before = table.plan_compact(full=True), content(table)
+    plan, before = table.upkeep.plan_compact(full=True), content(table)
 
     def lose() -> None:
         match how:
@@ -146,7 +146,7 @@ def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table
                 for day in DAYS:
                     overwrite(table, day, fails=True)
             case "a person":
-                table.break_lease(table.leases()[0].id)
+                table.upkeep.break_lease(table.upkeep.leases()[0].id)
             case _:
                 assert isinstance(table.files.env, FixedEnv)
                 table.files.env.clock.advance(3 * LEASE_MS)
@@ -162,12 +162,12 @@ def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table
 
     def run() -> None:
         with compacting(slower) as lease:
-            slower.run_compact(plan, lease=lease)
+            slower.upkeep.run_compact(plan, lease=lease)
 
     with pytest.raises(LeaseLost, match=said):
         run()
     assert content(table) == before
-    assert len(table.snapshots()) == 2 * len(DAYS)
+    assert len(table.history.snapshots()) == 2 * len(DAYS)
     assert_sound(table)
 
 
@@ -178,19 +178,19 @@ def test_a_compaction_that_takes_long_keeps_its_lease(table: Table) -> None:
 
     slower, fs = interrupted(table, when=first_new_file, meanwhile=wait)
     with compacting(slower) as lease:
-        result = slower.run_compact(table.plan_compact(full=True), lease=lease)
+        result = slower.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
         assert fs.has_happened
         assert result.dropped_tasks == 0
-        (held,) = table.leases()
+        (held,) = table.upkeep.leases()
         assert held.renewed_ms >= lease.expires_ms
 
 
 def test_a_lease_for_less_than_the_plan_does_less(table: Table) -> None:
     scope = scope_of(table.files, [({"day": "a"}, None), ({"day": "b"}, None)])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     with leased(table.files, request) as lease:
-        result = table.run_compact(plan, lease=lease)
+        result = table.upkeep.run_compact(plan, lease=lease)
     assert result.dropped_tasks == len(plan.tasks) // len(DAYS)
     assert files_of(table)["c"] > files_of(table)["a"]
 
@@ -199,7 +199,7 @@ def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(tabl
     """The plan is for three days, the lease for one of them, and that one is written over."""
     scope = scope_of(table.files, [({"day": "a"}, None)])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     new = rows(table, events(50, 53, v="new"))
     slower, fs = interrupted(
         table,
@@ -207,7 +207,7 @@ def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(tabl
         meanwhile=lambda: table.write(new, mode="overwrite", partition={"day": "a"}),
     )
     with leased(table.files, request) as lease:
-        result = slower.run_compact(plan, lease=lease)
+        result = slower.upkeep.run_compact(plan, lease=lease)
     assert fs.has_happened
     assert result.snapshot is None
     assert result.dropped_tasks == len(plan.tasks)
@@ -221,13 +221,13 @@ def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
     slower, _ = interrupted(
         table, when=first_new_file, meanwhile=lambda: overwrite(table, "a", fails=True)
     )
-    buckets = len(table.plan_compact([{"day": "a"}], full=True).tasks)
+    buckets = len(table.upkeep.plan_compact([{"day": "a"}], full=True).tasks)
     said = f"of {buckets} buckets.*given up to the writer;"
     with (
         leased(table.files, request) as lease,
         pytest.raises(LeaseLost, match=said) as lost,
     ):
-        slower.run_compact(table.plan_compact(full=True), lease=lease)
+        slower.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
     assert lost.value.details["wanted_by"] == "the writer"
 
 
@@ -238,7 +238,7 @@ def test_a_writer_that_compacts_gives_way_too_and_tells(table: Table) -> None:
     scope = scope_of(table.files, [({"day": "b"}, None)])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     with leased(table.files, request) as lease:
-        came = slower.compact_written([{"day": "b"}], min_file_num=2, lease=lease)
+        came = slower.upkeep.compact_written([{"day": "b"}], min_file_num=2, lease=lease)
     assert isinstance(came.failure, LeaseLost)
 
 
@@ -259,10 +259,10 @@ def test_what_moves_rows_between_buckets_gives_way_by_partition(
         request = LeaseRequest(kind=kind, scope=whole_table(on.files), holder="upkeep")
         with leased(on.files, request) as lease:
             if verb == "rescale":
-                dropped = slower.run_rescale(on.plan_rescale(3), lease=lease).dropped
+                dropped = slower.upkeep.run_rescale(on.upkeep.plan_rescale(3), lease=lease).dropped
             else:
-                plan = on.plan_postpone_compact()
-                dropped = slower.run_postpone_compact(plan, lease=lease).dropped
+                plan = on.upkeep.plan_postpone_compact()
+                dropped = slower.upkeep.run_postpone_compact(plan, lease=lease).dropped
         assert fs.has_happened
         return list(dropped)
 

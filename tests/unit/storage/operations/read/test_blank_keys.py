@@ -33,7 +33,7 @@ def test_a_char_key_that_ends_in_blanks_is_refused_for_orc_files(
     table = keyed_by(catalog, "CHAR(4)", options)
     with pytest.raises(InvalidRows, match=r"1 of 2 rows .* first 'ab '; .*the key 'ab'.*VARCHAR"):
         table.write(rows(table, NAMES))
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
     assert_only_reachable_files(table)
 
 

@@ -35,16 +35,16 @@ def history(kind: str = "changelog") -> Table:
 
 
 def read(table: Table) -> list[str]:
-    return comparable(table.read(snapshot_id=3))
+    return comparable(table.at(snapshot=3).read())
 
 
 def read_in_pieces(table: Table) -> list[str]:
-    return [row for rows in table.read_batches(snapshot_id=3) for row in comparable(rows)]
+    return [row for rows in table.at(snapshot=3).scan().batches() for row in comparable(rows)]
 
 
 def look_up(table: Table) -> list[str]:
     keys = rows(table, [{"id": 0}, {"id": 3}]).select(["id"])
-    return comparable(table.lookup(keys, snapshot_id=3))
+    return comparable(table.at(snapshot=3).lookup(keys))
 
 
 def expire_all(table: Table) -> object:
@@ -55,7 +55,7 @@ def expire_all(table: Table) -> object:
 
 def changes(mode: str) -> Read:
     def read_changes(table: Table) -> list[str]:
-        return comparable(table.read_incremental(1, 3, mode=mode))
+        return comparable(table.read_changes(1, 3, mode=mode))
 
     return read_changes
 
@@ -132,8 +132,8 @@ def test_a_changelog_that_outlives_its_snapshot_does_not_hide_that_the_state_is_
 @pytest.mark.parametrize("name", ["read", "read in pieces", "look up", "difference"])
 def test_a_tag_made_in_time_protects_a_reader(name: str) -> None:
     table = history()
-    table.create_tag("for-me", snapshot_id=3)
-    table.create_tag("from", snapshot_id=1)
+    table.history.create_tag("for-me", snapshot=3)
+    table.history.create_tag("from", snapshot=1)
     expected = READS[name](table)
     slow, _ = interrupted(
         table, when=lambda call: call.name == "open_input", meanwhile=lambda: expire_all(table)
@@ -144,13 +144,13 @@ def test_a_tag_made_in_time_protects_a_reader(name: str) -> None:
 def test_a_consumer_protects_a_reader_of_changes() -> None:
     table = history()
     expected = changes("changelog")(table)
-    table.set_consumer("me", 2)
+    table.history.set_consumer("me", 2)
     slow, fs = interrupted(
         table, when=lambda call: call.name == "open_input", meanwhile=lambda: expire_all(table)
     )
     assert changes("changelog")(slow) == expected
     assert fs.has_happened
-    assert table.snapshots()[0].id == 2
+    assert table.history.snapshots()[0].id == 2
 
 
 def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
@@ -159,8 +159,8 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
     slow, fs = interrupted(
         table,
         when=lambda call: call.name == "open_input",
-        meanwhile=lambda: table.run_expire_snapshots(
-            table.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000)
+        meanwhile=lambda: table.upkeep.run_expire_snapshots(
+            table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000)
         ),
     )
     env.sleep_ms(1_800_000)
@@ -170,7 +170,7 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
 
 def test_a_file_that_is_missing_though_its_snapshot_is_there_is_no_expiry() -> None:
     table = history()
-    for entry in table.data_files():
+    for entry in table.at().files():
         table.files.fs.delete(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
     with pytest.raises(FileMissing):
         table.read()
@@ -203,23 +203,23 @@ def test_changes_across_missing_snapshots_are_refused(
     times = [env.now_ms()]
     for number in range(8):
         table.write(rows(table, events(number, number + 1)))
-        times.append(table.snapshots()[-1].time_millis)
+        times.append(table.history.snapshots()[-1].time_millis)
     Path(table.files.paths.snapshot(5)).unlink()
     with pytest.raises(HistoryGap, match="of the snapshots between them 5 is missing"):
-        table.read_incremental(3, 6, mode=mode)
+        table.read_changes(3, 6, mode=mode)
     Path(table.files.paths.snapshot(4)).unlink()
     with pytest.raises(HistoryGap) as told:
-        table.read_incremental(1, 7, mode=mode)
+        table.read_changes(1, 7, mode=mode)
     assert "from snapshot 1 to 7" in told.value.message
     assert "4 to 5 is missing" in told.value.message
     assert "up to 3 and from 6 on" in told.value.message
     with pytest.raises(HistoryGap, match="4 to 5 is missing"):
-        table.read_incremental(_time(times[1]), _time(times[7]), mode=mode)
+        table.read_changes(_time(times[1]), _time(times[7]), mode=mode)
     # On either side of the hole, and across it by comparing the states, changes are read.
-    assert table.read_incremental(1, 3, mode=mode).num_rows == 2
-    assert table.read_incremental(6, 8, mode=mode).num_rows == 2
-    assert table.read_incremental(_time(times[6]), _time(times[8]), mode=mode).num_rows == 2
-    assert table.read_incremental(1, 8, mode="diff").num_rows == 7
+    assert table.read_changes(1, 3, mode=mode).num_rows == 2
+    assert table.read_changes(6, 8, mode=mode).num_rows == 2
+    assert table.read_changes(_time(times[6]), _time(times[8]), mode=mode).num_rows == 2
+    assert table.read_changes(1, 8, mode="diff").num_rows == 7
 
 
 def _time(time_ms: int) -> dt.datetime:

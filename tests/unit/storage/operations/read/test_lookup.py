@@ -34,14 +34,14 @@ def keys(*ids: int, day: str = "a") -> pa.Table:
 
 
 def look_up(table: Table, wanted: pa.Table, **more: Any) -> Lookup:
-    return lookup(table.files, wanted, table.latest_snapshot(), **more)
+    return lookup(table.files, wanted, table.history.latest_snapshot(), **more)
 
 
 @pytest.mark.mission("CN24")
 def test_single_keys_are_found_by_opening_few_files_and_row_groups(catalog: Catalog) -> None:
     table = many(catalog)
     watching, fs = watched(table)
-    found = lookup(watching.files, keys(2_500, 7_000), watching.latest_snapshot())
+    found = lookup(watching.files, keys(2_500, 7_000), watching.history.latest_snapshot())
     assert sorted(found.rows.column("v").to_pylist()) == ["1-2500", "3-7000"]
     opened = [call for call in fs.calls if call.name == "open_input" and "bucket-" in call.path]
     # Each key lies in one bucket of eight, and in two commits of five.
@@ -73,8 +73,8 @@ def test_what_is_found_is_what_a_read_finds(catalog: Catalog) -> None:
 def test_columns_are_chosen_and_earlier_states_too(catalog: Catalog) -> None:
     table = many(catalog)
     assert table.lookup(keys(100), columns=["v"]).to_pylist() == [{"v": "0-100"}]
-    assert table.lookup(keys(2_500), columns=["v"], snapshot_id=1).to_pylist() == [{"v": "0-2500"}]
-    assert table.lookup(keys(9_000), snapshot_id=1).num_rows == 0
+    assert table.at(snapshot=1).lookup(keys(2_500), columns=["v"]).to_pylist() == [{"v": "0-2500"}]
+    assert table.at(snapshot=1).lookup(keys(9_000)).num_rows == 0
     nothing = table.lookup(keys(10**9))
     assert nothing.schema.names == ["id", "day", "v"]
     assert nothing.num_rows == 0
@@ -117,7 +117,7 @@ def test_keys_are_found_whatever_the_table_makes_of_its_rows(
         )
 
     assert comparable(table.lookup(wanted)) == expected()
-    table.run_compact(table.plan_compact(min_file_num=2))
+    table.upkeep.run_compact(table.upkeep.plan_compact(min_file_num=2))
     assert comparable(table.lookup(wanted)) == expected()
     compact(table, full=True)
     assert comparable(table.lookup(wanted)) == expected()

@@ -15,8 +15,8 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows, merged_windows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import MergeMemory, free_memory
-from lakewright.storage.operations.state.scan import DataSplit
 from tests.support.builders import compact, content, new_table, rows, spec, write_as_files
 from tests.support.environment import FixedEnv
 from tests.support.open_files import at_most_more_open, open_below
@@ -74,8 +74,8 @@ def fill(table: Table, *, runs: int = RUNS, kinds: str = "+I") -> None:
 
 
 def merged_split(table: Table) -> DataSplit:
-    first = table.data_files()[0]
-    metas = tuple(entry.file for entry in table.data_files())
+    first = table.at().files()[0]
+    metas = tuple(entry.file for entry in table.at().files())
     return DataSplit(partition=first.partition, bucket=0, files=metas, merge=True)
 
 
@@ -130,13 +130,13 @@ def looked_up(table: Table) -> None:
 
 
 def compared(table: Table) -> None:
-    last = table.latest_snapshot()
+    last = table.history.latest_snapshot()
     assert last is not None
-    assert table.read_incremental(1, last.id, mode="diff").num_rows >= 60
+    assert table.read_changes(1, last.id, mode="diff").num_rows >= 60
 
 
 def read(table: Table) -> None:
-    assert table.read().num_rows == sum(rows.num_rows for rows in table.read_batches())
+    assert table.read().num_rows == sum(rows.num_rows for rows in table.scan().batches())
 
 
 VERBS: list[Callable[[Table], None]] = [
@@ -144,9 +144,9 @@ VERBS: list[Callable[[Table], None]] = [
     compacted,
     looked_up,
     compared,
-    lambda table: table.run_analyze(table.plan_analyze()) and None,
-    lambda table: table.system_table("files") and None,
-    lambda table: table.run_remove_orphans(table.plan_remove_orphans()) and None,
+    lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()) and None,
+    lambda table: table.inspect.table("files") and None,
+    lambda table: table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans()) and None,
 ]
 NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
@@ -184,7 +184,7 @@ def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: C
     expected = content(table)
     for count in (RUNS, 1):
         with at_most_more_open(LIMIT):
-            table.run_rescale(table.plan_rescale(count))
+            table.upkeep.run_rescale(table.upkeep.plan_rescale(count))
             table = catalog.table("db.t")
             # One state of many buckets beside one of another number.
             compared(table)
@@ -201,9 +201,9 @@ def test_changelogs_are_told_of_more_runs_than_files_may_be_open(
     expected = content(table)
     with at_most_more_open(LIMIT):
         compacted(table)
-        last = table.latest_snapshot()
+        last = table.history.latest_snapshot()
         assert last is not None
-        assert table.read_incremental(0, last.id, mode="changelog").num_rows > 0
+        assert table.read_changes(0, last.id, mode="changelog").num_rows > 0
         assert content(table) == expected
 
 
@@ -229,7 +229,7 @@ def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb
         if verb == "compact":
             assert compact(table, full=True).files_before == RUNS
         elif verb == "sort":
-            table.run_sort_compact(table.plan_sort_compact(["id"], order="hilbert"))
+            table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"], order="hilbert"))
         else:
             compared(table)
         assert content(table) == expected
@@ -240,7 +240,7 @@ def test_rows_that_wait_for_a_bucket_in_more_files_than_may_be_open(catalog: Cat
     table = keyed(catalog, bucket="-2")
     fill(table)
     with at_most_more_open(LIMIT):
-        table.run_postpone_compact(table.plan_postpone_compact())
+        table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
         found = content(table)
     plain = new_table(catalog, COLUMNS, name="db.plain", keys=["id"], options={"bucket": "1"})
     fill(plain)

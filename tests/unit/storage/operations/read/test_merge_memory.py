@@ -7,8 +7,8 @@ import pytest
 from lakewright.storage import Catalog
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows
+from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import MergeMemory
-from lakewright.storage.operations.state.scan import DataSplit
 from tests.support.builders import new_table, rows
 
 
@@ -20,7 +20,7 @@ def test_rows_that_compress_well_do_not_swell_a_window(catalog: Catalog, text: s
     )
     for start in range(3):
         table.write(rows(table, [{"id": 3 * n + start, "v": text} for n in range(20_000)]))
-    (entry, *others) = table.data_files()
+    (entry, *others) = table.at().files()
     split = DataSplit(
         partition=entry.partition,
         bucket=0,
@@ -54,7 +54,7 @@ def test_runs_that_are_held_and_runs_that_stream_merge_alike(
         new = [{"id": step * n, "v": f"{number}-{n}"} for n in range(count)]
         table.write(rows(table, new))
         expected |= {row["id"]: row["v"] for row in new}
-    (split,) = table.plan_scan().splits
+    (split,) = table.scan().plan.splits
     source = FileRows(table.files, table.schema.fields)
     pieces = list(merged_rows(source, split, ["id", "v"], memory=MergeMemory(window, held)))
     found = [(row["id"], row["v"]) for piece in pieces for row in piece.to_pylist()]
@@ -68,7 +68,7 @@ def test_keys_that_nobody_asked_for_are_weighed_too(catalog: Catalog) -> None:
     )
     for start in range(2):
         table.write(rows(table, [{"id": f"{n:0400}", "v": n} for n in range(start, 10_000)]))
-    (split,) = table.plan_scan().splits
+    (split,) = table.scan().plan.splits
     source = FileRows(table.files, [table.schema.field("v")])
     window_bytes = 1024 * 1024
     sizes = [

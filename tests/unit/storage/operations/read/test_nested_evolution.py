@@ -101,7 +101,7 @@ def test_members_are_paired_by_id_before_and_after_a_compaction(
 
 
 def schemas_of_files(table: Table) -> set[int]:
-    return {file.schema_id for split in table.plan_scan().splits for file in split.files}
+    return {file.schema_id for split in table.scan().plan.splits for file in split.files}
 
 
 # --- every rewrite ----------------------------------------------------------------------------
@@ -127,18 +127,20 @@ REWRITES = {
         {"bucket": "1", "changelog-producer": "full-compaction"},
     ),
     "sort compact": Rewrite(
-        lambda table: table.run_sort_compact(table.plan_sort_compact(["k"])), keyed=False
+        lambda table: table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["k"])),
+        keyed=False,
     ),
     "rescale keyed": Rewrite(
-        lambda table: table.run_rescale(table.plan_rescale(3)), {"bucket": "1"}
+        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)), {"bucket": "1"}
     ),
     "rescale append": Rewrite(
-        lambda table: table.run_rescale(table.plan_rescale(3)),
+        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)),
         {"bucket": "1", "bucket-key": "k"},
         keyed=False,
     ),
     "postpone": Rewrite(
-        lambda table: table.run_postpone_compact(table.plan_postpone_compact()), {"bucket": "-2"}
+        lambda table: table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact()),
+        {"bucket": "-2"},
     ),
 }
 
@@ -170,7 +172,7 @@ def test_a_rewrite_of_members_that_are_paired_wrongly_is_never_published(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     changed, due = evolved(catalog, REWRITES[verb])
-    before = changed.snapshots()[-1].id
+    before = changed.history.snapshots()[-1].id
 
     def by_name(column: pa.ChunkedArray, values: TypeMapping, _: LeafCast) -> pa.ChunkedArray:
         return cast_column(column, to_arrow_type(values.read))
@@ -180,7 +182,7 @@ def test_a_rewrite_of_members_that_are_paired_wrongly_is_never_published(
         with pytest.raises(VerificationFailed, match="with other values than it holds") as caught:
             REWRITES[verb].run(changed)
     assert caught.value.details["column"] == "rename"
-    assert catalog.table(changed.name).snapshots()[-1].id == before
+    assert catalog.table(changed.name).history.snapshots()[-1].id == before
     REWRITES[verb].run(catalog.table(changed.name))
     assert listed(catalog.table(changed.name)) == due
 
@@ -202,7 +204,7 @@ def test_filters_on_columns_whose_members_changed_find_what_a_scan_finds(
         for operator, is_null in ((Operator.IS_NULL, True), (Operator.IS_NOT_NULL, False)):
             due = [row for row in every if (row[name] is None) is is_null]
             assert listed(changed, where=Leaf(name, operator)) == due
-        plan = changed.plan_scan(Leaf(name, Operator.IS_NOT_NULL))
+        plan = changed.scan(Leaf(name, Operator.IS_NOT_NULL)).plan
         # Of the second file the statistics say that every row is null, by whatever name.
         assert (plan.files_read, plan.files_live) == (1, 2)
 
@@ -223,7 +225,7 @@ def test_rows_of_two_schemas_are_compared_by_id(catalog: Catalog) -> None:
     changed = altered(catalog, table, lambda schema: with_changed_members(schema, CHANGES))
     due = expected(written, table, changed)
     changed.write(rows(changed, due[1:]), mode="overwrite")
-    (told,) = changed.read_incremental(1, 2, mode="diff").to_pylist()
+    (told,) = changed.read_changes(1, 2, mode="diff").to_pylist()
     assert told == {"_rowkind": "-D", **due[0]}
 
 

@@ -145,7 +145,55 @@ def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
     with pytest.raises(UnsupportedError, match=said):
         table.lookup(pa.table({"k": [-5]}))
     with pytest.raises(UnsupportedError, match=said):
-        table.plan_compact(full=True)
+        table.upkeep.plan_compact(full=True)
+    with pytest.raises(UnsupportedError, match=said):
+        table.upkeep.plan_rescale(3)
+
+
+@pytest.mark.parametrize("bucket", ["4", "-1", "-2"])
+def test_no_rows_are_written_beside_keys_of_another_type(
+    unchecked_catalog: Catalog, bucket: str
+) -> None:
+    table = new_table(
+        unchecked_catalog, {"k": "INT", "n": "INT"}, keys=["k"], options={"bucket": bucket}
+    )
+    table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
+    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
+    said = r"primary key 'k' has the type BIGINT, and was INT NOT NULL in schema 0"
+    for compact_too in (False, True):
+        with pytest.raises(UnsupportedError, match=said):
+            table.write(rows(table, [{"k": 7, "n": 1}]), compact=compact_too)
+    assert len(table.history.snapshots()) == 1
+    if bucket == "-2":
+        with pytest.raises(UnsupportedError, match=said):
+            table.upkeep.plan_postpone_compact()
+
+
+def test_a_primary_key_of_text_that_was_made_longer_stays_the_key_it_was(
+    catalog: Catalog,
+) -> None:
+    table = new_table(catalog, {"k": "VARCHAR(3)", "n": "INT"}, keys=["k"], options={"bucket": "4"})
+    table.write(rows(table, [{"k": "a", "n": 1}, {"k": "abc", "n": 1}]))
+    table = altered(catalog, table, lambda schema: retyped(schema, "k", "VARCHAR(9)"))
+    table.write(rows(table, [{"k": "abc", "n": 2}, {"k": "abcdefgh", "n": 2}]))
+    due = [{"k": "a", "n": 1}, {"k": "abc", "n": 2}, {"k": "abcdefgh", "n": 2}]
+    for _ in range(2):
+        assert listed(table) == due
+        assert table.lookup(pa.table({"k": ["abc"]})).to_pylist() == due[1:2]
+        assert listed(table, where=Leaf("k", Operator.EQ, ("a",))) == due[:1]
+        compact(table, full=True)
+
+
+def test_a_primary_key_of_text_that_was_made_shorter_is_refused(
+    unchecked_catalog: Catalog,
+) -> None:
+    table = new_table(
+        unchecked_catalog, {"k": "VARCHAR(9)", "n": "INT"}, keys=["k"], options={"bucket": "4"}
+    )
+    table.write(rows(table, [{"k": "abcd", "n": 1}]))
+    table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "VARCHAR(3)"))
+    with pytest.raises(UnsupportedError, match="primary key 'k' has the type"):
+        table.read()
 
 
 def test_a_change_of_type_that_values_do_not_survive_is_refused(
@@ -189,18 +237,18 @@ def test_snapshots_are_read_by_id_and_by_time(any_catalog: Catalog, env: FixedEn
     moments = []
     for number in range(3):
         table.write(rows(table, events(number, number + 2, v=str(number))))
-        moments.append(table.snapshots()[-1].time_millis)
+        moments.append(table.history.snapshots()[-1].time_millis)
         env.clock.advance(1000)
     compact(table, full=True)
     for index, moment in enumerate(moments):
-        expected = content(table, snapshot_id=index + 1)
+        expected = content(table.at(snapshot=index + 1))
         assert len(expected) == index + 2
-        assert content(table, as_of_ms=moment) == expected
-        assert content(table, as_of_ms=moment + 999) == expected
-    assert content(table, as_of_ms=moments[-1] + 10**6) == content(table)
+        assert content(table.at(time=moment)) == expected
+        assert content(table.at(time=moment + 999)) == expected
+    assert content(table.at(time=moments[-1] + 10**6)) == content(table)
     with pytest.raises(SnapshotNotFound, match="has no snapshot at or before"):
-        table.read(as_of_ms=moments[0] - 1)
-    assert [each.row_count for each in table.partitions(snapshot_id=1)] == [2]
+        table.at(time=moments[0] - 1).read()
+    assert [each.row_count for each in table.at(snapshot=1).partitions()] == [2]
 
 
 @pytest.mark.mission("SE25", "SE31")
@@ -209,12 +257,12 @@ def test_the_past_is_read_with_the_schema_it_had(catalog: Catalog) -> None:
     table.write(rows(table, [{"k": 1, "a": "x"}]))
     table = altered(catalog, table, lambda schema: plus(renamed(schema, "a", "b"), "c", "INT"))
     table.write(rows(table, [{"k": 2, "b": "y", "c": 3}]))
-    assert table.read(snapshot_id=1).to_pylist() == [{"k": 1, "a": "x"}]
-    assert table.read(snapshot_id=2).column_names == ["k", "b", "c"]
+    assert table.at(snapshot=1).read().to_pylist() == [{"k": 1, "a": "x"}]
+    assert table.at(snapshot=2).read().column_names == ["k", "b", "c"]
     where = Leaf("a", Operator.EQ, ("x",))
-    assert values_of(table, "k", snapshot_id=1, where=where) == [1]
+    assert values_of(table.at(snapshot=1), "k", where=where) == [1]
     with pytest.raises(InvalidSchema, match="no column 'c'"):
-        table.read(columns=["c"], snapshot_id=1)
+        table.at(snapshot=1).read(columns=["c"])
 
 
 # --- plans --------------------------------------------------------------------------------------
@@ -240,13 +288,13 @@ def test_partitions_and_their_manifests_are_skipped_without_being_opened(
     for day in "abcdef":
         table.write(rows(table, events(0, 3, day=day)))
     where = Leaf("day", Operator.EQ, ("c",))
-    plan = table.plan_scan(where)
+    plan = table.scan(where).plan
     assert (plan.partitions_read, plan.files_read) == (1, 1)
     assert (plan.manifests_read, plan.manifests_total) == (1, 6)
     assert opened(table, where=where)[0] == 1
     assert opened(table)[0] == 6
     assert len(content(table, where=where)) == 3
-    assert table.plan_scan(Leaf("day", Operator.EQ, ("zzz",))).splits == ()
+    assert table.scan(Leaf("day", Operator.EQ, ("zzz",))).plan.splits == ()
 
 
 @pytest.mark.mission("FS19")
@@ -267,13 +315,13 @@ def test_a_key_names_its_bucket_and_its_files(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "8"})
     table.write(rows(table, events(0, 100)))
     one = Leaf("id", Operator.EQ, (42,))
-    assert table.plan_scan(one).files_read == 1
+    assert table.scan(one).plan.files_read == 1
     assert values_of(table, "id", where=one) == [42]
     some = Leaf("id", Operator.IN, (1, 2, 3))
     assert values_of(table, "id", where=some) == [1, 2, 3]
-    assert table.plan_scan(some).files_read <= 3
+    assert table.scan(some).plan.files_read <= 3
     both = And((one, Leaf("v", Operator.EQ, ("v42",))))
-    assert table.plan_scan(both).files_read == 1
+    assert table.scan(both).plan.files_read == 1
 
 
 def test_older_versions_of_a_key_are_not_pruned_back_to_life(catalog: Catalog) -> None:
@@ -303,7 +351,7 @@ def test_a_limit_ends_the_read(catalog: Catalog) -> None:
 def test_rows_come_piece_by_piece_too(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "4"})
     table.write(rows(table, events(0, 40)))
-    pieces = list(table.read_batches(columns=["id"]))
+    pieces = list(table.scan(columns=["id"]).batches())
     assert len(pieces) == 4
     assert sorted(n for piece in pieces for n in piece.column("id").to_pylist()) == list(range(40))
 
@@ -323,11 +371,11 @@ def test_partitions_are_counted_from_metadata_in_the_order_of_their_values(
         table.write(rows(table, [{"id": 1, "p": value}, {"id": 2, "p": value}]))
     table.write(rows(table, [{"id": 3, "p": 9}]))
     watching, fs = watched(table)
-    found = watching.partitions()
+    found = watching.at().partitions()
     assert [each.spec["p"] for each in found] == [None, -1, 9, 10, 100]
     assert [(each.row_count, each.file_count) for each in found][2] == (3, 2)
     assert all(call.name != "open_input" for call in fs.calls)
-    (nine,) = table.partitions(Leaf("p", Operator.EQ, (9,)))
+    (nine,) = table.at().partitions(Leaf("p", Operator.EQ, (9,)))
     assert (nine.small_file_count, nine.buckets[0].sorted_run_count) == (2, 2)
     assert nine.last_file_creation_ms is not None
     assert nine.size_bytes == sum(bucket.size_bytes for bucket in nine.buckets)
@@ -339,6 +387,6 @@ def test_health_of_keyed_buckets_counts_runs_and_levels(catalog: Catalog) -> Non
         table.write(rows(table, events(0, 3)))
     compact(table, full=True)
     table.write(rows(table, events(0, 1)))
-    (bucket,) = table.partitions()[0].buckets
+    (bucket,) = table.at().partitions()[0].buckets
     assert (bucket.file_count, bucket.level0_count, bucket.sorted_run_count) == (2, 1, 2)
     assert bucket.row_count == 4

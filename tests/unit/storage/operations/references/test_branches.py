@@ -19,16 +19,10 @@ from lakewright.storage.errors import (
     StorageError,
     TagNotFound,
 )
-from lakewright.storage.operations.references.branches import DeleteBranchPlan, FastForwardPlan
-from tests.support.builders import (
-    compact,
-    events,
-    expire,
-    new_table,
-    rows,
-    values_of,
-    with_options,
-)
+from lakewright.storage.operations.references.branches import DeleteBranchPlan
+from lakewright.storage.operations.references.fast_forward import FastForwardPlan
+from lakewright.storage.table_at import TableAt
+from tests.support.builders import compact, events, expire, new_table, rows, values_of, with_options
 from tests.support.environment import FixedEnv
 from tests.support.faults import Crashed, Fault, interrupted, watched
 from tests.support.fixtures import memory_uri
@@ -56,17 +50,17 @@ def upsert(table: Table, version: str) -> None:
 
 
 def ids(table: Table) -> list[int]:
-    return [snapshot.id for snapshot in table.snapshots()]
+    return [snapshot.id for snapshot in table.history.snapshots()]
 
 
-def values(table: Table, **read: Any) -> str:
+def values(table: Table | TableAt, **read: Any) -> str:
     """The version that every row is of."""
     (found,) = {value[0] for value in values_of(table, "v", **read)}
     return str(found)
 
 
 def names(table: Table) -> list[str]:
-    return [branch.name for branch in table.branches()]
+    return [branch.name for branch in table.history.branches()]
 
 
 # --- a branch ----------------------------------------------------------------------------------
@@ -75,8 +69,8 @@ def names(table: Table) -> list[str]:
 @pytest.mark.mission("FS19")
 def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    table.create_tag("start", snapshot_id=2)
-    branch = table.create_branch("b", tag="start")
+    table.history.create_tag("start", snapshot=2)
+    branch = table.history.create_branch("b", tag="start")
     assert branch.name == "db.t$branch_b"
     assert (values(branch), values(table)) == ("a", "b")
     upsert(branch, "x")
@@ -84,19 +78,19 @@ def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
     assert (values(branch), values(table)) == ("x", "b")
     upsert(table, "c")
     assert (values(branch), values(table)) == ("x", "c")
-    assert [tag.name for tag in branch.tags()] == ["start"]
-    (listed,) = table.branches()
+    assert [tag.name for tag in branch.history.tags()] == ["start"]
+    (listed,) = table.history.branches()
     assert (listed.name, listed.earliest_snapshot_id, listed.latest_snapshot_id) == ("b", 2, 4)
     assert_sound(table)
 
 
 def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_branch("b", snapshot_id=2)
+    table.history.create_branch("b", snapshot=2)
     assert values(catalog.table("db.t$branch_b")) == "a"
-    assert values(table.at_branch("b")) == "a"
-    assert values(table.at_branch("b").at_branch("main")) == "b"
-    assert table.at_branch("main").name == "db.t"
+    assert values(table.history.at_branch("b")) == "a"
+    assert values(table.history.at_branch("b").history.at_branch("main")) == "b"
+    assert table.history.at_branch("main").name == "db.t"
     assert catalog.table_exists("db.t$branch_b")
     assert not catalog.table_exists("db.t$branch_c")
     with pytest.raises(BranchNotFound, match=r"no branch c of db.t; there are main, b"):
@@ -107,9 +101,9 @@ def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
 
 def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b")
+    branch = table.history.create_branch("b")
     assert branch.schema == table.schema
-    assert (branch.latest_snapshot(), branch.read().num_rows) == (None, 0)
+    assert (branch.history.latest_snapshot(), branch.read().num_rows) == (None, 0)
     branch.write(rows(branch, events(7, 8)))
     assert ids(branch) == [1]
     assert values_of(branch, "id") == [7]
@@ -118,10 +112,10 @@ def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
 
 def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("start", snapshot_id=2, time_retained_ms=1000)
+    table.history.create_tag("start", snapshot=2, time_retained_ms=1000)
     expire(table)
-    branch = table.create_branch("b", tag="start")
-    table.run_delete_tags(table.plan_delete_tags("start"))
+    branch = table.history.create_branch("b", tag="start")
+    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
     assert values(branch) == "a"
     assert b"tagCreateTime" not in branch.files.snapshots.read_file(2)
     upsert(branch, "x")
@@ -132,23 +126,23 @@ def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> No
 def test_a_name_that_cannot_be_is_refused(catalog: Catalog, name: str) -> None:
     table = history(catalog)
     with pytest.raises(InvalidRequestError, match="branch"):
-        table.create_branch(name)
+        table.history.create_branch(name)
     assert names(table) == []
 
 
 def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_branch("b")
+    table.history.create_branch("b")
     with pytest.raises(AlreadyExistsError, match="branch b of"):
-        table.create_branch("b")
+        table.history.create_branch("b")
     with pytest.raises(TagNotFound, match=r"no tag start .*there are none"):
-        table.create_branch("c", tag="start")
+        table.history.create_branch("c", tag="start")
     with pytest.raises(SnapshotNotFound, match="there are 1 to 4"):
-        table.create_branch("c", snapshot_id=9)
+        table.history.create_branch("c", snapshot=9)
     with pytest.raises(InvalidRequestError, match="not at both"):
-        table.create_branch("c", tag="x", snapshot_id=1)
+        table.history.create_branch("c", tag="x", snapshot=1)
     with pytest.raises(InvalidRequestError, match="is a branch itself"):
-        table.at_branch("b").create_branch("c")
+        table.history.at_branch("b").history.create_branch("c")
     assert names(table) == ["b"]
 
 
@@ -158,26 +152,26 @@ def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalog) -> None:
     table = history(any_catalog, "ab")
-    table.create_tag("start", snapshot_id=2)
-    branch = table.create_branch("b", tag="start")
-    table.run_delete_tags(table.plan_delete_tags("start"))
+    table.history.create_tag("start", snapshot=2)
+    branch = table.history.create_branch("b", tag="start")
+    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
     upsert(table, "c")
     expire(table)
     assert ids(table) == [6]
     # On the branch the tag is still there, and what it stands for can be read.
-    assert values(branch, tag="start") == values(branch) == "a"
+    assert values(branch.at(tag="start")) == values(branch) == "a"
     assert_only_reachable_files(table)
 
 
 @pytest.mark.mission("FS19")
 def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    branch = table.create_branch("b", snapshot_id=4)
+    branch = table.history.create_branch("b", snapshot=4)
     upsert(branch, "x")
     upsert(branch, "y")
     expire(branch)
     assert ids(branch) == [8]
-    assert (values(table), values(table, snapshot_id=2)) == ("b", "a")
+    assert (values(table), values(table.at(snapshot=2))) == ("b", "a")
     upsert(table, "c")
     expire(table)
     expire(branch)
@@ -188,30 +182,30 @@ def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
 
 def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    branch = table.create_branch("b", snapshot_id=2)
-    branch.create_tag("beginning")
+    branch = table.history.create_branch("b", snapshot=2)
+    branch.history.create_tag("beginning")
     upsert(branch, "x")
-    branch.create_tag("here")
+    branch.history.create_tag("here")
     upsert(branch, "y")
     expire(branch)
     upsert(table, "c")
     expire(table)
-    assert (values(branch, tag="beginning"), values(branch, tag="here")) == ("a", "x")
-    branch.run_delete_tags(branch.plan_delete_tags("beginning", "here"))
+    assert (values(branch.at(tag="beginning")), values(branch.at(tag="here"))) == ("a", "x")
+    branch.history.run_delete_tags(branch.history.plan_delete_tags("beginning", "here"))
     assert_only_reachable_files(table)
     assert (values(branch), values(table)) == ("y", "c")
 
 
 def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=4)
+    branch = table.history.create_branch("b", snapshot=4)
     upsert(branch, "x")
-    branch.create_tag("here")
+    branch.history.create_tag("here")
     upsert(branch, "y")
-    branch.run_rollback(branch.plan_rollback(tag="here"))
+    branch.history.run_rollback(branch.history.plan_rollback(tag="here"))
     assert (values(branch), values(table)) == ("x", "b")
-    branch.run_rollback(branch.plan_rollback(snapshot_id=4))
-    assert (values(branch), branch.tags(), table.tags()) == ("b", (), ())
+    branch.history.run_rollback(branch.history.plan_rollback(snapshot=4))
+    assert (values(branch), branch.history.tags(), table.history.tags()) == ("b", (), ())
     assert ids(table) == [1, 2, 3, 4]
     assert_sound(table)
 
@@ -222,46 +216,46 @@ def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    branch = table.create_branch("b", snapshot_id=2)
+    branch = table.history.create_branch("b", snapshot=2)
     upsert(branch, "x")
     expire(table)
-    plan = table.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b")
     assert (plan.branch, plan.snapshot_ids) == ("b", (2, 3, 4))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert DeleteBranchPlan.from_json(plan.to_json()) == plan
-    result = table.run_delete_branch(DeleteBranchPlan.from_json(plan.to_json()))
+    result = table.history.run_delete_branch(DeleteBranchPlan.from_json(plan.to_json()))
     assert result.files_deleted == len(plan.files)
     assert names(table) == []
     assert values(table) == "b"
     assert_sound(table)
-    assert values(table.create_branch("b", snapshot_id=4)) == "b"
+    assert values(table.history.create_branch("b", snapshot=4)) == "b"
 
 
 def test_a_branch_in_use_stays(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=2)
-    branch.set_consumer("me", 3)
+    branch = table.history.create_branch("b", snapshot=2)
+    branch.history.set_consumer("me", 3)
     with pytest.raises(InvalidRequestError, match="in use by consumer me"):
-        table.plan_delete_branch("b")
-    branch.delete_consumer("me")
+        table.history.plan_delete_branch("b")
+    branch.history.delete_consumer("me")
     used = with_options(table, scan__fallback_branch="b")
     with pytest.raises(InvalidRequestError, match=r"its option scan\.fallback-branch says"):
-        used.plan_delete_branch("b")
+        used.history.plan_delete_branch("b")
     with pytest.raises(InvalidRequestError, match=r"branch main is db.t itself"):
-        table.plan_delete_branch("main")
+        table.history.plan_delete_branch("main")
     with pytest.raises(BranchNotFound, match="there are main, b"):
-        table.plan_delete_branch("c")
+        table.history.plan_delete_branch("c")
     with pytest.raises(InvalidRequestError, match="is a branch itself"):
-        branch.plan_delete_branch("b")
+        branch.history.plan_delete_branch("b")
 
 
 def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=2)
-    plan = table.plan_delete_branch("b")
+    branch = table.history.create_branch("b", snapshot=2)
+    plan = table.history.plan_delete_branch("b")
     branch.write(rows(branch, events(5, 6)))
     with pytest.raises(StalePlan, match=r"branch b of db.t has snapshot 3 since"):
-        table.run_delete_branch(plan)
+        table.history.run_delete_branch(plan)
     assert values_of(branch, "id") == [0, 1, 2, 5]
 
 
@@ -272,73 +266,73 @@ def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
 @pytest.mark.parametrize("main_went_on", [0, 1, 3])
 def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> None:
     table = history(any_catalog)
-    table.create_tag("start", snapshot_id=2)
-    table.create_tag("main's", snapshot_id=4)
-    branch = table.create_branch("b", tag="start")
+    table.history.create_tag("start", snapshot=2)
+    table.history.create_tag("main's", snapshot=4)
+    branch = table.history.create_branch("b", tag="start")
     for version in "xy":
         upsert(branch, version)
-    branch.create_tag("branch's")
+    branch.history.create_tag("branch's")
     for _ in range(main_went_on):
         upsert(table, "m")
-    plan = table.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b")
     assert plan.lost_snapshot_ids == tuple(range(3, 5 + 2 * main_went_on))
     assert (plan.kept_ids, plan.shared_id, plan.lost_tags) == ((1,), 2, ("main's",))
     assert FastForwardPlan.from_json(plan.to_json()) == plan
-    table.run_fast_forward(FastForwardPlan.from_json(plan.to_json()))
+    table.history.run_fast_forward(FastForwardPlan.from_json(plan.to_json()))
     assert ids(table) == [1, 2, 3, 4, 5, 6]
-    assert (values(table), values(table, snapshot_id=4)) == ("y", "x")
-    assert [tag.name for tag in table.tags()] == ["start", "branch's"]
+    assert (values(table), values(table.at(snapshot=4))) == ("y", "x")
+    assert [tag.name for tag in table.history.tags()] == ["start", "branch's"]
     assert_sound(table)
     upsert(table, "z")
     assert (values(table), values(branch)) == ("z", "y")
     expire(table)
     assert_sound(table)
-    table.run_delete_branch(table.plan_delete_branch("b"))
+    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
     assert_sound(table)
 
 
 def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b")
+    branch = table.history.create_branch("b")
     branch.write(rows(branch, events(7, 9)))
-    table.set_consumer("me", 5)
-    plan = table.plan_fast_forward("b")
+    table.history.set_consumer("me", 5)
+    plan = table.history.plan_fast_forward("b")
     assert (plan.kept_ids, plan.lost_snapshot_ids) == ((), (1, 2, 3, 4))
-    table.run_fast_forward(plan)
+    table.history.run_fast_forward(plan)
     assert ids(table) == [1]
     assert values_of(table, "id") == [7, 8]
-    assert [each.next_snapshot_id for each in table.consumers()] == [1]
+    assert [each.next_snapshot_id for each in table.history.consumers()] == [1]
     assert_sound(table)
 
 
 def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None:
     """Main's own snapshots do not lead there, and what they held is not left behind."""
     table = history(catalog)
-    table.create_tag("old", snapshot_id=1)
-    branch = table.create_branch("b", snapshot_id=2)
+    table.history.create_tag("old", snapshot=1)
+    branch = table.history.create_branch("b", snapshot=2)
     for version in "xyz":
         upsert(branch, version)
     expire(branch, keep=2)
     assert ids(branch) == [7, 8]
-    plan = table.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b")
     assert (plan.kept_ids, plan.lost_snapshot_ids, plan.lost_tags) == ((), (1, 2, 3, 4), ())
-    table.run_fast_forward(plan)
+    table.history.run_fast_forward(plan)
     assert ids(table) == [7, 8]
-    assert (values(table), values(table, tag="old")) == ("z", "a")
+    assert (values(table), values(table.at(tag="old"))) == ("z", "a")
     assert_sound(table)
 
 
 def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=4)
+    branch = table.history.create_branch("b", snapshot=4)
     branch.files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
-    branch = table.at_branch("b")
+    branch = table.history.at_branch("b")
     upsert(branch, "x")
     for number in (1, 2):
         table.files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
     upsert(catalog.table("db.t"), "m")
-    assert table.at_branch("b").schema.comment == "of the branch"
-    table.run_fast_forward(table.plan_fast_forward("b"))
+    assert table.history.at_branch("b").schema.comment == "of the branch"
+    table.history.run_fast_forward(table.history.plan_fast_forward("b"))
     table = catalog.table("db.t")
     assert (table.schema.id, table.schema.comment) == (1, "of the branch")
     assert values(table) == "x"
@@ -364,23 +358,23 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
 ) -> None:
     """The branch's beginning expired, so every snapshot of main is older than the branch."""
     table = history(catalog)
-    table.create_tag("before", snapshot_id=2)
-    branch = table.create_branch("b", snapshot_id=2)
+    table.history.create_tag("before", snapshot=2)
+    branch = table.history.create_branch("b", snapshot=2)
     table = with_column(table, "of_main")
     table.write(rows(table, [{"id": 1, "day": "a", "v": "m", "of_main": "x"}]))
-    table.create_tag("after")
+    table.history.create_tag("after")
     if branch_changes_too:
         branch = with_column(branch, "of_branch")
     for version in "xyz":
         upsert(branch, version)
     expire(branch, keep=1)
     assert ids(branch)[0] > 5
-    plan = table.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b")
     assert plan.lost_tags == ("after",)
-    table.run_fast_forward(plan)
+    table.history.run_fast_forward(plan)
     table = catalog.table("db.t")
-    assert [tag.name for tag in table.tags()] == ["before"]
-    assert values_of(table, "v", tag="before") == ["a0", "a1", "a2"]
+    assert [tag.name for tag in table.history.tags()] == ["before"]
+    assert values_of(table.at(tag="before"), "v") == ["a0", "a1", "a2"]
     assert values(table) == "z"
     assert_sound(table)
     assert_readable_history(table)
@@ -392,7 +386,7 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
 ) -> None:
     def make() -> Table:
         table = history(Catalog.open(memory_uri(), env=FixedEnv()))
-        branch = with_column(table.create_branch("b", snapshot_id=2), "of_branch")
+        branch = with_column(table.history.create_branch("b", snapshot=2), "of_branch")
         upsert(branch, "x")
         table = with_column(table, "of_main")
         upsert(table, "m")
@@ -412,8 +406,8 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
             return
         place = f"{fs.changes[number - 1]}"
         table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
-        for snapshot in table.snapshots():
-            assert table.read(snapshot_id=snapshot.id).num_rows == 3, place
+        for snapshot in table.history.snapshots():
+            assert table.at(snapshot=snapshot.id).read().num_rows == 3, place
         forward(table)
         table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
         assert values(table) == "x", place
@@ -425,7 +419,7 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
 
 def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=4)
+    branch = table.history.create_branch("b", snapshot=4)
     upsert(branch, "x")
     late, fs = interrupted(
         table,
@@ -436,28 +430,28 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
     ):
-        late.run_fast_forward(late.plan_fast_forward("b"))
+        late.history.run_fast_forward(late.history.plan_fast_forward("b"))
     assert fs.has_happened
 
 
 def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b")
+    branch = table.history.create_branch("b")
     with pytest.raises(InvalidRequestError, match=r"branch b of db.t has no snapshot"):
-        table.plan_fast_forward("b")
+        table.history.plan_fast_forward("b")
     with pytest.raises(InvalidRequestError, match=r"main of db.t cannot be forwarded to itself"):
-        table.plan_fast_forward("main")
+        table.history.plan_fast_forward("main")
     with pytest.raises(BranchNotFound, match="there are main, b"):
-        table.plan_fast_forward("c")
+        table.history.plan_fast_forward("c")
     branch.write(rows(branch, events(7, 9)))
-    plan = table.plan_fast_forward("b")
+    plan = table.history.plan_fast_forward("b")
     table.write(rows(table, events(5, 6)))
     with pytest.raises(StalePlan, match=r"branch main of db.t has snapshot 5 since"):
-        table.run_fast_forward(plan)
-    plan = table.plan_fast_forward("b")
+        table.history.run_fast_forward(plan)
+    plan = table.history.plan_fast_forward("b")
     branch.write(rows(branch, events(9, 10)))
     with pytest.raises(StalePlan, match=r"branch b of db.t has other snapshots"):
-        table.run_fast_forward(plan)
+        table.history.run_fast_forward(plan)
     assert values_of(table, "id") == [0, 1, 2, 5]
 
 
@@ -469,7 +463,7 @@ def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> Non
         table = history(Catalog.open(memory_uri(), env=FixedEnv()))
         table = with_column(table, "one")
         upsert(table, "c")
-        table.create_tag("start")
+        table.history.create_tag("start")
         return with_column(table, "two")
 
     for number in range(1, 100):
@@ -478,16 +472,16 @@ def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> Non
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
         with suppress(Crashed):
-            broken.create_branch("b", tag="start")
+            broken.history.create_branch("b", tag="start")
         if fs.counted < number:
             assert number > 5
             return
         if number % 2:
             with suppress(BranchNotFound):
-                table.run_delete_branch(table.plan_delete_branch("b"))
+                table.history.run_delete_branch(table.history.plan_delete_branch("b"))
         with suppress(AlreadyExistsError):
-            table.create_branch("b", tag="start")
-        assert values(table.at_branch("b")) == "c"
+            table.history.create_branch("b", tag="start")
+        assert values(table.history.at_branch("b")) == "c"
         assert_sound(table)
     raise AssertionError("the verb made too many calls")
 
@@ -501,7 +495,7 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
     # What was written with it goes first, so that the table can be read without.
     expire(table)
     table.files.fs.delete(table.files.paths.schema(0))
-    branch = table.create_branch("b", snapshot_id=6)
+    branch = table.history.create_branch("b", snapshot=6)
     assert names(table) == ["b"]
     upsert(table, "d")
     expire(table)
@@ -511,13 +505,13 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
 
 def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = with_column(table.create_branch("b", snapshot_id=4), "of_branch")
+    branch = with_column(table.history.create_branch("b", snapshot=4), "of_branch")
     upsert(branch, "x")
-    plan = table.plan_delete_branch("b")
+    plan = table.history.plan_delete_branch("b")
     late, fs = interrupted(
         branch,
         when=lambda call: call.name == "put_if_absent" and "/snapshot-" in call.path,
-        meanwhile=lambda: table.run_delete_branch(plan),
+        meanwhile=lambda: table.history.run_delete_branch(plan),
     )
     with suppress(StorageError, IndexError):
         late.write(rows(late, events(0, 3, v="y")))
@@ -527,9 +521,9 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     expire(table)
     assert values(table) == "c"
     if "b" in table.files.references.branches():
-        table.run_delete_branch(table.plan_delete_branch("b"))
+        table.history.run_delete_branch(table.history.plan_delete_branch("b"))
     assert "b" not in table.files.references.branches()
-    assert values(table.create_branch("b", snapshot_id=6)) == "c"
+    assert values(table.history.create_branch("b", snapshot=6)) == "c"
     assert_nothing_missing(table)
 
 
@@ -539,12 +533,12 @@ Verb = Callable[[Table], object]
 
 
 def create(table: Table) -> object:
-    return table.create_branch("new", tag="start")
+    return table.history.create_branch("new", tag="start")
 
 
 def delete(table: Table) -> object:
-    return table.run_delete_branch(table.plan_delete_branch("b"))
+    return table.history.run_delete_branch(table.history.plan_delete_branch("b"))
 
 
 def forward(table: Table) -> object:
-    return table.run_fast_forward(table.plan_fast_forward("b"))
+    return table.history.run_fast_forward(table.history.plan_fast_forward("b"))

@@ -35,7 +35,7 @@ def test_every_snapshot_is_known_to_the_one_made_on_top_of_it(
     table.write(rows(table, events(2, 3)), mode="overwrite")
     table.write(rows(table, events(3, 4)))
     files = table.files
-    history = table.snapshots()
+    history = table.history.snapshots()
     assert len(history) == 9
     for before, after in pairwise(history):
         assert follows(files, after, trace_of(files, before)), after.id
@@ -45,19 +45,19 @@ def test_what_was_made_on_top_of_another_snapshot_is_told_apart(catalog: Catalog
     table = new_table(catalog)
     for number in range(4):
         table.write(rows(table, events(number, number + 1)))
-    fourth = table.snapshots()[3]
-    table.create_branch("b", snapshot_id=4)
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    fourth = table.history.snapshots()[3]
+    table.history.create_branch("b", snapshot=4)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     table.write(rows(table, events(9, 10)))
-    assert not follows(table.files, fourth, trace_of(table.files, table.snapshots()[2]))
+    assert not follows(table.files, fourth, trace_of(table.files, table.history.snapshots()[2]))
 
 
 def test_what_follows_a_commit_that_added_nothing_may_know_of_it(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
-    table.run_analyze(table.plan_analyze())
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 4)))
-    _, analyzed, following = table.snapshots()
+    _, analyzed, following = table.history.snapshots()
     assert follows(table.files, following, trace_of(table.files, analyzed))
 
 
@@ -69,11 +69,11 @@ def write(table: Table, *numbers: int) -> None:
 def test_a_snapshot_stands_on_its_base_and_not_on_another_one_of_that_id(catalog: Catalog) -> None:
     table = new_table(catalog)
     write(table, 1, 2, 3, 4)
-    base, ours = table.snapshots()[2:]
+    base, ours = table.history.snapshots()[2:]
     trace = trace_of(table.files, ours)
     assert is_on_top(table.files, base, ours, trace)
-    table.create_branch("b", snapshot_id=4)
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.history.create_branch("b", snapshot=4)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     write(table, 5, 6)
     assert not is_on_top(table.files, base, ours, trace)
 
@@ -83,10 +83,10 @@ def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
 ) -> None:
     table = new_table(catalog)
     write(table, 1, 2, 3, 4)
-    base, ours = table.snapshots()[2:]
+    base, ours = table.history.snapshots()[2:]
     trace = trace_of(table.files, ours)
-    table.create_branch("b", snapshot_id=4)
-    table.run_rollback(table.plan_rollback(snapshot_id=3))
+    table.history.create_branch("b", snapshot=4)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
     write(table, 5)
     assert not is_followed(table.files, ours, trace)
     write(table, 6)
@@ -100,10 +100,10 @@ def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -
     """What came right after it is gone, so nobody can tell; a commit that stays loses nothing."""
     table = new_table(unchecked_catalog)
     write(table, 1, 2)
-    ours = table.snapshots()[1]
+    ours = table.history.snapshots()[1]
     trace = trace_of(table.files, ours)
-    table.create_branch("b", snapshot_id=2)
-    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.history.create_branch("b", snapshot=2)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
     write(table, 3, 4, 5)
     assert not is_followed(table.files, ours, trace)
     table.files.fs.delete(table.files.paths.snapshot(3))
@@ -113,7 +113,7 @@ def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -
 def test_a_stray_stays_while_a_rollback_may_see_to_it(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     write(table, 1, 2, 3, 4)
-    files, latest = table.files, table.snapshots()[1]
+    files, latest = table.files, table.history.snapshots()[1]
     pin = f"{ROLLBACK_PIN}2"
     files.references.replace_tag(pin, files.snapshots.read_file(2))
     files.fs.delete(files.paths.snapshot(3))

@@ -29,25 +29,25 @@ def moved(table: Table, name: str, time_ms: int) -> None:
 
 
 def ids(table: Table) -> list[int]:
-    return [snapshot.id for snapshot in table.snapshots()]
+    return [snapshot.id for snapshot in table.history.snapshots()]
 
 
 @pytest.mark.mission("LG11")
 def test_a_consumer_holds_expiry_back_until_it_moves_or_is_deleted(any_catalog: Catalog) -> None:
     table = commits(any_catalog)
-    table.set_consumer("me", 3)
+    table.history.set_consumer("me", 3)
     assert json.loads(table.files.fs.read_bytes(table.files.paths.consumer("me"))) == {
         "nextSnapshot": 3
     }
     expire(table)
     assert ids(table) == [3, 4, 5]
-    table.set_consumer("me", 4)
+    table.history.set_consumer("me", 4)
     expire(table)
     assert ids(table) == [4, 5]
-    table.delete_consumer("me")
+    table.history.delete_consumer("me")
     expire(table)
     assert ids(table) == [5]
-    assert table.consumers() == ()
+    assert table.history.consumers() == ()
 
 
 def test_a_consumer_reads_what_is_there_or_comes_next(catalog: Catalog) -> None:
@@ -55,65 +55,65 @@ def test_a_consumer_reads_what_is_there_or_comes_next(catalog: Catalog) -> None:
     expire(table, keep=3)
     for wrong in (2, 7, -1):
         with pytest.raises(InvalidRequestError, match="name one from 3 to 6, which comes next"):
-            table.set_consumer("me", wrong)
-    table.set_consumer("me", 6)
+            table.history.set_consumer("me", wrong)
+    table.history.set_consumer("me", 6)
     empty = new_table(catalog, name="db.empty")
-    empty.set_consumer("first", 1)
+    empty.history.set_consumer("first", 1)
     for name in ("", "a/b", ".x"):
         with pytest.raises(InvalidRequestError, match="consumer name"):
-            table.set_consumer(name, 3)
+            table.history.set_consumer(name, 3)
 
 
 def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
     table = commits(catalog)
     with pytest.raises(ConsumerNotFound, match=r"no consumer me of db.t; there are none"):
-        table.delete_consumer("me")
-    table.set_consumer("other", 1)
+        table.history.delete_consumer("me")
+    table.history.set_consumer("other", 1)
     with pytest.raises(ConsumerNotFound, match="there are other"):
-        table.delete_consumer("me")
+        table.history.delete_consumer("me")
 
 
 @pytest.mark.mission("LG11")
 def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEnv) -> None:
     table = with_options(commits(catalog), consumer__expiration_time="2 h")
-    table.set_consumer("gone", 2)
-    table.set_consumer("slow", 3)
+    table.history.set_consumer("gone", 2)
+    table.history.set_consumer("slow", 3)
     now = env.clock.now_ms
     moved(table, "gone", now - 3 * HOUR)
     moved(table, "slow", now - HOUR)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("gone",)
     assert "consumer gone has not moved for 7200 s, and goes" in plan.reasons
     assert "consumer slow wants to read from snapshot 3" in plan.reasons
-    table.run_expire_snapshots(plan)
+    table.upkeep.run_expire_snapshots(plan)
     assert ids(table) == [3, 4, 5]
-    assert [each.name for each in table.consumers()] == ["slow"]
+    assert [each.name for each in table.history.consumers()] == ["slow"]
 
 
 def test_a_consumer_that_moved_after_the_plan_stays(catalog: Catalog, env: FixedEnv) -> None:
     table = with_options(commits(catalog), consumer__expiration_time="2 h")
-    table.set_consumer("me", 5)
+    table.history.set_consumer("me", 5)
     moved(table, "me", env.clock.now_ms - 3 * HOUR)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("me",)
     moved(table, "me", env.clock.now_ms)
-    table.run_expire_snapshots(plan)
-    assert [each.name for each in table.consumers()] == ["me"]
+    table.upkeep.run_expire_snapshots(plan)
+    assert [each.name for each in table.history.consumers()] == ["me"]
 
 
 def test_consumers_are_expired_by_age(catalog: Catalog, env: FixedEnv) -> None:
     table = commits(catalog)
     for name in ("old", "young"):
-        table.set_consumer(name, 1)
+        table.history.set_consumer(name, 1)
     moved(table, "old", env.clock.now_ms - 3 * HOUR)
     moved(table, "young", env.clock.now_ms)
-    assert table.expire_consumers() == ()
-    assert table.expire_consumers(older_than_ms=env.clock.now_ms - HOUR) == ("old",)
-    assert [each.name for each in table.consumers()] == ["young"]
+    assert table.history.expire_consumers() == ()
+    assert table.history.expire_consumers(older_than_ms=env.clock.now_ms - HOUR) == ("old",)
+    assert [each.name for each in table.history.consumers()] == ["young"]
 
 
 def test_consumers_of_changelogs_alone_hold_no_snapshot(catalog: Catalog) -> None:
     table = with_options(commits(catalog), consumer__changelog_only="true")
-    table.set_consumer("me", 2)
+    table.history.set_consumer("me", 2)
     expire(table)
     assert ids(table) == [5]

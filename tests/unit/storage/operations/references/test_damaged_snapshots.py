@@ -22,17 +22,17 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "compact": lambda table: compact(table, full=True),
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.run_rollback(table.plan_rollback(snapshot_id=1)),
-    "snapshots": lambda table: table.snapshots(),
-    "tag": lambda table: table.create_tag("new"),
-    "analyze": lambda table: table.run_analyze(table.plan_analyze()),
+    "roll back": lambda table: table.history.run_rollback(table.history.plan_rollback(snapshot=1)),
+    "snapshots": lambda table: table.history.snapshots(),
+    "tag": lambda table: table.history.create_tag("new"),
+    "analyze": lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()),
 }
 
 
 @pytest.fixture
 def table(unchecked_catalog: Catalog) -> Table:
     made = table_of_everything(unchecked_catalog)
-    made.delete_consumer("reader")
+    made.history.delete_consumer("reader")
     return made
 
 
@@ -74,7 +74,7 @@ def test_a_changelog_that_says_it_is_another_is_named(table: Table) -> None:
     (first, *_) = sorted(root_of(table).glob("changelog/changelog-*"))
     change_json(first, lambda data: data.update(id=77))
     with pytest.raises(CorruptionError, match=f"{first.name} says that it is snapshot 77"):
-        table.changelogs()
+        table.history.changelogs()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_hint_that_is_junk_or_points_beyond_is_not_believed(
 
 @pytest.mark.parametrize("number", ["007", "٣", "9" * 30, "-1"])
 def test_a_file_whose_number_is_spelled_in_another_way_is_none(table: Table, number: str) -> None:
-    was, held = content(table), table.leases()
+    was, held = content(table), table.upkeep.leases()
     root = root_of(table)
     for path in ("snapshot/snapshot-", "schema/schema-", ".lakewright/leases/book-"):
         copied = Path(root, f"{path}{number}")
@@ -107,7 +107,7 @@ def test_a_file_whose_number_is_spelled_in_another_way_is_none(table: Table, num
             copied.write_bytes(b"{}")
     assert content(table) == was
     assert table.files.snapshots.latest_id() == 9
-    assert table.leases() == held
+    assert table.upkeep.leases() == held
     compact(table)
     remove_orphans(table)
 
@@ -129,4 +129,4 @@ class Ghosts:
 def test_a_store_that_lists_what_it_does_not_have_is_told_after_a_while(table: Table) -> None:
     haunted = Table(replace(table.files, fs=cast("FileSystem", Ghosts(table.files.fs))))
     with pytest.raises(UnavailableError, match=f"{MOST_ROUNDS:,} times that its leases were read"):
-        haunted.leases()
+        haunted.upkeep.leases()

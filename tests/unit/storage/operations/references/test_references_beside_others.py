@@ -40,42 +40,42 @@ def expire_to_last(table: Table) -> object:
 
 
 def roll_back(table: Table) -> object:
-    return table.run_rollback(table.plan_rollback(snapshot_id=3))
+    return table.history.run_rollback(table.history.plan_rollback(snapshot=3))
 
 
 def roll_back_to_tag(table: Table) -> object:
-    return table.run_rollback(table.plan_rollback(tag="held"))
+    return table.history.run_rollback(table.history.plan_rollback(tag="held"))
 
 
 def tag(table: Table) -> object:
-    return table.create_tag("new", snapshot_id=4)
+    return table.history.create_tag("new", snapshot=4)
 
 
 def replace_tag(table: Table) -> object:
-    return table.replace_tag("old", snapshot_id=4)
+    return table.history.replace_tag("old", snapshot=4)
 
 
 def branch(table: Table) -> object:
-    return table.create_branch("new", snapshot_id=4)
+    return table.history.create_branch("new", snapshot=4)
 
 
 def branch_of_tag(table: Table) -> object:
-    return table.create_branch("new", tag="held")
+    return table.history.create_branch("new", tag="held")
 
 
 def delete_tag(table: Table) -> object:
-    return table.run_delete_tags(table.plan_delete_tags("held"))
+    return table.history.run_delete_tags(table.history.plan_delete_tags("held"))
 
 
 def whole(table: Table, place: str) -> None:
     """Whatever there is can be read; without what an expiry has begun to take."""
     for each in table.files.snapshots.kept_ids():
-        assert table.read(snapshot_id=each).num_rows == 3, place
-    for each in table.tags():
-        assert table.read(tag=each.name).num_rows == 3, place
-    for each in table.branches():
-        assert table.at_branch(each.name).read().num_rows == 3, place
-    assert table.latest_snapshot() is not None, place
+        assert table.at(snapshot=each).read().num_rows == 3, place
+    for each in table.history.tags():
+        assert table.at(tag=each.name).read().num_rows == 3, place
+    for each in table.history.branches():
+        assert table.history.at_branch(each.name).read().num_rows == 3, place
+    assert table.history.latest_snapshot() is not None, place
     assert table.read().num_rows == 3, place
 
 
@@ -106,8 +106,8 @@ def whole(table: Table, place: str) -> None:
 def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Verb) -> None:
     for number in range(1, 400):
         table = history()
-        table.create_tag("old", snapshot_id=1)
-        table.create_tag("held", snapshot_id=2)
+        table.history.create_tag("old", snapshot=1)
+        table.history.create_tag("held", snapshot=2)
         if delete_tag in (first, second):
             # So that the tag is the only one to hold it.
             expire(table, keep=4)
@@ -157,7 +157,7 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
 def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Verb) -> None:
     for number in range(1, 100):
         table = history("abcd")
-        table.create_tag("old", snapshot_id=8)
+        table.history.create_tag("old", snapshot=8)
         broken, fs = watched(
             table,
             fail_at=number,
@@ -180,8 +180,8 @@ def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Ver
 def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> None:
     for number in range(1, 100):
         table = history("abcdef")
-        table.create_tag("held", snapshot_id=2)
-        table.create_branch("b", snapshot_id=12)
+        table.history.create_tag("held", snapshot=2)
+        table.history.create_branch("b", snapshot=12)
         broken, fs = watched(
             table,
             fail_at=number,
@@ -193,17 +193,17 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
         if fs.counted < number:
             assert number > 5
             return
-        table.plan_remove_orphans()
-        table.plan_rollback(snapshot_id=11)
-        table.plan_fast_forward("b")
-        table.run_delete_branch(table.plan_delete_branch("b"))
+        table.upkeep.plan_remove_orphans()
+        table.history.plan_rollback(snapshot=11)
+        table.history.plan_fast_forward("b")
+        table.history.run_delete_branch(table.history.plan_delete_branch("b"))
         expire(table, keep=8)
         expire(table, keep=2, max_deletes=3)
-        assert table.snapshots()[0].id == 11
+        assert table.history.snapshots()[0].id == 11
         whole(table, f"after {number} deletions")
         if number % 2:
-            table.run_rollback(table.plan_rollback(tag="held"))
-        table.run_delete_tags(table.plan_delete_tags("held"))
+            table.history.run_rollback(table.history.plan_rollback(tag="held"))
+        table.history.run_delete_tags(table.history.plan_delete_tags("held"))
         whole(table, f"after {number} deletions")
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -211,12 +211,12 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
 
 def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_before() -> None:
     table = history()
-    table.create_tag("late", snapshot_id=6)
-    plan = table.plan_rollback(snapshot_id=4)
-    table.replace_tag("late", snapshot_id=2)
+    table.history.create_tag("late", snapshot=6)
+    plan = table.history.plan_rollback(snapshot=4)
+    table.history.replace_tag("late", snapshot=2)
     with pytest.raises(StalePlan, match=r"late of db\.t came after the plan"):
-        table.run_rollback(plan)
-    assert [each.snapshot.id for each in table.tags()] == [2]
+        table.history.run_rollback(plan)
+    assert [each.snapshot.id for each in table.history.tags()] == [2]
 
 
 def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> None:
@@ -226,12 +226,12 @@ def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> N
         when=lambda call: call.name == "delete" and call.path.endswith("/snapshot-5"),
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
-    before = [snapshot.id for snapshot in table.snapshots()]
-    plan = late.plan_rollback(snapshot_id=4)
+    before = [snapshot.id for snapshot in table.history.snapshots()]
+    plan = late.history.plan_rollback(snapshot=4)
     with pytest.raises(StalePlan, match=r"was committed to db\.t just before it was rolled back"):
-        late.run_rollback(plan)
+        late.history.run_rollback(plan)
     assert fs.has_happened
-    assert [snapshot.id for snapshot in table.snapshots()] == [*before, before[-1] + 1]
+    assert [snapshot.id for snapshot in table.history.snapshots()] == [*before, before[-1] + 1]
     whole(table, "after the rollback")
     assert_nothing_missing(table)
 
@@ -243,9 +243,9 @@ def test_a_commit_on_what_a_rollback_left_stands() -> None:
         when=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
-    late.run_rollback(late.plan_rollback(snapshot_id=4))
+    late.history.run_rollback(late.history.plan_rollback(snapshot=4))
     assert fs.has_happened
-    assert [snapshot.id for snapshot in table.snapshots()][-2:] == [4, 5]
+    assert [snapshot.id for snapshot in table.history.snapshots()][-2:] == [4, 5]
     whole(table, "after the rollback")
     assert_nothing_missing(table)
 
@@ -259,10 +259,10 @@ def test_a_rollback_that_died_leaves_no_tag_of_its_own_once_it_is_done_again() -
         counts=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
     )
     with suppress(Crashed):
-        broken.run_rollback(broken.plan_rollback(snapshot_id=4))
-    (left,) = table.tags()
+        broken.history.run_rollback(broken.history.plan_rollback(snapshot=4))
+    (left,) = table.history.tags()
     assert left.expires_at is not None
     with suppress(InvalidRequestError):
-        table.run_rollback(table.plan_rollback(snapshot_id=4))
-    assert table.tags() == ()
+        table.history.run_rollback(table.history.plan_rollback(snapshot=4))
+    assert table.history.tags() == ()
     assert_nothing_missing(table)

@@ -52,18 +52,18 @@ def history(catalog: Catalog, versions: str = "abcd") -> Table:
 
 
 def ids(table: Table) -> list[int]:
-    return [snapshot.id for snapshot in table.snapshots()]
+    return [snapshot.id for snapshot in table.history.snapshots()]
 
 
 @pytest.mark.mission("FS19")
 def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    before = content(table, snapshot_id=4)
-    plan = table.plan_rollback(snapshot_id=4)
+    before = content(table.at(snapshot=4))
+    plan = table.history.plan_rollback(snapshot=4)
     assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert RollbackPlan.from_json(plan.to_json()) == plan
-    result = table.run_rollback(RollbackPlan.from_json(plan.to_json()))
+    result = table.history.run_rollback(RollbackPlan.from_json(plan.to_json()))
     assert (result.snapshots_deleted, result.files_deleted) == (4, len(plan.files))
     assert content(table) == before
     assert_sound(table)
@@ -75,11 +75,11 @@ def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog
 def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
     table = history(catalog)
     for number in (2, 4, 6):
-        table.create_tag(f"t{number}", snapshot_id=number)
-    plan = table.plan_rollback(tag="t4")
+        table.history.create_tag(f"t{number}", snapshot=number)
+    plan = table.history.plan_rollback(tag="t4")
     assert plan.tags == ("t6",)
-    table.run_rollback(plan)
-    assert [tag.name for tag in table.tags()] == ["t2", "t4"]
+    table.history.run_rollback(plan)
+    assert [tag.name for tag in table.history.tags()] == ["t2", "t4"]
     assert ids(table) == [1, 2, 3, 4]
     assert_sound(table)
 
@@ -89,12 +89,12 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
     for number in range(4):
         table.write(rows(table, events(number, number + 1)))
         env.clock.advance(HOUR)
-    second = table.snapshots()[1].time_millis
-    table.run_rollback(table.plan_rollback(as_of_ms=second + HOUR // 2))
+    second = table.history.snapshots()[1].time_millis
+    table.history.run_rollback(table.history.plan_rollback(time=second + HOUR // 2))
     assert ids(table) == [1, 2]
     assert values_of(table, "id") == [0, 1]
     with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
-        table.plan_rollback(as_of_ms=1)
+        table.history.plan_rollback(time=1)
 
 
 @pytest.mark.mission("FS19")
@@ -105,16 +105,20 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
 ) -> None:
     """Also where the snapshot after it is still there."""
     table = history(any_catalog)
-    before = content(table, snapshot_id=target)
-    table.create_tag("t", snapshot_id=target, time_retained_ms=HOUR)
+    before = content(table.at(snapshot=target))
+    table.history.create_tag("t", snapshot=target, time_retained_ms=HOUR)
     expire(table, keep=2)
     assert ids(table) == [7, 8]
-    plan = table.plan_rollback(tag="t") if how == "tag" else table.plan_rollback(snapshot_id=target)
+    plan = (
+        table.history.plan_rollback(tag="t")
+        if how == "tag"
+        else table.history.plan_rollback(snapshot=target)
+    )
     assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
-    table.run_rollback(plan)
+    table.history.run_rollback(plan)
     assert ids(table) == [target]
-    assert [tag.name for tag in table.tags()] == ["t"]
-    assert content(table) == content(table, tag="t") == before
+    assert [tag.name for tag in table.history.tags()] == ["t"]
+    assert content(table) == content(table.at(tag="t")) == before
     assert_sound(table)
     restored = table.files.snapshots.read_file(target)
     assert b"tagTimeRetained" not in restored
@@ -122,36 +126,36 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     table.write(rows(table, events(0, 3, v="new")))
     compact(table, full=True)
     expire(table)
-    assert content(table, tag="t") == before
+    assert content(table.at(tag="t")) == before
     assert_only_reachable_files(table)
 
 
 def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
     table = history(catalog, "ab")
-    table.create_tag("latest")
-    for target in ({"snapshot_id": 4}, {"tag": "latest"}, {"as_of_ms": 2**50}):
+    table.history.create_tag("latest")
+    for target in ({"snapshot": 4}, {"tag": "latest"}, {"time": 2**50}):
         with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
-            table.plan_rollback(**target)  # type: ignore[arg-type]
+            table.history.plan_rollback(**target)  # type: ignore[arg-type]
     with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):
-        table.plan_rollback(snapshot_id=9)
+        table.history.plan_rollback(snapshot=9)
     with pytest.raises(TagNotFound, match=r"no tag other .*there are latest"):
-        table.plan_rollback(tag="other")
+        table.history.plan_rollback(tag="other")
     with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
-        table.plan_rollback()
+        table.history.plan_rollback()
     with pytest.raises(InvalidRequestError, match="one of a snapshot, a tag and a time"):
-        table.plan_rollback(tag="latest", snapshot_id=1)
+        table.history.plan_rollback(tag="latest", snapshot=1)
     with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
-        new_table(catalog, name="db.empty").plan_rollback(as_of_ms=1)
+        new_table(catalog, name="db.empty").history.plan_rollback(time=1)
 
 
 def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:
     table = history(catalog)
     for name, position in (("behind", 3), ("next", 5), ("beyond", 8)):
-        table.set_consumer(name, position)
-    plan = table.plan_rollback(snapshot_id=4)
+        table.history.set_consumer(name, position)
+    plan = table.history.plan_rollback(snapshot=4)
     assert plan.consumers == ("beyond",)
-    table.run_rollback(plan)
-    assert {each.name: each.next_snapshot_id for each in table.consumers()} == {
+    table.history.run_rollback(plan)
+    assert {each.name: each.next_snapshot_id for each in table.history.consumers()} == {
         "behind": 3,
         "beyond": 5,
         "next": 5,
@@ -160,35 +164,35 @@ def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> No
 
 def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
     table = history(catalog)
-    later = content(table, snapshot_id=6)
-    table.create_branch("b", snapshot_id=6)
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
-    assert content(table.at_branch("b")) == later
+    later = content(table.at(snapshot=6))
+    table.history.create_branch("b", snapshot=6)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    assert content(table.history.at_branch("b")) == later
     assert_sound(table)
 
 
 @pytest.mark.parametrize("meanwhile", ["commit", "tag", "expiry"])
 def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile: str) -> None:
     table = history(catalog)
-    plan = table.plan_rollback(snapshot_id=2)
+    plan = table.history.plan_rollback(snapshot=2)
     match meanwhile:
         case "commit":
             table.write(rows(table, events(5, 6)))
         case "tag":
-            table.create_tag("later")
+            table.history.create_tag("later")
         case _:
             expire(table)
-    before, tags = content(table), table.tags()
+    before, tags = content(table), table.history.tags()
     with pytest.raises(StalePlan, match="plan again"):
-        table.run_rollback(plan)
+        table.history.run_rollback(plan)
     assert content(table) == before
-    assert table.tags() == tags
+    assert table.history.tags() == tags
 
 
 def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
     table = history(catalog)
     staged = table.stage(rows(table, events(5, 6)))
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     assert table.commit(staged).snapshot is not None
     assert ids(table) == [1, 2, 3]
     # Giving it up now must find the commit, though it has a smaller id than the staging saw.
@@ -209,32 +213,32 @@ def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog
 def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, target: str) -> None:
     def make() -> Table:
         table = history(Catalog.open(memory_uri(), env=FixedEnv()), "abc")
-        table.create_tag("t", snapshot_id=3)
-        table.create_tag("late", snapshot_id=5)
+        table.history.create_tag("t", snapshot=3)
+        table.history.create_tag("late", snapshot=5)
         if target == "expired tag":
             expire(table, keep=2)
         return table
 
-    expected = content(make(), tag="t")
+    expected = content(make().at(tag="t"))
     for number in range(1, 100):
         table = make()
-        plan = table.plan_rollback(tag="t")
+        plan = table.history.plan_rollback(tag="t")
         broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
         with suppress(Crashed, StorageError):
-            broken.run_rollback(plan)
+            broken.history.run_rollback(plan)
         if fs.counted < number:
             assert number > 5
             return
         place = f"{fs.changes[number - 1]}"
         assert_nothing_missing(table)
-        for snapshot in table.snapshots():
-            assert table.read(snapshot_id=snapshot.id).num_rows == 3, place
+        for snapshot in table.history.snapshots():
+            assert table.at(snapshot=snapshot.id).read().num_rows == 3, place
         # What is there now is a state the table had.
         assert table.read().num_rows == 3
         with suppress(InvalidRequestError):
-            table.run_rollback(table.plan_rollback(tag="t"))
+            table.history.run_rollback(table.history.plan_rollback(tag="t"))
         assert content(table) == expected, place
-        assert [tag.name for tag in table.tags()] == ["t"], place
+        assert [tag.name for tag in table.history.tags()] == ["t"], place
         assert_readable_history(table)
         table.write(rows(table, events(9, 10)))
         assert ids(table)[-1] == 4, place
@@ -246,10 +250,10 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
     """It may still put back what it took; what they leave is for the removal of orphans."""
     table = history(catalog)
     for name in ("old", "begins"):
-        table.create_tag(name, snapshot_id=2)
-    table.create_branch("b", tag="begins")
+        table.history.create_tag(name, snapshot=2)
+    table.history.create_branch("b", tag="begins")
     expire(table, keep=4)
-    on_branch = table.at_branch("b")
+    on_branch = table.history.at_branch("b")
     on_branch.write(rows(on_branch, events(3, 4)))
     staged = table.stage(rows(table, events(7, 8)))
     broken, _ = watched(
@@ -259,14 +263,14 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
         counts=lambda call: call.path.endswith("/LATEST") and call.changes,
     )
     with suppress(Crashed):
-        broken.run_rollback(broken.plan_rollback(snapshot_id=6))
+        broken.history.run_rollback(broken.history.plan_rollback(snapshot=6))
     there = files_of(table)
     assert table.abort(staged) == 0
-    assert table.run_delete_branch(table.plan_delete_branch("b")).files_deleted == 0
-    result = table.run_delete_tags(table.plan_delete_tags("old", "begins"))
+    assert table.history.run_delete_branch(table.history.plan_delete_branch("b")).files_deleted == 0
+    result = table.history.run_delete_tags(table.history.plan_delete_tags("old", "begins"))
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert files_of(table) == there
-    table.run_rollback(table.plan_rollback(snapshot_id=6))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=6))
     assert there - files_of(table)
     remove_orphans(table)
     assert_sound(table)
@@ -281,9 +285,9 @@ def files_of(table: Table) -> set[str]:
 def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> None:
     """Expiry of a table whose rollback to an old tag was stopped halfway."""
     table = history(catalog)
-    table.create_tag("t", snapshot_id=2)
+    table.history.create_tag("t", snapshot=2)
     expire(table, keep=2)
-    plan = table.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t")
     # Died right after the old snapshot was back.
     broken, _ = watched(
         table,
@@ -292,13 +296,13 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
         counts=lambda call: call.path.endswith("/snapshot-2") and call.changes,
     )
     with suppress(Crashed):
-        broken.run_rollback(plan)
+        broken.history.run_rollback(plan)
     assert ids(table) == [2, 7, 8]
-    table.run_delete_tags(table.plan_delete_tags("t"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     with pytest.raises(StalePlan, match="delete tag rollback-in-progress-2"):
         expire(table)
-    (pin,) = table.tags()
-    table.run_delete_tags(table.plan_delete_tags(pin.name))
+    (pin,) = table.history.tags()
+    table.history.run_delete_tags(table.history.plan_delete_tags(pin.name))
     expire(table)
     assert ids(table) == [8]
     assert values_of(table, "v") == ["d0", "d1", "d2"]
@@ -317,7 +321,7 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
     fs, root = table.files.fs, table.files.paths.root
     table.write(rows(table, events(3, 5)))
     files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
-    table.run_rollback(table.plan_rollback(snapshot_id=8))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=8))
     gone = {path: data for path, data in files.items() if not fs.exists(path)}
     assert table.files.paths.snapshot(9) in gone
 
@@ -326,8 +330,8 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
             fs.write_bytes(path, data)
 
     late, watcher = interrupted(table, when=is_of_latest_hint, meanwhile=commit_and_die)
-    plan = late.plan_rollback(snapshot_id=4)
-    result = late.run_rollback(plan)
+    plan = late.history.plan_rollback(snapshot=4)
+    result = late.history.run_rollback(plan)
     assert watcher.has_happened
     assert ids(table) == [1, 2, 3, 4]
     assert result.snapshots_deleted == 5
@@ -345,8 +349,10 @@ def half_rolled_back(table: Table, target: int) -> str:
         counts=lambda call: call.path.endswith("/LATEST") and call.changes,
     )
     with suppress(Crashed):
-        broken.run_rollback(broken.plan_rollback(snapshot_id=target))
-    (pin,) = [tag.name for tag in table.tags() if tag.name.startswith("rollback-in-progress-")]
+        broken.history.run_rollback(broken.history.plan_rollback(snapshot=target))
+    (pin,) = [
+        tag.name for tag in table.history.tags() if tag.name.startswith("rollback-in-progress-")
+    ]
     return pin
 
 
@@ -354,15 +360,15 @@ def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog
     table = history(unchecked_catalog)
     # One that comes before the rollback's, in any order.
     for name in ("a", "z"):
-        table.create_tag(name, snapshot_id=6)
-    table.create_branch("b", snapshot_id=6)
-    on_branch = table.at_branch("b")
+        table.history.create_tag(name, snapshot=6)
+    table.history.create_branch("b", snapshot=6)
+    on_branch = table.history.at_branch("b")
     for number in range(3):
         on_branch.write(rows(on_branch, events(number, number + 1)))
     pin = half_rolled_back(on_branch, 7)
     with pytest.raises(StalePlan, match=f"to snapshot 7 on branch b, .* delete tag {pin};"):
         expire(table)
-    on_branch.run_delete_tags(on_branch.plan_delete_tags(pin))
+    on_branch.history.run_delete_tags(on_branch.history.plan_delete_tags(pin))
     pin = half_rolled_back(table, 4)
     with pytest.raises(StalePlan, match=f"to snapshot 4, or .* delete tag {pin};"):
         expire(table)
@@ -383,8 +389,8 @@ def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
 def half_expired(catalog: Catalog) -> Table:
     """A table of eight snapshots, of which an expiry that died has taken five out of sight."""
     table = history(catalog)
-    table.create_tag("t", snapshot_id=2)
-    plan = table.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
+    table.history.create_tag("t", snapshot=2)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
     broken, _ = watched(
         table,
         fail_at=1,
@@ -392,7 +398,7 @@ def half_expired(catalog: Catalog) -> Table:
         counts=lambda call: call.name == "delete",
     )
     with suppress(Crashed):
-        broken.run_expire_snapshots(plan)
+        broken.upkeep.run_expire_snapshots(plan)
     assert (ids(table)[0], table.files.snapshots.kept_ids()[0]) == (1, 6)
     return table
 
@@ -400,12 +406,12 @@ def half_expired(catalog: Catalog) -> Table:
 def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -> None:
     table = half_expired(unchecked_catalog)
     with pytest.raises(SnapshotNotFound, match="that is kept, which are from 6 to 8, or to a tag"):
-        table.plan_rollback(snapshot_id=3)
+        table.history.plan_rollback(snapshot=3)
 
 
 def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("t", snapshot_id=2)
+    table.history.create_tag("t", snapshot=2)
     roots = all_roots(table.files)
     assert not are_back(table.files, roots)
     # A later one was committed, and no matter of a rollback.
@@ -419,9 +425,9 @@ def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
     unchecked_catalog: Catalog,
 ) -> None:
     table = half_expired(unchecked_catalog)
-    plan = table.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t")
     assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
-    table.run_rollback(plan)
+    table.history.run_rollback(plan)
     assert table.files.snapshots.kept_ids() == [2]
     assert values_of(table, "v") == ["a0", "a1", "a2"]
     expire(table)
@@ -436,12 +442,12 @@ def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Cat
         when=lambda call: call.name == "replace" and "rollback-in-progress" in call.path,
         meanwhile=lambda: expire(table),
     )
-    plan = late.plan_rollback(snapshot_id=2)
+    plan = late.history.plan_rollback(snapshot=2)
     with pytest.raises(StalePlan, match="has expired since the plan was made"):
-        late.run_rollback(plan)
+        late.history.run_rollback(plan)
     assert fs.has_happened
     assert ids(table) == [8]
-    assert table.tags() == ()
+    assert table.history.tags() == ()
 
 
 def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
@@ -453,7 +459,7 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
         when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
         meanwhile=lambda: table.files.snapshots.hint_earliest(7),
     )
-    late.run_rollback(late.plan_rollback(snapshot_id=4))
+    late.history.run_rollback(late.history.plan_rollback(snapshot=4))
     assert table.files.snapshots.hinted_earliest() == 1
     assert_sound(table)
 
@@ -481,12 +487,12 @@ def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> 
 
 def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
     table, empty = history(catalog, "a"), new_table(catalog, name="db.empty")
-    first, second = table.snapshots()
+    first, second = table.history.snapshots()
     assert is_latest(empty.files, None)
     assert not is_latest(empty.files, first)
     assert not is_latest(table.files, None)
     assert [is_latest(table.files, each) for each in (first, second)] == [False, True]
-    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
     table.write(rows(table, events(5, 6)))
     assert ids(table) == [1, 2]
     assert not is_latest(table.files, second)

@@ -67,13 +67,13 @@ def test_aborting_a_write_leaves_what_a_branch_reaches(catalog: Catalog, kept_by
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 5)))
     table.commit(staged)
-    branch = table.create_branch("b", snapshot_id=2)
+    branch = table.history.create_branch("b", snapshot=2)
     if kept_by == "branch":
         # The commit that the branch begins with may go from it too.
         branch.write(rows(branch, events(5, 6)))
         expire(branch)
     before = content(branch)
-    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -99,8 +99,8 @@ def test_aborting_a_write_leaves_what_a_tag_keeps_after_a_rollback(catalog: Cata
     staged = table.stage(rows(table, events(1, 3)))
     table.commit(staged)
     table.write(rows(table, events(3, 4)))
-    table.create_tag("kept")
-    table.run_rollback(table.plan_rollback(snapshot_id=1))
+    table.history.create_tag("kept")
+    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
     for number in range(3):
         table.write(rows(table, events(10 + number, 11 + number)))
     expire(table, keep=2)
@@ -116,14 +116,14 @@ def test_aborting_a_write_leaves_what_is_kept_after_what_need_not_be_asked(
     table = new_table(catalog)
     for number in range(2):
         table.write(rows(table, events(number, number + 1)))
-    table.create_tag("t", snapshot_id=2)
+    table.history.create_tag("t", snapshot=2)
     env.clock.advance(waits_ms)
     staged = table.stage(rows(table, events(2, 5)))
     table.commit(staged)
-    branch = table.create_branch("b", snapshot_id=3)
+    branch = table.history.create_branch("b", snapshot=3)
     before = content(branch)
     assert table.abort(staged) == 0
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -148,10 +148,10 @@ def test_a_write_is_aborted_though_a_snapshot_that_came_back_has_lost_its_change
     table = new_table(catalog, keys=["id"], options=options)
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
-        table.create_tag(f"t{number}")
+        table.history.create_tag(f"t{number}")
     expire(table)
     staged = table.stage(rows(table, events(7, 8)))
-    table.run_rollback(table.plan_rollback(tag="t1"))
+    table.history.run_rollback(table.history.plan_rollback(tag="t1"))
     assert table.abort(staged) > 0
     assert table.abort(table.stage(rows(table, []))) == 0
     assert_only_reachable_files(table)
@@ -189,7 +189,7 @@ def test_a_committed_compaction_succeeds_though_an_expiry_runs(
         expire(table)
 
     slow = overtaken(table, once_listed, expiry)
-    result = slow.run_compact(slow.plan_compact(full=True), Engine(somebody))
+    result = slow.upkeep.run_compact(slow.upkeep.plan_compact(full=True), Engine(somebody))
     assert (result.snapshot is not None, result.dropped_tasks) == (True, int(one_is_lost))
     assert values_of(table, "id")[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert_only_reachable_files(table)
@@ -210,10 +210,10 @@ def several_partitions(catalog: Catalog, verb: str, **options: str) -> Table:
 
 def run(table: Table, verb: str) -> None:
     if verb == "postpone":
-        table.run_postpone_compact(table.plan_postpone_compact())
+        table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
     else:
         days: list[dict[str, object]] = [{"day": day} for day in "abc"]
-        table.run_rescale(table.plan_rescale(2, days))
+        table.upkeep.run_rescale(table.upkeep.plan_rescale(2, days))
 
 
 @dataclass
@@ -283,7 +283,7 @@ def test_whatever_files_are_called_a_failed_compaction_leaves_none(
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
     with pytest.raises(RuntimeError, match="worker lost"):
-        table.run_compact(table.plan_compact(full=True), Engine(lost_worker))
+        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), Engine(lost_worker))
     assert_only_reachable_files(table)
 
 
@@ -309,7 +309,7 @@ def test_a_compaction_leaves_nothing_of_tasks_that_an_engine_ran_twice(
     for number in range(4):
         table.write(rows(table, events(number, number + 3, day="a")))
     before = content(table)
-    done = table.run_compact(table.plan_compact(full=True), Repeating())
+    done = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), Repeating())
     assert done.files_after < done.files_before
     assert content(table) == before
     assert_only_reachable_files(table)
@@ -320,7 +320,7 @@ def test_a_rescale_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Cat
     table = new_table(catalog, **KINDS["keyed"])
     table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
     before = content(table)
-    done = table.run_rescale(table.plan_rescale(3), Repeating())
+    done = table.upkeep.run_rescale(table.upkeep.plan_rescale(3), Repeating())
     assert done.files_after > 1
     assert content(table) == before
     assert_only_reachable_files(table)
@@ -330,7 +330,7 @@ def test_a_rescale_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Cat
 def test_giving_buckets_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Catalog) -> None:
     table = new_table(catalog, **{**KINDS["keyed"], "options": {"bucket": "-2"}})
     table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
-    done = table.run_postpone_compact(table.plan_postpone_compact(), Repeating())
+    done = table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact(), Repeating())
     assert done.files_after > 1
     assert len(content(table)) == 14
     assert_only_reachable_files(table)

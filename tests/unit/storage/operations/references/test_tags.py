@@ -55,11 +55,11 @@ def tag_json(table: Table, name: str) -> dict[str, Any]:
 
 
 def names(table: Table) -> list[str]:
-    return [tag.name for tag in table.tags()]
+    return [tag.name for tag in table.history.tags()]
 
 
 def delete(table: Table, *tags: str) -> int:
-    return table.run_delete_tags(table.plan_delete_tags(*tags)).files_deleted
+    return table.history.run_delete_tags(table.history.plan_delete_tags(*tags)).files_deleted
 
 
 # --- by hand -----------------------------------------------------------------------------------
@@ -68,14 +68,14 @@ def delete(table: Table, *tags: str) -> int:
 @pytest.mark.mission("FS19")
 def test_a_tag_is_read_after_its_snapshot_expired(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    tagged = content(table, snapshot_id=2)
-    table.create_tag("kept", snapshot_id=2)
+    tagged = content(table.at(snapshot=2))
+    table.history.create_tag("kept", snapshot=2)
     expire(table)
-    assert [each.id for each in table.snapshots()] == [6]
-    assert content(table, tag="kept") == tagged != content(table)
-    assert content(table, version="kept") == tagged
+    assert [each.id for each in table.history.snapshots()] == [6]
+    assert content(table.at(tag="kept")) == tagged != content(table)
+    assert content(table.at(version="kept")) == tagged
     # The id names it, too, as long as the tag holds it.
-    assert content(table, snapshot_id=2) == content(table, version="2") == tagged
+    assert content(table.at(snapshot=2)) == content(table.at(version="2")) == tagged
     assert_only_reachable_files(table)
 
 
@@ -84,11 +84,11 @@ def test_a_tag_is_the_text_of_its_snapshot(catalog: Catalog) -> None:
     path = Path(table.files.paths.snapshot(2))
     # What other writers know of a snapshot and we do not is carried over.
     path.write_text(json.dumps({**json.loads(path.read_text()), "uuid": "u", "logOffsets": {}}))
-    table.create_tag("plain", snapshot_id=2)
+    table.history.create_tag("plain", snapshot=2)
     assert table.files.references.read_tag_file("plain") == path.read_bytes()
     assert table.files.references.tag("plain").expires_at is None
 
-    table.create_tag("timed", snapshot_id=2, time_retained_ms=3 * DAY + 500)
+    table.history.create_tag("timed", snapshot=2, time_retained_ms=3 * DAY + 500)
     found = tag_json(table, "timed")
     assert found["uuid"] == "u"
     assert found["tagTimeRetained"] == 259200.5
@@ -114,7 +114,7 @@ def test_times_of_tags_that_others_made_are_read(
     found = json.loads(Path(table.files.paths.snapshot(1)).read_text())
     found |= {"tagCreateTime": parts, "tagTimeRetained": 1.5}
     table.files.references.put_tag("theirs", json.dumps(found).encode())
-    (tag,) = table.tags()
+    (tag,) = table.history.tags()
     assert (tag.create_time, tag.time_retained_ms) == (time, 1500)
     assert tag.expires_at == time + dt.timedelta(seconds=1.5)
 
@@ -123,44 +123,44 @@ def test_times_of_tags_that_others_made_are_read(
 def test_a_name_that_is_no_file_is_refused(catalog: Catalog, name: str) -> None:
     table = history(catalog, "a")
     with pytest.raises(InvalidRequestError, match="tag name"):
-        table.create_tag(name)
-    assert table.tags() == ()
+        table.history.create_tag(name)
+    assert table.history.tags() == ()
 
 
 def test_a_name_is_taken_once(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("2024", snapshot_id=1)
+    table.history.create_tag("2024", snapshot=1)
     with pytest.raises(AlreadyExistsError, match="exists already, for snapshot 1"):
-        table.create_tag("2024")
+        table.history.create_tag("2024")
     # A number is a name like others, and found before the snapshot of that id.
-    assert content(table, version="2024") == content(table, snapshot_id=1)
+    assert content(table.at(version="2024")) == content(table.at(snapshot=1))
 
 
 def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("one", snapshot_id=1)
-    table.create_tag("two", snapshot_id=2)
+    table.history.create_tag("one", snapshot=1)
+    table.history.create_tag("two", snapshot=2)
     with pytest.raises(TagNotFound, match=r"no tag three .*there are one, two"):
-        table.read(tag="three")
+        table.at(tag="three").read()
     with pytest.raises(TagNotFound, match="there are one, two"):
-        table.plan_delete_tags("one", "three")
+        table.history.plan_delete_tags("one", "three")
     with pytest.raises(SnapshotNotFound, match=r"snapshot 99 does not exist .*there are 1 to 6"):
-        table.create_tag("x", snapshot_id=99)
+        table.history.create_tag("x", snapshot=99)
     with pytest.raises(InvalidRequestError, match="tag and snapshot_id are given"):
-        table.read(tag="one", snapshot_id=1)
+        table.at(tag="one", snapshot=1).read()
     empty = new_table(catalog, name="db.empty")
     with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):
-        empty.create_tag("x")
+        empty.history.create_tag("x")
 
 
 def test_a_tag_of_a_tag_holds_what_expired(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("first", snapshot_id=2, time_retained_ms=HOUR)
+    table.history.create_tag("first", snapshot=2, time_retained_ms=HOUR)
     expire(table)
-    table.create_tag("second", snapshot_id=2)
+    table.history.create_tag("second", snapshot=2)
     assert "tagTimeRetained" not in tag_json(table, "second")
     delete(table, "first")
-    assert values_of(table, "v", tag="second") == ["a0", "a1", "a2"]
+    assert values_of(table.at(tag="second"), "v") == ["a0", "a1", "a2"]
 
 
 # --- deletion ----------------------------------------------------------------------------------
@@ -169,18 +169,18 @@ def test_a_tag_of_a_tag_holds_what_expired(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
     table = history(any_catalog)
-    table.create_tag("a", snapshot_id=2)
-    table.create_tag("b", snapshot_id=4)
+    table.history.create_tag("a", snapshot=2)
+    table.history.create_tag("b", snapshot=4)
     expire(table)
-    plan = table.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a")
     assert (plan.tags, plan.snapshot_ids) == (("a",), (2,))
     assert any(file.path.startswith("bucket-0/data-") for file in plan.files)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert DeleteTagsPlan.from_json(plan.to_json()) == plan
-    result = table.run_delete_tags(DeleteTagsPlan.from_json(plan.to_json()))
+    result = table.history.run_delete_tags(DeleteTagsPlan.from_json(plan.to_json()))
     assert (result.files_deleted, result.bytes_deleted) == (len(plan.files), plan.bytes)
     assert_only_reachable_files(table)
-    assert values_of(table, "v", tag="b") == ["b0", "b1", "b2"]
+    assert values_of(table.at(tag="b"), "v") == ["b0", "b1", "b2"]
     delete(table, "b")
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["c0", "c1", "c2"]
@@ -188,56 +188,56 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
 
 def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("a", snapshot_id=2)
-    plan = table.plan_delete_tags("a")
+    table.history.create_tag("a", snapshot=2)
+    plan = table.history.plan_delete_tags("a")
     assert plan.files == ()
-    result = table.run_delete_tags(plan)
+    result = table.history.run_delete_tags(plan)
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
-    assert values_of(table, "v", snapshot_id=2) == ["a0", "a1", "a2"]
+    assert values_of(table.at(snapshot=2), "v") == ["a0", "a1", "a2"]
 
 
 def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> None:
     table = history(catalog)
     for name in "xy":
-        table.create_tag(name, snapshot_id=2)
+        table.history.create_tag(name, snapshot=2)
     expire(table)
-    assert table.plan_delete_tags("x").files == ()
-    both = table.plan_delete_tags("x", "y")
+    assert table.history.plan_delete_tags("x").files == ()
+    both = table.history.plan_delete_tags("x", "y")
     assert both.files
-    table.run_delete_tags(both)
+    table.history.run_delete_tags(both)
     assert_only_reachable_files(table)
 
 
 @pytest.mark.parametrize("meanwhile", ["gone", "moved"])
 def test_a_plan_for_another_tag_of_that_name_is_stale(catalog: Catalog, meanwhile: str) -> None:
     table = history(catalog)
-    table.create_tag("a", snapshot_id=2)
+    table.history.create_tag("a", snapshot=2)
     expire(table)
-    plan = table.plan_delete_tags("a")
+    plan = table.history.plan_delete_tags("a")
     if meanwhile == "gone":
         delete(table, "a")
     else:
-        table.replace_tag("a", snapshot_id=6)
+        table.history.replace_tag("a", snapshot=6)
     with pytest.raises(StalePlan, match="plan again"):
-        table.run_delete_tags(plan)
+        table.history.run_delete_tags(plan)
 
 
 def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("a", snapshot_id=2)
+    table.history.create_tag("a", snapshot=2)
     expire(table)
-    plan = table.plan_delete_tags("a")
-    table.create_tag("late", snapshot_id=2)
+    plan = table.history.plan_delete_tags("a")
+    table.history.create_tag("late", snapshot=2)
     assert plan.files
-    assert table.run_delete_tags(plan).files_deleted == 0
-    assert values_of(table, "v", tag="late") == ["a0", "a1", "a2"]
+    assert table.history.run_delete_tags(plan).files_deleted == 0
+    assert values_of(table.at(tag="late"), "v") == ["a0", "a1", "a2"]
 
 
 def test_folders_that_a_tag_leaves_empty_go_if_the_table_says_so(catalog: Catalog) -> None:
     options = {"snapshot.clean-empty-directories": "true"}
     table = new_table(catalog, partitions=["day"], options=options)
     table.write(rows(table, events(0, 3, day="a")))
-    table.create_tag("a")
+    table.history.create_tag("a")
     table.write(rows(table, []), mode="overwrite", partition={"day": "a"})
     expire(table)
     folder = Path(table.files.paths.root) / "day=a"
@@ -248,21 +248,24 @@ def test_folders_that_a_tag_leaves_empty_go_if_the_table_says_so(catalog: Catalo
 
 def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("now", snapshot_id=2)
+    table.history.create_tag("now", snapshot=2)
     expire(table)
-    table.replace_tag("now", time_retained_ms=HOUR)
-    assert values_of(table, "v", tag="now") == ["c0", "c1", "c2"]
+    table.history.replace_tag("now", time_retained_ms=HOUR)
+    assert values_of(table.at(tag="now"), "v") == ["c0", "c1", "c2"]
     assert tag_json(table, "now")["tagTimeRetained"] == 3600.0
     # What only the old one needed is gone.
     assert_only_reachable_files(table)
     before = table.files.references.read_tag_file("now")
-    table.rename_tag("now", "then")
+    table.history.rename_tag("now", "then")
     assert names(table) == ["then"]
     assert table.files.references.read_tag_file("then") == before
-    table.create_tag("now")
+    table.history.create_tag("now")
     with pytest.raises(AlreadyExistsError, match="tag now"):
-        table.rename_tag("then", "now")
-    for unknown in (lambda: table.rename_tag("no", "x"), lambda: table.replace_tag("no")):
+        table.history.rename_tag("then", "now")
+    for unknown in (
+        lambda: table.history.rename_tag("no", "x"),
+        lambda: table.history.replace_tag("no"),
+    ):
         with pytest.raises(TagNotFound, match="there are now, then"):
             unknown()
     assert names(table) == ["now", "then"]
@@ -274,53 +277,53 @@ def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 def test_tags_go_when_their_time_is_over(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog)
-    table.create_tag("hour", snapshot_id=2, time_retained_ms=HOUR)
-    table.create_tag("day", snapshot_id=4, time_retained_ms=DAY)
-    table.create_tag("always", snapshot_id=6)
+    table.history.create_tag("hour", snapshot=2, time_retained_ms=HOUR)
+    table.history.create_tag("day", snapshot=4, time_retained_ms=DAY)
+    table.history.create_tag("always", snapshot=6)
     expire(table)
-    assert table.plan_expire_tags().tags == ()
+    assert table.upkeep.plan_expire_tags().tags == ()
     env.clock.advance(2 * HOUR)
-    plan = table.plan_expire_tags()
+    plan = table.upkeep.plan_expire_tags()
     assert plan.tags == ("hour",)
     assert plan.reasons[0].startswith("tag hour was to be retained until ")
     assert plan.files
-    table.run_expire_tags(plan)
+    table.upkeep.run_expire_tags(plan)
     assert_only_reachable_files(table)
     env.clock.advance(365 * DAY)
-    table.run_expire_tags(table.plan_expire_tags())
+    table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
     assert names(table) == ["always"]
 
 
 def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog)
-    table.create_tag("old", snapshot_id=2, time_retained_ms=365 * DAY)
+    table.history.create_tag("old", snapshot=2, time_retained_ms=365 * DAY)
     env.clock.advance(2 * HOUR)
-    table.create_tag("young", snapshot_id=4, time_retained_ms=365 * DAY)
-    assert table.plan_expire_tags(older_than_ms=HOUR).tags == ("old",)
-    assert table.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
+    table.history.create_tag("young", snapshot=4, time_retained_ms=365 * DAY)
+    assert table.upkeep.plan_expire_tags(older_than_ms=HOUR).tags == ("old",)
+    assert table.upkeep.plan_expire_tags(older_than_ms=3 * HOUR).tags == ()
 
 
 def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog)
     env.clock.step_ms = 0
-    table.create_tag("hour", snapshot_id=2, time_retained_ms=HOUR)
-    table.create_tag("old", snapshot_id=4, time_retained_ms=365 * DAY)
+    table.history.create_tag("hour", snapshot=2, time_retained_ms=HOUR)
+    table.history.create_tag("old", snapshot=4, time_retained_ms=365 * DAY)
     for asked in ({}, {"older_than_ms": HOUR}):
         env.clock.advance(HOUR)
-        assert table.plan_expire_tags(**asked).tags == ()
+        assert table.upkeep.plan_expire_tags(**asked).tags == ()
         env.clock.advance(1)
-        plan = table.plan_expire_tags(**asked)
+        plan = table.upkeep.plan_expire_tags(**asked)
         assert plan.tags == (("old",) if asked else ("hour",))
-        table.run_expire_tags(plan)
+        table.upkeep.run_expire_tags(plan)
         env.clock.advance(-HOUR - 1)
 
 
 def test_the_default_time_is_the_options(catalog: Catalog) -> None:
     table = with_options(history(catalog, "a"), tag__default_time_retained="2 h")
-    assert table.create_tag("x").time_retained_ms == 2 * HOUR
-    assert table.create_tag("y", time_retained_ms=5000).time_retained_ms == 5000
+    assert table.history.create_tag("x").time_retained_ms == 2 * HOUR
+    assert table.history.create_tag("y", time_retained_ms=5000).time_retained_ms == 5000
     with pytest.raises(InvalidRequestError, match="retained for 0 ms"):
-        table.create_tag("z", time_retained_ms=0)
+        table.history.create_tag("z", time_retained_ms=0)
 
 
 # --- by themselves -----------------------------------------------------------------------------
@@ -349,13 +352,13 @@ def test_each_period_gets_its_tag_from_the_first_snapshot_after_it(
     env.clock.advance(13 * HOUR)
     commit(table, 3)
     assert names(table) == ["2023-12-31", "2024-01-01"]
-    assert table.tags()[1].snapshot.id == 3
+    assert table.history.tags()[1].snapshot.id == 3
     # Days without a commit have no tag.
     env.clock.advance(3 * DAY)
     commit(table, 4)
     commit(table, 5)
     assert names(table)[2:] == ["2024-01-04"]
-    assert table.create_due_tags() == ()
+    assert table.history.create_due_tags() == ()
 
 
 def test_a_commit_looks_at_one_snapshot_while_no_tag_is_due(
@@ -365,7 +368,7 @@ def test_a_commit_looks_at_one_snapshot_while_no_tag_is_due(
     for number in range(12):
         commit(table, number)
     seen, fs = watched(table)
-    assert seen.create_due_tags() == ()
+    assert seen.history.create_due_tags() == ()
     read = [
         call.path for call in fs.calls if call.name == "read_bytes" and "snapshot-" in call.path
     ]
@@ -426,7 +429,7 @@ def test_the_zone_of_the_options_decides_the_day(catalog: Catalog) -> None:
     unzoned = automatic(catalog, sink__process_time_zone="Mars/Olympus")
     commit(unzoned)
     with pytest.raises(InvalidOption, match="Mars/Olympus"):
-        unzoned.create_due_tags()
+        unzoned.history.create_due_tags()
 
 
 def test_watermarks_make_tags_of_event_time(catalog: Catalog) -> None:
@@ -436,15 +439,19 @@ def test_watermarks_make_tags_of_event_time(catalog: Catalog) -> None:
         staged = table.stage(rows(table, events(0, 1)))
         watermark = None if minutes is None else start + minutes * 60_000
         table.commit(replace(staged, watermark=watermark))
-    assert [(tag.name, tag.snapshot.id) for tag in table.tags()] == [
+    assert [(tag.name, tag.snapshot.id) for tag in table.history.tags()] == [
         ("2023-12-31 23", 2),
         ("2024-01-01 00", 4),
         ("2024-01-01 02", 5),
     ]
-    assert table.plan_scan(watermark_ms=start + 60 * 60_000).snapshot == table.snapshots()[3]
-    assert table.plan_scan(version=f"watermark-{start}").snapshot == table.snapshots()[1]
+    assert (
+        table.at(watermark=start + 60 * 60_000).scan().plan.snapshot == table.history.snapshots()[3]
+    )
+    assert (
+        table.at(version=f"watermark-{start}").scan().plan.snapshot == table.history.snapshots()[1]
+    )
     with pytest.raises(SnapshotNotFound, match=r"no snapshot of db\.t has reached watermark"):
-        table.read(watermark_ms=start + DAY)
+        table.at(watermark=start + DAY).read()
 
 
 def test_batch_tables_tag_their_latest_snapshot_by_the_day(catalog: Catalog, env: FixedEnv) -> None:
@@ -453,14 +460,14 @@ def test_batch_tables_tag_their_latest_snapshot_by_the_day(catalog: Catalog, env
         commit(table, number)
     env.clock.advance(DAY)
     commit(table, 3)
-    assert [(tag.name, tag.snapshot.id) for tag in table.tags()] == [
+    assert [(tag.name, tag.snapshot.id) for tag in table.history.tags()] == [
         ("batch-write-2024-01-01", 3),
         ("batch-write-2024-01-02", 4),
     ]
     named = with_options(table, tag__batch__customized_name="newest")
     commit(named, 5)
     commit(named, 6)
-    assert {tag.name: tag.snapshot.id for tag in table.tags()}["newest"] == 6
+    assert {tag.name: tag.snapshot.id for tag in table.history.tags()}["newest"] == 6
 
 
 @pytest.mark.mission("FS19")
@@ -469,7 +476,7 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
 ) -> None:
     table = automatic(catalog, tag__num_retained_max="2", tag__default_time_retained="100 d")
     commit(table)
-    table.create_tag("mine")
+    table.history.create_tag("mine")
     for number in range(5):
         env.clock.advance(DAY)
         table.write(rows(table, events(number, number + 1)), mode="overwrite")
@@ -477,18 +484,18 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
     assert names(table) == ["mine", "2024-01-04", "2024-01-05"]
     assert_only_reachable_files(table)
     told = with_options(table, tag__num_retained_max="1")
-    plan = told.plan_expire_tags()
+    plan = told.upkeep.plan_expire_tags()
     assert plan.tags == ("2024-01-04",)
     assert "beyond the 1 automatic tags" in plan.reasons[0]
-    told.run_expire_tags(plan)
+    told.upkeep.run_expire_tags(plan)
 
 
 def test_a_snapshot_has_one_automatic_tag(catalog: Catalog) -> None:
     table = automatic(catalog)
     commit(table)
     with pytest.raises(InvalidRequestError, match="has one already, 2023-12-31"):
-        table.create_tag("2024-05-05")
-    table.create_tag("release")
+        table.history.create_tag("2024-05-05")
+    table.history.create_tag("release")
     assert names(table) == ["2023-12-31", "release"]
 
 
@@ -506,7 +513,7 @@ def test_a_commit_stands_when_its_tag_cannot_be_made(unchecked_catalog: Catalog)
     Path(table.files.paths.tag_dir).unlink()
     commit(table)
     assert names(table) == ["2023-12-31"]
-    assert table.tags()[0].snapshot.id == 1
+    assert table.history.tags()[0].snapshot.id == 1
 
 
 # --- between two calls --------------------------------------------------------------------------
@@ -517,19 +524,19 @@ def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: 
     for version in "ab":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.create_tag("t", snapshot_id=2)
-    plan = table.plan_delete_tags("t")
+    table.history.create_tag("t", snapshot=2)
+    plan = table.history.plan_delete_tags("t")
     expire(table)
     with pytest.raises(StalePlan, match="more files go with t; plan again"):
-        table.run_delete_tags(plan)
-    table.run_delete_tags(table.plan_delete_tags("t"))
+        table.history.run_delete_tags(plan)
+    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
 
 
 def test_a_renaming_that_died_is_finished_by_the_next(catalog: Catalog) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    table.create_tag("x", time_retained_ms=1000)
+    table.history.create_tag("x", time_retained_ms=1000)
     broken, _ = watched(
         table,
         fail_at=1,
@@ -537,10 +544,10 @@ def test_a_renaming_that_died_is_finished_by_the_next(catalog: Catalog) -> None:
         counts=lambda call: call.name == "put_if_absent",
     )
     with suppress(Crashed):
-        broken.rename_tag("x", "y")
-    assert [tag.name for tag in table.tags()] == ["x", "y"]
-    table.rename_tag("x", "y")
-    assert [tag.name for tag in table.tags()] == ["y"]
+        broken.history.rename_tag("x", "y")
+    assert [tag.name for tag in table.history.tags()] == ["x", "y"]
+    table.history.rename_tag("x", "y")
+    assert [tag.name for tag in table.history.tags()] == ["y"]
     with pytest.raises(AlreadyExistsError, match="exists already"):
-        table.rename_tag("y", "y")
-    assert [tag.name for tag in table.tags()] == ["y"]
+        table.history.rename_tag("y", "y")
+    assert [tag.name for tag in table.history.tags()] == ["y"]

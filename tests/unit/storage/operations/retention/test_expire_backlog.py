@@ -37,7 +37,7 @@ def replacing(catalog: Catalog, versions: int) -> Table:
 def in_steps(table: Table, size: int, *, keep: int = 1, **bounds: Any) -> list[int]:
     """Expire all but the last; how many snapshots each step let go."""
     told = with_options(table, snapshot__expire__limit=str(size))
-    steps = told.expire_in_steps(retain_min=keep, retain_max=keep, **bounds)
+    steps = told.upkeep.expire_in_steps(retain_min=keep, retain_max=keep, **bounds)
     return [len(step.result.expired) for step in steps]
 
 
@@ -48,14 +48,14 @@ def left(table: Table) -> list[int]:
 @pytest.mark.mission("FS19")
 def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
     table = replacing(any_catalog, 6)
-    table.create_tag("held", snapshot_id=5)
+    table.history.create_tag("held", snapshot=5)
     before = content(table)
     told = with_options(table, snapshot__expire__limit="3")
-    for number, step in enumerate(told.expire_in_steps(retain_min=2, retain_max=2)):
+    for number, step in enumerate(told.upkeep.expire_in_steps(retain_min=2, retain_max=2)):
         assert left(table) == list(range(min(11, 4 + 3 * number), 13))
         assert len(step.plan.snapshot_ids) <= 3
         assert content(table) == before
-        assert table.read(tag="held").num_rows == 3
+        assert table.at(tag="held").read().num_rows == 3
         assert_only_reachable_files(table)
         assert_readable_history(table)
         assert_true_hints(table)
@@ -65,11 +65,11 @@ def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
 def test_a_plan_is_one_step_and_says_how_many_wait(catalog: Catalog, env: FixedEnv) -> None:
     table = replacing(catalog, 5)
     told = with_options(table, snapshot__expire__limit="3")
-    plan = told.plan_expire_snapshots(retain_min=2, retain_max=2)
+    plan = told.upkeep.plan_expire_snapshots(retain_min=2, retain_max=2)
     assert (plan.snapshot_ids, plan.waiting) == ((1, 2, 3), 5)
     env.clock.advance(10**7)
     table.write(rows(table, events(0, 1)))
-    aged = told.plan_expire_snapshots(retain_min=1, time_retained_ms=10**6)
+    aged = told.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=10**6)
     # Snapshot 10 was current until just now.
     assert (aged.snapshot_ids, aged.waiting) == ((1, 2, 3), 6)
 
@@ -126,7 +126,7 @@ def backlog(path: Path | str, count: int) -> Table:
         Catalog.open(str(path), env=FixedEnv()), options={"bucket": "1", "bucket-key": "id"}
     )
     table.write(rows(table, events(0, 1)))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     add_history(table, entry.file, count - 1)
     return table
 
@@ -136,7 +136,7 @@ def calls_of_steps(table: Table, size: int) -> list[Counter[str]]:
     seen, fs = watched(with_options(table, snapshot__expire__limit=str(size)))
     assert isinstance(fs, WatchedFiles)
     counted = []
-    for step in seen.expire_in_steps(retain_min=5, retain_max=5):
+    for step in seen.upkeep.expire_in_steps(retain_min=5, retain_max=5):
         assert len(step.result.expired) <= size
         counted.append(Counter(call.name for call in fs.calls))
         fs.calls.clear()

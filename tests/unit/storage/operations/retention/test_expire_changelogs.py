@@ -82,26 +82,26 @@ def test_changelog_files_go_with_their_snapshots(any_catalog: Catalog) -> None:
 
 def test_a_tag_keeps_rows_and_no_changelog(catalog: Catalog) -> None:
     table = history(catalog)
-    table.create_tag("t", snapshot_id=1)
+    table.history.create_tag("t", snapshot=1)
     expire(table)
     assert names_on_disk(table, "changelog-") == []
-    assert values_of(table, "v", tag="t") == ["v0-0", "v0-1", "v0-2"]
-    table.run_rollback(table.plan_rollback(tag="t"))
+    assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
+    table.history.run_rollback(table.history.plan_rollback(tag="t"))
     # The snapshot that is back names no changelog that is gone.
-    assert [each.changelog_manifest_list for each in table.snapshots()] == [None]
+    assert [each.changelog_manifest_list for each in table.history.snapshots()] == [None]
     write(table, 9)
     expire(table)
-    assert values_of(table, "v", tag="t") == ["v0-0", "v0-1", "v0-2"]
+    assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
 
 
 def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: Catalog) -> None:
     table = history(catalog)
-    branch = table.create_branch("b", snapshot_id=2)
+    branch = table.history.create_branch("b", snapshot=2)
     write(branch, 7)
     assert len(names_on_disk(table, "changelog-")) == 4
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     assert len(names_on_disk(table, "changelog-")) == 2
-    table.run_delete_branch(table.plan_delete_branch("b"))
+    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
     assert len(names_on_disk(table, "changelog-")) == 1
     assert_only_reachable_files(table)
 
@@ -109,11 +109,11 @@ def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: 
 @pytest.mark.mission("FS19")
 def test_changelogs_outlive_their_snapshots(any_catalog: Catalog, env: FixedEnv) -> None:
     table = history(any_catalog, **LONG_LIVED)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.changelog_ids == plan.snapshot_ids == (1, 2, 3, 4, 5)
     assert "their changelogs stay for longer" in plan.reasons
     files = [table.files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
-    table.run_expire_snapshots(plan)
+    table.upkeep.run_expire_snapshots(plan)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert hints(table) == (1, 5)
     read = [table.files.fs.read_bytes(table.files.paths.changelog(n)) for n in (1, 2, 3, 4, 5)]
@@ -137,19 +137,19 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
     write(table, 3)
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5, 6, 7]
-    assert table.plan_expire_changelogs().changelog_ids == ()
+    assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
     env.clock.advance(6 * HOUR)
-    plan = table.plan_expire_changelogs()
+    plan = table.upkeep.plan_expire_changelogs()
     assert plan.changelog_ids == (1, 2, 3, 4, 5, 6)
     assert "changelog 7 is of the last 36000 s" in plan.reasons or len(plan.reasons) == 1
     assert plan.bytes > 0
     assert ExpireChangelogsPlan.from_json(plan.to_json()) == plan
-    result = table.run_expire_changelogs(ExpireChangelogsPlan.from_json(plan.to_json()))
+    result = table.upkeep.run_expire_changelogs(ExpireChangelogsPlan.from_json(plan.to_json()))
     assert result.expired == plan.changelog_ids
     assert changelog_ids(table) == [7]
     assert hints(table) == (7, 7)
     assert_only_reachable_files(table)
-    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
     assert (changelog_ids(table), hints(table)) == ([], (None, None))
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["v3-0", "v3-1", "v3-2"]
@@ -158,10 +158,10 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
 def test_a_consumer_holds_changelogs_back(catalog: Catalog, env: FixedEnv) -> None:
     options = {**LONG_LIVED, "changelog.num-retained.min": "1", "consumer.changelog-only": "true"}
     table = history(catalog, **options, snapshot__num_retained__min="1")
-    table.set_consumer("me", 3)
+    table.history.set_consumer("me", 3)
     expire(table)
     env.clock.advance(20 * HOUR)
-    plan = table.plan_expire_changelogs()
+    plan = table.upkeep.plan_expire_changelogs()
     assert plan.changelog_ids == (1, 2)
     assert "consumer me wants to read from snapshot 3" in plan.reasons
 
@@ -176,7 +176,7 @@ def test_no_more_changelogs_stay_than_the_table_says(catalog: Catalog) -> None:
         snapshot__num_retained__max="1",
     )
     expire(table)
-    assert table.plan_expire_changelogs().changelog_ids == (1, 2)
+    assert table.upkeep.plan_expire_changelogs().changelog_ids == (1, 2)
 
 
 def test_without_a_producer_what_was_written_is_the_changelog(
@@ -185,7 +185,7 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     table = history(any_catalog, changelog_producer="none", **LONG_LIVED)
     written = {
         entry.file.file_name
-        for snapshot in table.snapshots()
+        for snapshot in table.history.snapshots()
         for entry in table.files.manifests.entries(
             table.files.manifests.read_list(snapshot.delta_manifest_list)
         )
@@ -196,19 +196,19 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     # The base lists are no part of the changes.
     assert set(names_on_disk(table, "data-")) > written
     assert_only_reachable_files(table)
-    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
     assert not set(names_on_disk(table, "data-")) & written
     assert_only_reachable_files(table)
 
 
 def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     table = history(catalog, **LONG_LIVED)
-    table.create_tag("t", snapshot_id=2)
+    table.history.create_tag("t", snapshot=2)
     expire(table)
-    plan = table.plan_rollback(tag="t")
+    plan = table.history.plan_rollback(tag="t")
     assert plan.changelog_ids == (3, 4, 5)
     seen, fs = watched(table)
-    seen.run_rollback(plan)
+    seen.history.run_rollback(plan)
     # The last ones first: a rollback that dies leaves no gap.
     gone = [table.files.paths.changelog(each) for each in (5, 4, 3)]
     assert [each.path for each in fs.changes if each.path in gone] == gone
@@ -220,15 +220,15 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
 def test_a_plan_is_stale_when_changelogs_came(catalog: Catalog, env: FixedEnv) -> None:
     table = history(catalog, **LONG_LIVED)
     expire(table, keep=3)
-    plan = table.plan_expire_changelogs(every=True)
+    plan = table.upkeep.plan_expire_changelogs(every=True)
     expire(table)
-    table.run_expire_changelogs(plan)
+    table.upkeep.run_expire_changelogs(plan)
     assert changelog_ids(table) == [4, 5]
-    late = table.plan_expire_changelogs(every=True)
+    late = table.upkeep.plan_expire_changelogs(every=True)
     third = {**json.loads(table.files.snapshots.read_file(6)), "id": 3}
     table.files.references.put_changelog(3, json.dumps(third).encode())
     with pytest.raises(StalePlan, match="plan again"):
-        table.run_expire_changelogs(late)
+        table.upkeep.run_expire_changelogs(late)
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -249,24 +249,24 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
     """A compaction of one file takes it out of level 0 and adds it to the last, as it is."""
     table = new_table(any_catalog, keys=["id"], options={"bucket": "1", "num-levels": "6"})
     table.write(rows(table, events(0, 3)))
-    (before,) = table.data_files()
+    (before,) = table.at().files()
     compact(table, full=True)
-    (after,) = table.data_files()
+    (after,) = table.at().files()
     assert (before.file.file_name, after.file.level) == (after.file.file_name, 5)
     table.write(rows(table, events(5, 8)))
     expire(table)
     assert values_of(table, "id") == [0, 1, 2, 5, 6, 7]
-    table.create_tag("t")
+    table.history.create_tag("t")
     compact(table, full=True)
     expire(table)
-    assert values_of(table, "id", tag="t") == [0, 1, 2, 5, 6, 7]
+    assert values_of(table.at(tag="t"), "id") == [0, 1, 2, 5, 6, 7]
 
 
 @pytest.mark.mission("FS19")
 def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() -> None:
     def run(table: Table) -> Any:
         expire(table)
-        return table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+        return table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
 
     for number in range(1, 100):
         table = history(Catalog.open(memory_uri(), env=FixedEnv()), 2, **LONG_LIVED)
@@ -293,25 +293,25 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     options = {**table.schema.options, "changelog-producer": "input"}
     table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
     table = catalog.table("db.t")
-    assert table.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
+    assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)
-    table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
     assert_only_reachable_files(table)
 
 
 def test_a_consumer_begins_where_changelogs_are_left(catalog: Catalog) -> None:
     table = history(catalog, **LONG_LIVED_NAMES)
     expire(table)
-    assert (table.snapshots()[0].id, changelog_ids(table)[0]) == (6, 1)
-    table.set_consumer("me", 2)
-    assert [each.next_snapshot_id for each in table.consumers()] == [2]
+    assert (table.history.snapshots()[0].id, changelog_ids(table)[0]) == (6, 1)
+    table.history.set_consumer("me", 2)
+    assert [each.next_snapshot_id for each in table.history.consumers()] == [2]
 
 
 @pytest.mark.parametrize("other", ["snapshots", pytest.param("changelogs", marks=pytest.mark.deep)])
 def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> None:
     for number in range(1, 200):
         table = history(Catalog.open(memory_uri(), env=FixedEnv()), **LONG_LIVED_NAMES)
-        table.create_tag("t", snapshot_id=1)
+        table.history.create_tag("t", snapshot=1)
         expire(table, keep=4)
         calls = 0
 
@@ -324,7 +324,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             if other == "snapshots":
                 expire(table)  # noqa: B023
             else:
-                table.run_expire_changelogs(table.plan_expire_changelogs(every=True))  # noqa: B023
+                table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
 
         slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
         with suppress(StalePlan):
@@ -333,7 +333,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             assert number > 5
             return
         expire(table)
-        table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
+        table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -347,13 +347,13 @@ def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
         expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     few = with_options(table, changelog__num_retained__min="1")
-    young = few.plan_expire_changelogs()
+    young = few.upkeep.plan_expire_changelogs()
     assert young.changelog_ids == ()
     assert "changelog 1 is of the last 36000 s" in young.reasons
     env.clock.advance(11 * HOUR)
     # However old, so many stay.
-    assert table.plan_expire_changelogs().changelog_ids == ()
-    table.run_expire_changelogs(few.plan_expire_changelogs())
+    assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
+    table.upkeep.run_expire_changelogs(few.upkeep.plan_expire_changelogs())
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -362,7 +362,7 @@ def test_by_a_clock_that_jumped_back_no_changelog_expires(catalog: Catalog, env:
     expire(table)
     env.clock.advance(-HOUR)
     with pytest.raises(ClockJumped, match="snapshot 6 of"):
-        with_options(table, changelog__num_retained__min="1").plan_expire_changelogs()
+        with_options(table, changelog__num_retained__min="1").upkeep.plan_expire_changelogs()
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
 
 
@@ -390,10 +390,10 @@ def test_what_an_expiry_that_died_has_yet_to_keep_is_not_deleted_as_orphans(
     )
     with suppress(Crashed):
         expire(broken)
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     assert plan.files
     with pytest.raises(StalePlan, match="has changelogs to keep"):
-        table.run_remove_orphans(plan, quarantine=False)
+        table.upkeep.run_remove_orphans(plan, quarantine=False)
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert values_of(table, "v") == expected

@@ -46,11 +46,11 @@ def commits(table: Table, env: FixedEnv, count: int, *, every_ms: int = HOUR) ->
 
 
 def left(table: Table) -> list[int]:
-    return [snapshot.id for snapshot in table.snapshots()]
+    return [snapshot.id for snapshot in table.history.snapshots()]
 
 
 def run(table: Table, **plan: Any) -> list[int]:
-    table.run_expire_snapshots(table.plan_expire_snapshots(**plan))
+    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**plan))
     return left(table)
 
 
@@ -79,25 +79,25 @@ def test_what_is_not_given_comes_from_the_options(catalog: Catalog, env: FixedEn
     table = new_table(catalog)
     commits(table, env, 14)
     # Ten snapshots are kept by default.
-    plan = table.plan_expire_snapshots()
+    plan = table.upkeep.plan_expire_snapshots()
     assert plan.snapshot_ids == (1, 2, 3, 4)
     told = with_options(table, snapshot__num_retained__min="2", snapshot__time_retained="90 min")
-    assert told.plan_expire_snapshots().snapshot_ids == tuple(range(1, 12))
+    assert told.upkeep.plan_expire_snapshots().snapshot_ids == tuple(range(1, 12))
     limited = with_options(told, snapshot__expire__limit="3")
-    assert limited.plan_expire_snapshots().snapshot_ids == (1, 2, 3)
-    assert limited.plan_expire_snapshots(max_deletes=5).snapshot_ids == (1, 2, 3, 4, 5)
+    assert limited.upkeep.plan_expire_snapshots().snapshot_ids == (1, 2, 3)
+    assert limited.upkeep.plan_expire_snapshots(max_deletes=5).snapshot_ids == (1, 2, 3, 4, 5)
 
 
 def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=90 * 60_000)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=90 * 60_000)
     assert (plan.snapshot_ids, plan.end_id) == ((1,), 2)
     assert any("of 4 snapshots at least 1" in reason for reason in plan.reasons)
     assert any("was current within the last 5400 s" in reason for reason in plan.reasons)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert ExpirePlan.from_json(plan.to_json()) == plan
-    result = table.run_expire_snapshots(ExpirePlan.from_json(plan.to_json()))
+    result = table.upkeep.run_expire_snapshots(ExpirePlan.from_json(plan.to_json()))
     assert result.expired == (1,)
     assert result.files_deleted == len(plan.files)
     assert left(table) == [2, 3, 4]
@@ -108,7 +108,7 @@ def test_where_nothing_is_old_enough_the_first_snapshot_is_the_reason(
 ) -> None:
     table = new_table(catalog)
     commits(table, env, 3, every_ms=1)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=HOUR)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=HOUR)
     assert (plan.snapshot_ids, plan.waiting) == ((), 0)
     assert plan.reasons == (
         "of 3 snapshots at least 1 are retained",
@@ -129,15 +129,15 @@ def test_where_nothing_is_old_enough_the_first_snapshot_is_the_reason(
 def test_a_retention_that_cannot_be_is_refused(catalog: Catalog, wrong: dict[str, int]) -> None:
     table = new_table(catalog)
     with pytest.raises(InvalidRequestError):
-        table.plan_expire_snapshots(**wrong)
+        table.upkeep.plan_expire_snapshots(**wrong)
 
 
 def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> None:
     table = new_table(catalog)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert (plan.snapshot_ids, plan.files, plan.waiting) == ((), (), 0)
     assert plan.reasons == ("the table has no snapshot",)
-    result = table.run_expire_snapshots(plan)
+    result = table.upkeep.run_expire_snapshots(plan)
     assert (result.expired, result.files_deleted, result.bytes_deleted) == ((), 0, 0)
 
 
@@ -145,12 +145,12 @@ def test_replaced_data_files_go_with_the_last_snapshot_that_needs_them(catalog: 
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, events(0, 3, v="new")))
-    old = {entry.file.file_name for entry in table.data_files()}
+    old = {entry.file.file_name for entry in table.at().files()}
     compact(table, full=True)
     table.write(rows(table, events(5, 6)))
     assert run(table, retain_min=3, retain_max=3, time_retained_ms=0) == [2, 3, 4]
     # Snapshot 2 still reads them.
-    assert table.read(snapshot_id=2).num_rows == 3
+    assert table.at(snapshot=2).read().num_rows == 3
     assert run(table, retain_min=2, retain_max=2, time_retained_ms=0) == [3, 4]
     names = {each.name for each in table.files.fs.list_tree(table.files.paths.root)}
     assert not old & names
@@ -200,7 +200,7 @@ def test_a_consumer_keeps_what_it_has_not_read(catalog: Catalog, env: FixedEnv) 
     consumer = Path(table.files.paths.root) / "consumer" / "consumer-me"
     consumer.parent.mkdir()
     consumer.write_text(json.dumps({"nextSnapshot": 3}))
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.snapshot_ids == (1, 2)
     assert "consumer me wants to read from snapshot 3" in plan.reasons
     assert run(table, retain_min=1, time_retained_ms=0) == [3, 4, 5]
@@ -230,7 +230,7 @@ def test_nothing_goes_when_what_refers_to_it_cannot_be_read(
     path.parent.mkdir(parents=True)
     path.write_text(data)
     with pytest.raises(CorruptionError, match=path.name):
-        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert left(table) == [1, 2, 3]
 
 
@@ -239,11 +239,11 @@ def test_nothing_goes_when_a_manifest_that_stays_cannot_be_read(
 ) -> None:
     table = new_table(unchecked_catalog)
     commits(table, env, 3)
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     Path(table.files.paths.manifest(latest.delta_manifest_list)).unlink()
     with pytest.raises(CorruptionError):
-        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert left(table) == [1, 2, 3]
 
 
@@ -251,10 +251,10 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     commits(table, env, 3)
     compact(table, full=True)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     tag(table, "late", 2)
     with pytest.raises(StalePlan, match="refers to by now; plan again"):
-        table.run_expire_snapshots(plan)
+        table.upkeep.run_expire_snapshots(plan)
     assert left(table) == [1, 2, 3, 4]
     assert_nothing_missing(table)
     run(table, retain_min=1, time_retained_ms=0)
@@ -264,20 +264,20 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
 def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    first = table.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
-    second = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
-    table.run_expire_snapshots(second)
+    first = table.upkeep.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
+    second = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    table.upkeep.run_expire_snapshots(second)
     with pytest.raises(StalePlan):
-        table.run_expire_snapshots(first)
+        table.upkeep.run_expire_snapshots(first)
     assert left(table) == [4]
 
 
 def test_commits_after_the_plan_do_not_disturb_it(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
-    plan = table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     table.write(rows(table, events(9, 10)))
-    table.run_expire_snapshots(plan)
+    table.upkeep.run_expire_snapshots(plan)
     assert left(table) == [4, 5]
 
 
@@ -317,7 +317,7 @@ def test_history_over_several_schemas_is_expired(catalog: Catalog, env: FixedEnv
     compact(table, full=True)
     assert table.read().num_rows == 12
     expire(table)
-    assert {entry.file.schema_id for entry in table.data_files()} == {12}
+    assert {entry.file.schema_id for entry in table.at().files()} == {12}
 
 
 @pytest.mark.mission("FS19")
@@ -342,21 +342,21 @@ def test_index_and_statistics_files_go_with_what_names_them(
     for number in range(3):
         table.write(rows(table, events(number, number + 2, v=f"new{number}-")))
         compact(table, min_file_num=2)
-        table.run_analyze(table.plan_analyze())
+        table.upkeep.run_analyze(table.upkeep.plan_analyze())
     index_files, statistics = on_disk()
     assert index_files > 1 or options["bucket"] == "-1"
     assert statistics == 3
-    table.create_tag("t")
+    table.history.create_tag("t")
     tagged = content(table)
     for number in range(3):
         table.write(rows(table, events(number + 50, number + 53, v="later")))
     compact(table, full=True)
-    table.run_analyze(table.plan_analyze())
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
     expire(table)
     assert_only_reachable_files(table)
-    assert content(table, tag="t") == tagged
+    assert content(table.at(tag="t")) == tagged
     assert on_disk()[1] == 2
-    table.run_delete_tags(table.plan_delete_tags("t"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
     assert on_disk()[1] == 1
 
@@ -443,7 +443,7 @@ def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog)
     for number in range(6):
         table.write(rows(table, events(number, number + 1)))
     table.files.snapshots.hint_earliest(5)
-    plan = table.plan_expire_snapshots(retain_min=1, max_deletes=2)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, max_deletes=2)
     assert (plan.snapshot_ids, plan.waiting) == ((1, 2), 2)
     assert "an expiry of those before snapshot 5 has begun already" in plan.reasons
     assert run(table, retain_min=1, max_deletes=2) == [3, 4, 5, 6]
@@ -470,7 +470,7 @@ def test_a_clock_that_jumped_back_stops_expiry_by_age(catalog: Catalog, env: Fix
     commits(table, env, 5)
     env.clock.advance(-HOUR)
     with pytest.raises(ClockJumped) as told:
-        table.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
+        table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert "snapshot 5 of db.t is of 2024-01-01 04:00:00" in told.value.message
     assert "it is only 2024-01-01 03:00:00" in told.value.message
     assert "set the wrong clock right, or expire by number alone" in told.value.message
@@ -501,28 +501,28 @@ def test_times_of_commits_never_go_back(catalog: Catalog, env: FixedEnv) -> None
     commits(table, env, 2)
     env.clock.advance(-5 * HOUR)
     commits(table, env, 3, every_ms=1)
-    times = [each.time_millis for each in table.snapshots()]
+    times = [each.time_millis for each in table.history.snapshots()]
     assert times == sorted(times)
     assert times[1] == times[-1]
     compact(table, full=True)
-    assert table.snapshots()[-1].time_millis == times[-1]
+    assert table.history.snapshots()[-1].time_millis == times[-1]
     env.clock.advance(6 * HOUR)
     table.write(rows(table, events(7, 8)))
-    assert table.snapshots()[-1].time_millis > times[-1]
+    assert table.history.snapshots()[-1].time_millis > times[-1]
 
 
 def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "-1"})
     table.write(rows(table, events(0, 3)))
-    table.run_analyze(table.plan_analyze())
-    table.create_tag("t")
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.history.create_tag("t")
     for number in range(3):
         table.write(rows(table, events(number, number + 5)))
     remove_orphans(table)
     assert_only_reachable_files(table)
     expire(table)
     assert_only_reachable_files(table)
-    table.run_delete_tags(table.plan_delete_tags("t"))
+    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
 
 
@@ -532,13 +532,13 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
     fs, paths = table.files.fs, table.files.paths
-    for snapshot in table.snapshots():
+    for snapshot in table.history.snapshots():
         told = json.loads(fs.read_bytes(paths.snapshot(snapshot.id)))
         older = {key: value for key, value in told.items() if not key.endswith("ListSize")}
         fs.replace(paths.snapshot(snapshot.id), json.dumps(older).encode())
-    plan = table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     sizes = [len(fs.read_bytes(f"{paths.root}/{file.path}")) for file in plan.files]
     assert plan.files
     assert [file.size_bytes for file in plan.files] == sizes
-    table.run_expire_snapshots(plan)
+    table.upkeep.run_expire_snapshots(plan)
     assert_only_reachable_files(table)

@@ -63,25 +63,27 @@ def outside(table: Table) -> dict[str, bytes]:
 
 def verbs(table: Table) -> Iterator[Callable[[], object]]:
     """What reads metadata, and what deletes and writes by it; deletions come last."""
-    yield lambda: table.delete_consumer("reader")
-    yield lambda: table.run_delete_branch(table.plan_delete_branch("side"))
-    yield lambda: table.run_delete_tags(table.plan_delete_tags("kept"))
+    yield lambda: table.history.delete_consumer("reader")
+    yield lambda: table.history.run_delete_branch(table.history.plan_delete_branch("side"))
+    yield lambda: table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
     yield lambda: list(
-        table.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=4)
+        table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=4)
     )
     yield table.read
-    yield lambda: table.system_table("files")
+    yield lambda: table.inspect.table("files")
     yield lambda: table.write(rows(table, events(3, 5)))
-    yield lambda: table.run_compact(table.plan_compact(full=True))
+    yield lambda: table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
     yield lambda: table.commit_pending("stream")
-    yield lambda: table.run_analyze(table.plan_analyze())
+    yield lambda: table.upkeep.run_analyze(table.upkeep.plan_analyze())
     yield lambda: remove_orphans(table)
-    yield lambda: table.run_remove_orphans(
-        table.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
+    yield lambda: table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
     )
-    yield lambda: table.run_expire_changelogs(table.plan_expire_changelogs(every=True))
-    yield lambda: list(table.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
-    yield lambda: table.run_purge(table.plan_purge(ttl_ms=0))
+    yield lambda: table.upkeep.run_expire_changelogs(
+        table.upkeep.plan_expire_changelogs(every=True)
+    )
+    yield lambda: list(table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
+    yield lambda: table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def everything_tried(table: Table) -> list[StorageError]:
@@ -195,7 +197,7 @@ def test_an_option_that_names_files_elsewhere_is_refused_before_anything_is_writ
     )
     table = unchecked_catalog.table("db.t")
     before = outside(table)
-    with pytest.raises(InvalidOption, match="leads to no other folder"):
+    with pytest.raises(InvalidOption, match="may not lead to another folder"):
         table.write(rows(table, events(0, 2, day=None)))
     assert outside(table) == before
 
@@ -252,18 +254,18 @@ def test_a_name_that_a_caller_gives_leads_nowhere_else(
     table = table_of_everything(unchecked_catalog)
     before = outside(table)
     asked: list[Callable[[], object]] = [
-        lambda: table.read(tag=name),
-        lambda: table.at_branch(name),
-        lambda: table.create_tag(name),
-        lambda: table.create_branch(name),
-        lambda: table.plan_delete_tags(name),
-        lambda: table.plan_delete_branch(name),
-        lambda: table.plan_fast_forward(name),
-        lambda: table.plan_rollback(tag=name),
-        lambda: table.set_consumer(name, 3),
-        lambda: table.delete_consumer(name),
-        lambda: table.plan_restore(name),
-        lambda: table.plan_purge(quarantine_ids=[name]),
+        lambda: table.at(tag=name).read(),
+        lambda: table.history.at_branch(name),
+        lambda: table.history.create_tag(name),
+        lambda: table.history.create_branch(name),
+        lambda: table.history.plan_delete_tags(name),
+        lambda: table.history.plan_delete_branch(name),
+        lambda: table.history.plan_fast_forward(name),
+        lambda: table.history.plan_rollback(tag=name),
+        lambda: table.history.set_consumer(name, 3),
+        lambda: table.history.delete_consumer(name),
+        lambda: table.upkeep.plan_restore(name),
+        lambda: table.upkeep.plan_purge(quarantine_ids=[name]),
         lambda: unchecked_catalog.table(f"db.{name}"),
         lambda: unchecked_catalog.table(f"{name}.t"),
         lambda: unchecked_catalog.drop_table(f"db.{name}"),
@@ -284,13 +286,13 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
     unchecked_catalog: Catalog, victim: Path, path: str
 ) -> None:
     table = table_of_everything(unchecked_catalog)
-    table.delete_consumer("reader")
-    plan = table.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    table.history.delete_consumer("reader")
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
     data = json.loads(plan.to_json())
     data["files"].append({"path": path, "size_bytes": 1})
     before = outside(table)
     with pytest.raises(ValueError, match="no place below the table"):
-        table.run_expire_snapshots(type(plan).from_json(json.dumps(data)))
+        table.upkeep.run_expire_snapshots(type(plan).from_json(json.dumps(data)))
     assert outside(table) == before
     assert table.files.snapshots.ids()[0] == 1
 
@@ -300,15 +302,15 @@ def test_tags_and_branches_of_a_plan_are_names(unchecked_catalog: Catalog, victi
     (victim.parent / "schema").mkdir()
     (victim.parent / "schema/schema-0").write_bytes(victim.read_bytes())
     before = outside(table)
-    tags = table.plan_delete_tags("kept")
-    branch = table.plan_delete_branch("side")
+    tags = table.history.plan_delete_tags("kept")
+    branch = table.history.plan_delete_branch("side")
     crossing = "side/../../../../victim"
     with pytest.raises(StorageError):
-        table.run_delete_tags(
+        table.history.run_delete_tags(
             type(tags).from_json(tags.to_json().replace('"kept"', f'"kept/../../{VICTIM}"'))
         )
     with pytest.raises(StorageError):
-        table.run_delete_branch(
+        table.history.run_delete_branch(
             type(branch).from_json(branch.to_json().replace('"side"', f'"{crossing}"'))
         )
     assert outside(table) == before
@@ -327,8 +329,8 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
     was = content(table)
     for quarantine in (True, False):
         with suppress(StorageError):
-            plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
-            table.run_remove_orphans(plan, quarantine=quarantine)
+            plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+            table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
         assert outside(table) == before
     assert content(table) == was
     unchecked_catalog.drop_table("db.t")

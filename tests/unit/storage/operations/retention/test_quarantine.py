@@ -48,8 +48,8 @@ def with_orphans(catalog: Catalog) -> Table:
 
 def set_aside(table: Table) -> str:
     """Move every orphan into quarantine, however young; which one."""
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
-    (quarantine_id,) = table.run_remove_orphans(plan).quarantine_ids
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    (quarantine_id,) = table.upkeep.run_remove_orphans(plan).quarantine_ids
     return quarantine_id
 
 
@@ -78,20 +78,20 @@ def test_what_was_set_aside_comes_back_byte_for_byte(any_catalog: Catalog) -> No
     before, orphans = content_of(table), unreachable_files(table)
     quarantine_id = set_aside(table)
     assert_only_reachable_files(table)
-    (quarantine,) = table.quarantines()
+    (quarantine,) = table.upkeep.quarantines()
     assert (quarantine.id, quarantine.reason) == (quarantine_id, "remove-orphans")
     assert [file.path for file in quarantine.files] == sorted(orphans)
     assert quarantine.bytes == sum(len(before[path]) for path in orphans)
     assert abs((quarantine.created_ms or 0) - time.time() * 1000) < 60_000
 
-    plan = table.plan_restore(quarantine_id)
+    plan = table.upkeep.plan_restore(quarantine_id)
     assert RestorePlan.from_json(plan.to_json()) == plan
-    result = table.run_restore(plan)
+    result = table.upkeep.run_restore(plan)
     assert (result.files_restored, result.bytes_restored) == (len(orphans), quarantine.bytes)
     assert result.missing == ()
     assert 0 < result.duration_ms < DAY
     assert content_of(table) == before
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
     assert not table.files.fs.list_subdirs(table.files.paths.root).count(".lakewright")
     set_aside(table)
 
@@ -100,15 +100,15 @@ def test_some_files_come_back_and_the_others_stay(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
     before = content_of(table)
     quarantine_id = set_aside(table)
-    first, *others = [file.path for file in table.quarantines()[0].files]
-    table.run_restore(table.plan_restore(quarantine_id, paths=[first]))
+    first, *others = [file.path for file in table.upkeep.quarantines()[0].files]
+    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id, paths=[first]))
     assert content_of(table)[first] == before[first]
     assert unreachable_files(table) == [first]
-    (quarantine,) = table.quarantines()
+    (quarantine,) = table.upkeep.quarantines()
     assert [file.path for file in quarantine.files] == others
     with pytest.raises(FileMissing, match=f"no file {first} in quarantine {quarantine_id}"):
-        table.plan_restore(quarantine_id, paths=[first])
-    table.run_restore(table.plan_restore(quarantine_id))
+        table.upkeep.plan_restore(quarantine_id, paths=[first])
+    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
     assert content_of(table) == before
     set_aside(table)
 
@@ -118,13 +118,13 @@ def test_a_file_whose_place_is_taken_again_is_refused_before_anything_moves(
 ) -> None:
     table = with_orphans(any_catalog)
     quarantine_id = set_aside(table)
-    first, second, *_ = [file.path for file in table.quarantines()[0].files]
+    first, second, *_ = [file.path for file in table.upkeep.quarantines()[0].files]
     write(table, second, b"somebody else's")
     before = content_of(table)
     with pytest.raises(TargetExists, match=f"{second} of db.t is another file by now"):
-        table.plan_restore(quarantine_id)
+        table.upkeep.plan_restore(quarantine_id)
     assert content_of(table) == before
-    result = table.run_restore(table.plan_restore(quarantine_id, paths=[first]))
+    result = table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id, paths=[first]))
     assert result.files_restored == 1
     assert content_of(table)[second] == b"somebody else's"
     set_aside(table)
@@ -135,17 +135,17 @@ def test_a_place_that_is_taken_while_files_come_back_is_told_and_nothing_is_writ
 ) -> None:
     table = with_orphans(any_catalog)
     quarantine_id = set_aside(table)
-    first, second, *_ = [file.path for file in table.quarantines()[0].files]
-    plan = table.plan_restore(quarantine_id)
+    first, second, *_ = [file.path for file in table.upkeep.quarantines()[0].files]
+    plan = table.upkeep.plan_restore(quarantine_id)
     broken = overtaken(
         table,
         lambda call: call.name == "move_if_absent" and call.path.endswith(first),
         lambda: write(table, second, b"somebody else's"),
     )
     with pytest.raises(TargetExists, match="; 1 are back"):
-        broken.run_restore(plan)
+        broken.upkeep.run_restore(plan)
     assert content_of(table)[second] == b"somebody else's"
-    assert len(table.quarantines()[0].files) == len(plan.files) - 1
+    assert len(table.upkeep.quarantines()[0].files) == len(plan.files) - 1
     set_aside(table)
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_is_back_already_leaves_quarantine(any_catalog: Catalog) -> 
     quarantine_id = set_aside(table)
     for path in unreachable_files_of(before, table):
         write(table, path, before[path])
-    result = table.run_restore(table.plan_restore(quarantine_id))
+    result = table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
     assert result.files_restored == len(unreachable_files(table))
     assert content_of(table) == before
     set_aside(table)
@@ -172,12 +172,12 @@ def test_a_file_that_was_changed_in_quarantine_does_not_come_back(
 ) -> None:
     table = with_orphans(unchecked_catalog)
     quarantine_id = set_aside(table)
-    file = table.quarantines()[0].files[0]
+    file = table.upkeep.quarantines()[0].files[0]
     copy = Path(table.files.paths.quarantined(quarantine_id, file.path))
     data = copy.read_bytes()
     copy.write_bytes(bytes([data[0] ^ 1]) + data[1:] if damage is None else damage)
     with pytest.raises(CorruptionError, match="is not what was set aside"):
-        table.run_restore(table.plan_restore(quarantine_id))
+        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
     assert copy.exists()
     assert not (Path(table.files.paths.root) / file.path).exists()
 
@@ -185,17 +185,19 @@ def test_a_file_that_was_changed_in_quarantine_does_not_come_back(
 def test_a_restore_that_is_stale_says_what_is_missing(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
     quarantine_id = set_aside(table)
-    plan = table.plan_restore(quarantine_id)
+    plan = table.upkeep.plan_restore(quarantine_id)
     first, *others = [file.path for file in plan.files]
     purged = interrupted(
         table,
         when=lambda call: call.name == "open_input",
-        meanwhile=lambda: table.run_purge(table.plan_purge(quarantine_ids=[quarantine_id])),
+        meanwhile=lambda: table.upkeep.run_purge(
+            table.upkeep.plan_purge(quarantine_ids=[quarantine_id])
+        ),
     )[0]
-    result = purged.run_restore(plan)
+    result = purged.upkeep.run_restore(plan)
     assert (result.files_restored, result.missing) == (0, (first, *others))
     with pytest.raises(NotFoundError, match="there are none"):
-        table.run_restore(plan)
+        table.upkeep.run_restore(plan)
 
 
 def test_a_quarantine_that_is_not_there_is_told_with_those_there_are(any_catalog: Catalog) -> None:
@@ -203,15 +205,15 @@ def test_a_quarantine_that_is_not_there_is_told_with_those_there_are(any_catalog
     quarantine_id = set_aside(table)
     for name in ("20200101-000000-nothing", "..", ""):
         with pytest.raises(NotFoundError, match=f"no quarantine {name} of db.t; there are 2"):
-            table.plan_restore(name)
+            table.upkeep.plan_restore(name)
     with pytest.raises(NotFoundError, match=quarantine_id):
-        table.plan_purge(quarantine_ids=["x"])
+        table.upkeep.plan_purge(quarantine_ids=["x"])
 
 
 def test_a_quarantine_is_named_by_when_it_was_made(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
     set_aside(table)
-    (found,) = table.quarantines()
+    (found,) = table.upkeep.quarantines()
     named = dt.datetime.strptime(f"{found.id[:15]}+0000", "%Y%m%d-%H%M%S%z")
     assert found.created_ms is not None
     assert abs(found.created_ms / 1000 - named.timestamp()) < 60
@@ -221,9 +223,9 @@ def test_a_plan_for_another_table_is_refused(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
     quarantine_id = set_aside(table)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.u"):
-        table.run_restore(replace(table.plan_restore(quarantine_id), table="db.u"))
+        table.upkeep.run_restore(replace(table.upkeep.plan_restore(quarantine_id), table="db.u"))
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.u"):
-        table.run_purge(replace(table.plan_purge(ttl_ms=0), table="db.u"))
+        table.upkeep.run_purge(replace(table.upkeep.plan_purge(ttl_ms=0), table="db.u"))
 
 
 # --- purge ----------------------------------------------------------------------------------------
@@ -243,23 +245,23 @@ def test_a_purge_deletes_what_was_set_aside_seven_days_ago(catalog: Catalog) -> 
     table.stage(rows(table, events(9, 12)))
     young = set_aside(table)
     age(table, old, 6.9)
-    assert table.plan_purge() == PurgePlan(
+    assert table.upkeep.plan_purge() == PurgePlan(
         table="db.t", files=(), quarantine_ids=(), wanted=(), reasons=()
     )
     age(table, old, 7.1)
-    plan = table.plan_purge()
+    plan = table.upkeep.plan_purge()
     assert plan.quarantine_ids == (old,)
     assert PurgePlan.from_json(plan.to_json()) == plan
-    before = {each.id: each for each in table.quarantines()}
-    result = table.run_purge(plan)
+    before = {each.id: each for each in table.upkeep.quarantines()}
+    result = table.upkeep.run_purge(plan)
     assert (result.files_deleted, result.bytes_deleted) == (
         len(before[old].files),
         before[old].bytes,
     )
-    assert table.quarantines() == (before[young],)
+    assert table.upkeep.quarantines() == (before[young],)
     assert not Path(table.files.paths.quarantine(old)).exists()
-    assert table.run_purge(plan).files_deleted == 0
-    table.run_purge(table.plan_purge(ttl_ms=0))
+    assert table.upkeep.run_purge(plan).files_deleted == 0
+    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
     assert not Path(table.files.paths.upkeep_dir).exists()
     assert values_of(table, "id") == [0, 1, 2]
 
@@ -268,12 +270,12 @@ def test_a_time_to_live_is_told_and_a_name_needs_none(catalog: Catalog) -> None:
     table = with_orphans(catalog)
     quarantine_id = set_aside(table)
     age(table, quarantine_id, 2)
-    assert table.plan_purge(ttl_ms=3 * DAY).quarantine_ids == ()
-    assert table.plan_purge(ttl_ms=1 * DAY).quarantine_ids == (quarantine_id,)
+    assert table.upkeep.plan_purge(ttl_ms=3 * DAY).quarantine_ids == ()
+    assert table.upkeep.plan_purge(ttl_ms=1 * DAY).quarantine_ids == (quarantine_id,)
     with pytest.raises(InvalidRequestError, match="is none"):
-        table.plan_purge(ttl_ms=-1)
-    table.run_purge(table.plan_purge(quarantine_ids=[quarantine_id]))
-    assert table.quarantines() == ()
+        table.upkeep.plan_purge(ttl_ms=-1)
+    table.upkeep.run_purge(table.upkeep.plan_purge(quarantine_ids=[quarantine_id]))
+    assert table.upkeep.quarantines() == ()
 
 
 def test_what_something_refers_to_by_now_is_not_purged_but_comes_back(catalog: Catalog) -> None:
@@ -289,19 +291,19 @@ def test_what_something_refers_to_by_now_is_not_purged_but_comes_back(catalog: C
     late.commit(staged)
     with pytest.raises(FileMissing):
         table.read()
-    plan = table.plan_purge(ttl_ms=0)
+    plan = table.upkeep.plan_purge(ttl_ms=0)
     (path,) = plan.wanted
     assert plan.files == ()
-    result = table.run_purge(plan)
+    result = table.upkeep.run_purge(plan)
     assert (result.brought_back, result.files_deleted) == ((path,), 0)
     assert values_of(table, "id") == [0, 1, 2, 3, 4, 5]
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 def set_aside_data(table: Table) -> None:
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     data = tuple(file for file in plan.files if "bucket-" in file.path)
-    table.run_remove_orphans(replace(plan, files=data))
+    table.upkeep.run_remove_orphans(replace(plan, files=data))
 
 
 def test_what_is_published_after_a_purge_was_planned_comes_back(catalog: Catalog) -> None:
@@ -312,7 +314,7 @@ def test_what_is_published_after_a_purge_was_planned_comes_back(catalog: Catalog
 
     def set_aside_and_plan() -> None:
         set_aside_data(table)
-        plans.append(table.plan_purge(ttl_ms=0))
+        plans.append(table.upkeep.plan_purge(ttl_ms=0))
 
     late, _ = interrupted(
         table,
@@ -322,7 +324,7 @@ def test_what_is_published_after_a_purge_was_planned_comes_back(catalog: Catalog
     late.commit(staged)
     (plan,) = plans
     assert len(plan.files) == 1
-    result = table.run_purge(plan)
+    result = table.upkeep.run_purge(plan)
     assert len(result.brought_back) == 1
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert values_of(table, "id") == [0, 1, 2, 3, 4, 5]
@@ -333,12 +335,12 @@ def test_nothing_is_purged_when_what_refers_to_files_cannot_be_read(
 ) -> None:
     table = with_orphans(unchecked_catalog)
     set_aside(table)
-    plan = table.plan_purge(ttl_ms=0)
-    latest = table.latest_snapshot()
+    plan = table.upkeep.plan_purge(ttl_ms=0)
+    latest = table.history.latest_snapshot()
     assert latest is not None
     Path(table.files.paths.manifest(latest.delta_manifest_list)).write_bytes(b"garbage")
     before = content_of(table)
-    for purge in (lambda: table.plan_purge(ttl_ms=0), lambda: table.run_purge(plan)):
+    for purge in (lambda: table.upkeep.plan_purge(ttl_ms=0), lambda: table.upkeep.run_purge(plan)):
         with pytest.raises(CorruptionError):
             purge()
     assert content_of(table) == before
@@ -349,8 +351,8 @@ def test_a_quarantine_from_the_future_makes_a_purge_stop(catalog: Catalog) -> No
     quarantine_id = set_aside(table)
     age(table, quarantine_id, -1)
     with pytest.raises(ClockJumped, match=f"{quarantine_id} of db.t is of .* nothing was purged"):
-        table.plan_purge(ttl_ms=0)
-    assert table.quarantines()[0].id == quarantine_id
+        table.upkeep.plan_purge(ttl_ms=0)
+    assert table.upkeep.quarantines()[0].id == quarantine_id
 
 
 def test_one_file_from_the_future_is_found_among_any(catalog: Catalog) -> None:
@@ -367,8 +369,8 @@ def test_to_live_for_no_time_is_to_go_at_once() -> None:
     """By a store whose clock has not moved on since."""
     table = with_orphans(Catalog(DictFiles(), "/w", FixedEnv()))
     quarantine_id = set_aside(table)
-    assert table.plan_purge(ttl_ms=1).quarantine_ids == ()
-    assert table.plan_purge(ttl_ms=0).quarantine_ids == (quarantine_id,)
+    assert table.upkeep.plan_purge(ttl_ms=1).quarantine_ids == ()
+    assert table.upkeep.plan_purge(ttl_ms=0).quarantine_ids == (quarantine_id,)
 
 
 # --- what cannot be read, and what others see -----------------------------------------------------
@@ -392,48 +394,48 @@ def test_a_quarantine_whose_manifest_cannot_be_read_is_told_and_stays(
     table.stage(rows(table, events(9, 12)))
     good = set_aside(table)
     Path(manifest_of(table, bad)).write_bytes(damage)
-    (kept,) = (each for each in table.quarantines() if each.id == bad)
+    (kept,) = (each for each in table.upkeep.quarantines() if each.id == bad)
     assert kept.created_ms is None
     assert match in kept.problem
     assert len(kept.files) == 2
     before = {path for path in content_of(table) if bad in path}
     with pytest.raises(error, match=match):
-        table.plan_restore(bad)
+        table.upkeep.plan_restore(bad)
     with pytest.raises(error, match=match):
-        table.plan_purge(quarantine_ids=[bad])
-    plan = table.plan_purge(ttl_ms=0)
+        table.upkeep.plan_purge(quarantine_ids=[bad])
+    plan = table.upkeep.plan_purge(ttl_ms=0)
     assert plan.quarantine_ids == (good,)
     assert bad in plan.reasons[0]
-    table.run_purge(plan)
+    table.upkeep.run_purge(plan)
     assert {path for path in content_of(table) if bad in path} == before
 
     # The way out that the message names.
     Path(manifest_of(table, bad)).unlink()
-    assert "its manifest is missing" in table.quarantines()[0].problem
-    assert table.plan_purge(ttl_ms=0).quarantine_ids == ()
+    assert "its manifest is missing" in table.upkeep.quarantines()[0].problem
+    assert table.upkeep.plan_purge(ttl_ms=0).quarantine_ids == ()
     with pytest.raises(UnreadableManifest, match="stays: its manifest is missing"):
-        table.plan_purge(quarantine_ids=[bad])
-    result = table.run_restore(table.plan_restore(bad))
+        table.upkeep.plan_purge(quarantine_ids=[bad])
+    result = table.upkeep.run_restore(table.upkeep.plan_restore(bad))
     assert result.files_restored == len(kept.files)
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 def test_a_removal_whose_manifest_somebody_took_away_writes_it_again(catalog: Catalog) -> None:
     """Whoever restores everything there is while files still move in has ended the quarantine."""
     table = with_orphans(catalog)
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
 
     def restore_all() -> None:
-        (quarantine,) = table.quarantines()
-        table.run_restore(table.plan_restore(quarantine.id))
+        (quarantine,) = table.upkeep.quarantines()
+        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
 
     restored = overtaken(
         table,
         lambda call: call.name == "move_if_absent" and call.path.endswith(plan.files[0].path),
         restore_all,
     )
-    restored.run_remove_orphans(plan)
-    (quarantine,) = table.quarantines()
+    restored.upkeep.run_remove_orphans(plan)
+    (quarantine,) = table.upkeep.quarantines()
     assert [file.path for file in quarantine.files] == [file.path for file in plan.files[1:]]
     assert unreachable_files(table) == [plan.files[0].path]
     set_aside(table)
@@ -444,14 +446,16 @@ def test_two_removals_at_once_lose_nothing(any_catalog: Catalog) -> None:
     before = content_of(table)
 
     def other_removal() -> None:
-        table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+        table.upkeep.run_remove_orphans(
+            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+        )
 
     for number in range(len(unreachable_files(table))):
-        plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
-        overtaken(table, nth_move(number), other_removal).run_remove_orphans(plan)
+        plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+        overtaken(table, nth_move(number), other_removal).upkeep.run_remove_orphans(plan)
         assert_only_reachable_files(table)
-        for quarantine in table.quarantines():
-            table.run_restore(table.plan_restore(quarantine.id))
+        for quarantine in table.upkeep.quarantines():
+            table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
         assert content_of(table) == before
     set_aside(table)
 
@@ -474,10 +478,10 @@ def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
     original.parent.mkdir(parents=True, exist_ok=True)
     os.link(copy, original)
     again = set_aside(table)
-    assert [each.id for each in table.quarantines()] == sorted([dead, again])
+    assert [each.id for each in table.upkeep.quarantines()] == sorted([dead, again])
     assert_only_reachable_files(table)
     for quarantine_id in (again, dead):
-        table.run_restore(table.plan_restore(quarantine_id))
+        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
     assert content_of(table) == before
     set_aside(table)
 
@@ -491,15 +495,15 @@ def test_orphans_that_are_many_move_in_parts(catalog: Catalog, count: int, held:
     folder.mkdir()
     for number in range(count):
         (folder / f"left-{number}").write_text(str(number))
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
-    result = table.run_remove_orphans(plan)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+    result = table.upkeep.run_remove_orphans(plan)
     assert result.files_moved == count
-    assert [len(each.files) for each in table.quarantines()] == held
+    assert [len(each.files) for each in table.upkeep.quarantines()] == held
     assert_only_reachable_files(table)
-    table.run_restore(table.plan_restore(result.quarantine_ids[-1]))
+    table.upkeep.run_restore(table.upkeep.plan_restore(result.quarantine_ids[-1]))
     assert len(list(folder.iterdir())) == held[-1]
     set_aside(table)
-    table.run_purge(table.plan_purge(ttl_ms=0))
+    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> None:
@@ -507,14 +511,14 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
     table.write(rows(table, events(0, 3)))
     staged = table.stage(rows(table, events(3, 6)))
     set_aside(table)
-    count = table.file_count_on_disk()
+    count = table.inspect.file_count_on_disk()
     assert any_catalog.list_tables("db") == ("t",)
-    assert len(table.partitions()) == 1
-    assert table.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
+    assert len(table.at().partitions()) == 1
+    assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     # Neither does giving a write up take away what is accounted for in quarantine.
     table.abort(staged)
     assert sweep(table.files, staged.write_id, since_snapshot_id=None) == 0
-    assert len(table.quarantines()[0].files) == 1
+    assert len(table.upkeep.quarantines()[0].files) == 1
     assert count == len([path for path in content_of(table) if not path.startswith(".")])
     assert_sound(table)
 
@@ -526,10 +530,10 @@ def test_what_upkeep_did_not_finish_goes_with_the_orphans(catalog: Catalog) -> N
     (folder / ".manifest.json.1.tmp").write_text("{")
     (folder.parent.parent / ".book-3.1.tmp").write_text("{")
     (folder.parent.parent / "clock").write_text("?")
-    plan = table.plan_remove_orphans(age_ms=0, even_recent=True)
+    plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     assert [file.path.rsplit("/", 1)[-1] for file in plan.leftovers] == [
         ".book-3.1.tmp",
         ".manifest.json.1.tmp",
     ]
-    table.run_remove_orphans(plan)
+    table.upkeep.run_remove_orphans(plan)
     assert_only_reachable_files(table)

@@ -63,8 +63,8 @@ def history(catalog: Catalog) -> Table:
     for version in "abcd":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.create_tag("t", snapshot_id=2)
-    branch = table.create_branch("b", snapshot_id=4)
+    table.history.create_tag("t", snapshot=2)
+    branch = table.history.create_branch("b", snapshot=4)
     branch.write(rows(branch, events(5, 6)))
     expire(table, keep=2)
     return table
@@ -83,13 +83,13 @@ def listed(table: Table) -> set[str]:
 
 
 def remove(table: Table, **plan: int) -> int:
-    return table.run_remove_orphans(table.plan_remove_orphans(**plan)).files_moved
+    return table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(**plan)).files_moved
 
 
 @pytest.mark.mission("FS19")
 def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> None:
     table = history(catalog)
-    before = content(table), content(table, tag="t"), content(table.at_branch("b"))
+    before = content(table), content(table.at(tag="t")), content(table.history.at_branch("b"))
     broken, _ = watched(
         table,
         fail_at=1,
@@ -106,16 +106,20 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert any("manifest/" in path for path in left)
 
     age(table, 23)
-    assert table.plan_remove_orphans().files == ()
+    assert table.upkeep.plan_remove_orphans().files == ()
     age(table, 25)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     assert [file.path for file in plan.files] == sorted(left)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert OrphansPlan.from_json(plan.to_json()) == plan
-    result = table.run_remove_orphans(OrphansPlan.from_json(plan.to_json()))
+    result = table.upkeep.run_remove_orphans(OrphansPlan.from_json(plan.to_json()))
     assert (result.files_moved, result.bytes_moved) == (len(left), plan.bytes)
     assert (result.files_deleted, result.brought_back) == (0, ())
-    assert (content(table), content(table, tag="t"), content(table.at_branch("b"))) == before
+    assert (
+        content(table),
+        content(table.at(tag="t")),
+        content(table.history.at_branch("b")),
+    ) == before
     assert_only_reachable_files(table)
     assert remove(table) == 0
 
@@ -135,23 +139,23 @@ def test_an_orphan_that_is_committed_after_the_plan_stays(catalog: Catalog) -> N
     table = history(catalog)
     staged = table.stage(rows(table, events(7, 9)))
     age(table, 25)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     assert plan.files
     table.commit(staged)
-    assert table.run_remove_orphans(plan).files_moved == 0
+    assert table.upkeep.run_remove_orphans(plan).files_moved == 0
     assert table.read().num_rows == 5
 
 
 def test_nothing_goes_when_what_refers_to_files_cannot_be_read(unchecked_catalog: Catalog) -> None:
     table = history(unchecked_catalog)
     table.stage(rows(table, events(7, 9)))
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     Path(table.files.paths.manifest(latest.base_manifest_list)).unlink()
     age(table, 25)
     before = listed(table)
     with pytest.raises(CorruptionError, match="is missing"):
-        table.plan_remove_orphans()
+        table.upkeep.plan_remove_orphans()
     assert listed(table) == before
 
 
@@ -159,7 +163,7 @@ def test_nothing_stays_away_when_what_refers_to_files_becomes_unreadable(
     unchecked_catalog: Catalog,
 ) -> None:
     table, snapshot = published_late(unchecked_catalog)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     before = listed(table)
     unreadable = json.loads(snapshot) | {"deltaManifestList": "manifest-list-that-is-nowhere"}
     late = overtaken(
@@ -168,7 +172,7 @@ def test_nothing_stays_away_when_what_refers_to_files_becomes_unreadable(
         lambda: Path(table.files.paths.snapshot(2)).write_text(json.dumps(unreadable)),
     )
     with pytest.raises(CorruptionError, match="is missing"):
-        late.run_remove_orphans(plan)
+        late.upkeep.run_remove_orphans(plan)
     assert listed(table) == before | {"/snapshot/snapshot-2"}
 
 
@@ -201,13 +205,13 @@ def is_move_of(path: str) -> Callable[[Call], bool]:
 def test_what_a_commit_publishes_while_it_is_moved_comes_back_at_once(catalog: Catalog) -> None:
     """Whichever file has just moved, the lists and manifests that name the others among them."""
     table, snapshot = published_late(catalog)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     for kind in ("manifest/manifest-0", "manifest/manifest-list-", "day=b/bucket-0/data-"):
         assert any(file.path.startswith(kind) for file in plan.files)
     before = listed(table)
     for number, file in enumerate(plan.files, start=1):
         late = overtaken(table, is_move_of(file.path), lambda: publish(table, snapshot))
-        result = late.run_remove_orphans(plan)
+        result = late.upkeep.run_remove_orphans(plan)
         assert len(result.brought_back) == len(plan.files), f"published after {number} moves"
         assert (result.files_moved, result.quarantine_ids) == (0, ())
         assert values_of(table, "id") == list(range(7))
@@ -223,17 +227,17 @@ def test_what_a_commit_publishes_before_the_first_move_does_not_move(
 ) -> None:
     """While checksums are read, or once what is to move has been written down."""
     table, snapshot = published_late(catalog)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     fs = OvertakenFiles(
         table.files.fs,
         at=lambda call: call.name == at,
         meanwhile=lambda: publish(table, snapshot),
     )
-    result = Table(replace(table.files, fs=fs)).run_remove_orphans(plan)
+    result = Table(replace(table.files, fs=fs)).upkeep.run_remove_orphans(plan)
     assert (result.files_moved, result.quarantine_ids) == (0, ())
     assert "move_if_absent" not in {call.name for call in fs.calls}
     assert values_of(table, "id") == list(range(7))
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
@@ -241,32 +245,32 @@ def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
 ) -> None:
     """Its files were looked for before they moved, and its snapshot is created afterwards."""
     table, snapshot = published_late(catalog)
-    only_data = table.plan_remove_orphans()
+    only_data = table.upkeep.plan_remove_orphans()
     data = tuple(file for file in only_data.files if "bucket-" in file.path)
-    table.run_remove_orphans(replace(only_data, files=data))
+    table.upkeep.run_remove_orphans(replace(only_data, files=data))
     publish(table, snapshot)
     with pytest.raises(FileMissing):
         table.read()
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     assert (plan.files, plan.wanted) == ((), tuple(sorted(file.path for file in data)))
-    result = table.run_remove_orphans(plan)
+    result = table.upkeep.run_remove_orphans(plan)
     assert set(result.brought_back) == set(plan.wanted)
     assert values_of(table, "id") == list(range(7))
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 def test_a_commit_whose_manifests_are_in_quarantine_is_told_from_where_to_restore_them(
     catalog: Catalog,
 ) -> None:
     table, snapshot = published_late(catalog)
-    table.run_remove_orphans(table.plan_remove_orphans())
-    (quarantine,) = table.quarantines()
+    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans())
+    (quarantine,) = table.upkeep.quarantines()
     publish(table, snapshot)
     way_out = rf"it lies in quarantine {quarantine.id}: restore manifest/manifest-.* from there"
-    for plan in (table.plan_remove_orphans, lambda: table.plan_purge(ttl_ms=0)):
+    for plan in (table.upkeep.plan_remove_orphans, lambda: table.upkeep.plan_purge(ttl_ms=0)):
         with pytest.raises(CorruptionError, match=way_out):
             plan()
-    table.run_restore(table.plan_restore(quarantine.id))
+    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
     assert values_of(table, "id") == list(range(7))
 
 
@@ -276,10 +280,12 @@ def test_a_staged_write_whose_files_were_set_aside_is_refused_and_can_be_saved(
     table = new_table(catalog)
     staged = table.stage(rows(table, events(0, 3)))
     age(table, 25)
-    (quarantine_id,) = table.run_remove_orphans(table.plan_remove_orphans()).quarantine_ids
+    (quarantine_id,) = table.upkeep.run_remove_orphans(
+        table.upkeep.plan_remove_orphans()
+    ).quarantine_ids
     with pytest.raises(FilesGone):
         table.commit(staged)
-    table.run_restore(table.plan_restore(quarantine_id))
+    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
     table.commit(staged)
     assert values_of(table, "id") == [0, 1, 2]
 
@@ -291,9 +297,9 @@ def test_a_time_to_come_is_refused(catalog: Catalog) -> None:
     table = history(catalog)
     to_come = int(time.time() * 1000) + HOUR
     with pytest.raises(InvalidRequestError, match="to come: by the clock of the store it is 20"):
-        table.plan_remove_orphans(older_than_ms=to_come)
+        table.upkeep.plan_remove_orphans(older_than_ms=to_come)
     with pytest.raises(InvalidRequestError, match="to come"):
-        table.plan_remove_orphans(age_ms=-HOUR, even_recent=True)
+        table.upkeep.plan_remove_orphans(age_ms=-HOUR, even_recent=True)
 
 
 def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> None:
@@ -302,11 +308,11 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
     age(table, 0.5)
     for plan in ({"age_ms": HOUR // 2}, {"older_than_ms": int(time.time() * 1000) - HOUR // 2}):
         with pytest.raises(InvalidRequestError, match="say that even recent files may go"):
-            table.plan_remove_orphans(**plan)
-    assert table.plan_remove_orphans(age_ms=HOUR).files == ()
-    plan = table.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
+            table.upkeep.plan_remove_orphans(**plan)
+    assert table.upkeep.plan_remove_orphans(age_ms=HOUR).files == ()
+    plan = table.upkeep.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
     assert {file.path for file in plan.files} == set(unreachable_files(table)) != set()
-    table.run_remove_orphans(plan)
+    table.upkeep.run_remove_orphans(plan)
 
 
 @pytest.mark.parametrize("jump_ms", [-3000 * 24 * HOUR, 3000 * 24 * HOUR])
@@ -317,11 +323,11 @@ def test_a_clock_of_ours_that_jumps_makes_no_file_older(
     table.stage(rows(table, events(7, 9)))
     age(table, 23)
     env.clock.advance(jump_ms)
-    assert table.plan_remove_orphans().files == ()
+    assert table.upkeep.plan_remove_orphans().files == ()
     age(table, 25)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     assert len(plan.files) == len(unreachable_files(table)) > 0
-    assert table.run_remove_orphans(plan).files_moved == len(plan.files)
+    assert table.upkeep.run_remove_orphans(plan).files_moved == len(plan.files)
 
 
 def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
@@ -335,10 +341,10 @@ def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
         moment = time.time() + minutes * 60
         os.utime(newest, (moment, moment))
         if minutes < 10:
-            assert table.plan_remove_orphans().files
+            assert table.upkeep.plan_remove_orphans().files
             continue
         with pytest.raises(ClockJumped, match=r"snapshot-8 of db\.t is of 20.*nothing was"):
-            table.plan_remove_orphans()
+            table.upkeep.plan_remove_orphans()
     assert not Path(table.files.paths.upkeep_dir).exists()
 
 
@@ -346,7 +352,7 @@ def test_a_store_that_keeps_no_times_has_no_orphans(catalog: Catalog) -> None:
     table = history(catalog)
     timeless = Table(replace(table.files, fs=TimelessFiles(table.files.fs)))
     with pytest.raises(UnsupportedError, match="does not say when files were written"):
-        timeless.plan_remove_orphans()
+        timeless.upkeep.plan_remove_orphans()
 
 
 @dataclass
@@ -362,9 +368,9 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
     table.stage(rows(table, events(7, 9)))
     left = unreachable_files(table)
     age(table, 25)
-    result = table.run_remove_orphans(table.plan_remove_orphans(), quarantine=False)
+    result = table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(), quarantine=False)
     assert (result.files_deleted, result.files_moved) == (len(left), 0)
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
     assert not Path(table.files.paths.upkeep_dir).exists()
     assert_only_reachable_files(table)
 
@@ -374,11 +380,13 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
 )
 def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, path: str) -> None:
     table = history(catalog)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     with pytest.raises(InvalidRequestError, match=r"can be no orphan|is no place below the table"):
-        table.run_remove_orphans(replace(plan, files=(OrphanFile(path, 1, 0),)))
+        table.upkeep.run_remove_orphans(replace(plan, files=(OrphanFile(path, 1, 0),)))
     with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
-        table.run_remove_orphans(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
+        table.upkeep.run_remove_orphans(
+            replace(plan, files=(), leftovers=(UnreachableFile(path, 1),))
+        )
 
 
 def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: Catalog) -> None:
@@ -386,11 +394,11 @@ def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: 
     orphan = Path(table.files.paths.root) / "bucket-0" / "left"
     orphan.write_text("old")
     age(table, 25)
-    plan = table.plan_remove_orphans()
+    plan = table.upkeep.plan_remove_orphans()
     orphan.write_text("new")
-    assert table.run_remove_orphans(plan).files_moved == 0
+    assert table.upkeep.run_remove_orphans(plan).files_moved == 0
     assert orphan.read_text() == "new"
-    assert table.quarantines() == ()
+    assert table.upkeep.quarantines() == ()
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -407,7 +415,7 @@ def test_folders_of_people_beside_the_table_are_theirs(
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
     age(table, 48)
-    assert [file.path for file in table.plan_remove_orphans().files] == [f"{ours}/left"]
+    assert [file.path for file in table.upkeep.plan_remove_orphans().files] == [f"{ours}/left"]
 
 
 def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
@@ -419,11 +427,11 @@ def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
     moment = int(time.time()) - 2 * 3600
     for path in Path(table.files.paths.root).rglob("*"):
         os.utime(path, (moment, moment))
-    before = table.plan_remove_orphans(older_than_ms=moment * 1000 - 1)
+    before = table.upkeep.plan_remove_orphans(older_than_ms=moment * 1000 - 1)
     assert (before.files, before.leftovers) == ((), ())
-    then = table.plan_remove_orphans(older_than_ms=moment * 1000)
+    then = table.upkeep.plan_remove_orphans(older_than_ms=moment * 1000)
     assert (len(then.files), len(then.leftovers)) == (1, 1)
-    table.run_remove_orphans(then)
+    table.upkeep.run_remove_orphans(then)
     assert_only_reachable_files(table)
 
 

@@ -87,7 +87,7 @@ def test_nothing_is_deleted_while_a_manifest_that_stays_cannot_be_read(
     unchecked_catalog: Catalog, damage: str
 ) -> None:
     table = history(unchecked_catalog)
-    table.create_tag("t", snapshot_id=3)
+    table.history.create_tag("t", snapshot=3)
     paths = {*manifests_of(table, 6), *manifests_of(table, 3)}
     tried = 0
     for path in sorted(paths):
@@ -105,13 +105,13 @@ def test_nothing_is_deleted_while_a_manifest_that_stays_cannot_be_read(
         path.write_bytes(whole)
     expire(table)
     remove_orphans(table)
-    assert table.read().num_rows == table.read(tag="t").num_rows == 3
+    assert table.read().num_rows == table.at(tag="t").read().num_rows == 3
     tally("damaged manifests tried", tried)
 
 
 def test_a_commit_on_a_damaged_list_leaves_nothing_behind(unchecked_catalog: Catalog) -> None:
     table = history(unchecked_catalog)
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     path = Path(table.files.paths.manifest(latest.delta_manifest_list))
     whole = path.read_bytes()
@@ -129,7 +129,7 @@ def test_a_commit_on_a_damaged_list_leaves_nothing_behind(unchecked_catalog: Cat
 def test_a_manifest_cut_short_between_two_blocks_is_told(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 3)))
-    latest = table.latest_snapshot()
+    latest = table.history.latest_snapshot()
     assert latest is not None
     (meta,) = table.files.manifests.read_delta_list(latest)
     path = Path(table.files.paths.manifest(meta.file_name))
@@ -150,13 +150,13 @@ def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     before = content(table)
     going = next(each for each in manifests_of(table, 2)[1:] if each not in staying)
     going.write_bytes(DAMAGES[damage](going.read_bytes()))
-    plan = table.plan_expire_snapshots(retain_min=1, retain_max=1)
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1)
     assert any(f"{going.name} cannot be read, so files" in each for each in plan.reasons)
-    table.run_expire_snapshots(plan)
-    assert [each.id for each in table.snapshots()] == [6]
+    table.upkeep.run_expire_snapshots(plan)
+    assert [each.id for each in table.history.snapshots()] == [6]
     assert content(table) == before
     # What stayed behind is an orphan like any other.
     remove_orphans(table)
     left = {path for path in files_on_disk(table) if "bucket-0/" in path}
-    assert len(left) == len(table.data_files())
+    assert len(left) == len(table.at().files())
     assert content(table) == before

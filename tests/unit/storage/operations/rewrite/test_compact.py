@@ -21,7 +21,7 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind
@@ -51,7 +51,7 @@ def test_small_files_of_an_append_table_become_one(any_catalog: Catalog) -> None
     assert result.snapshot.total_record_count == 8
     assert result.snapshot.delta_record_count == 0
     assert content(table) == before
-    sources = {entry.file.file_source for entry in table.data_files() if entry.file.row_count == 6}
+    sources = {entry.file.file_source for entry in table.at().files() if entry.file.row_count == 6}
     assert sources == {FileSource.COMPACT}
 
 
@@ -64,11 +64,11 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
         table = new_table(catalog, name=name, **settings)  # type: ignore[arg-type]
         small_appends(table, 8)
         assert compact(table, full=True).snapshot is not None
-        plan = table.plan_compact(full=True)
+        plan = table.upkeep.plan_compact(full=True)
         assert plan.tasks == ()
         assert plan.skipped
         watching, fs = watched(table)
-        result = watching.run_compact(watching.plan_compact(full=True))
+        result = watching.upkeep.run_compact(watching.upkeep.plan_compact(full=True))
         assert (result.snapshot, result.files_before) == (None, 0)
         assert fs.changes == []
 
@@ -77,12 +77,12 @@ def test_a_plan_says_what_why_and_how_much(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     small_appends(table, 6)
     small_appends(table, 2, day="b")
-    plan = table.plan_compact()
+    plan = table.upkeep.plan_compact()
     (task,) = plan.tasks
     assert task.partition == {"day": "a"}
     assert (len(task.files), task.rows, plan.files_before, plan.rows) == (6, 6, 6, 6)
     assert plan.bytes_before == sum(
-        entry.file.file_size for entry in table.data_files() if entry.file.file_name in task.files
+        entry.file.file_size for entry in table.at().files() if entry.file.file_name in task.files
     )
     assert "6 small files of 6 become 1" in task.reason
     (skipped,) = plan.skipped
@@ -106,7 +106,7 @@ def test_partitions_and_buckets_are_chosen_by_the_caller(catalog: Catalog) -> No
         )
 
     def chosen(*args: Any, **kwargs: Any) -> set[tuple[object, object, int]]:
-        plan = table.plan_compact(*args, full=True, **kwargs)
+        plan = table.upkeep.plan_compact(*args, full=True, **kwargs)
         return {(t.partition["day"], t.partition["hour"], t.bucket) for t in plan.tasks}
 
     assert len(chosen()) == 8
@@ -118,9 +118,9 @@ def test_partitions_and_buckets_are_chosen_by_the_caller(catalog: Catalog) -> No
     }
     assert chosen([]) == set()
     with pytest.raises(InvalidRequestError, match="its partition keys are day, hour"):
-        table.plan_compact([{"id": 1}])
+        table.upkeep.plan_compact([{"id": 1}])
     with pytest.raises(InvalidRequestError, match="at least 2"):
-        table.plan_compact(min_file_num=1)
+        table.upkeep.plan_compact(min_file_num=1)
 
 
 @pytest.mark.mission("FS7", "FS12")
@@ -132,14 +132,14 @@ def test_keyed_buckets_are_merged_into_the_top_level_without_deletions(
     table.write(rows(table, events(2, 4, v="new")))
     table.write(rows(table, events(4, 6), ["-D"] * 2))
     before = content(table)
-    assert table.plan_compact().tasks == ()
-    assert "3 sorted runs, fewer than 5" in table.plan_compact().skipped[0].reason
+    assert table.upkeep.plan_compact().tasks == ()
+    assert "3 sorted runs, fewer than 5" in table.upkeep.plan_compact().skipped[0].reason
     result = compact(table, min_file_num=3)
     assert (result.rows_before, result.rows_after) == (10, 4)
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     assert (entry.file.level, entry.file.row_count, entry.file.delete_row_count) == (5, 4, 0)
     assert content(table) == before
-    assert not table.plan_scan().splits[0].merge
+    assert not table.scan().plan.splits[0].merge
 
 
 def test_a_bucket_whose_keys_were_all_deleted_is_left_empty(catalog: Catalog) -> None:
@@ -148,7 +148,7 @@ def test_a_bucket_whose_keys_were_all_deleted_is_left_empty(catalog: Catalog) ->
     table.write(rows(table, events(0, 3), ["-D"] * 3))
     result = compact(table, full=True)
     assert (result.files_after, result.rows_after) == (0, 0)
-    assert table.data_files() == ()
+    assert table.at().files() == ()
     assert table.read().num_rows == 0
     table.write(rows(table, events(0, 1)))
     assert values_of(table, "id") == [0]
@@ -162,9 +162,9 @@ def test_enough_sorted_runs_are_a_reason_by_themselves(catalog: Catalog) -> None
         options={"bucket": "1", "num-sorted-run.compaction-trigger": "2"},
     )
     table.write(rows(table, events(0, 3)))
-    assert table.plan_compact().tasks == ()
+    assert table.upkeep.plan_compact().tasks == ()
     table.write(rows(table, events(0, 3)))
-    (task,) = table.plan_compact().tasks
+    (task,) = table.upkeep.plan_compact().tasks
     assert task.reason == "2 sorted runs of 2 into level 2, of about one size"
     assert task.output_level == 2
 
@@ -184,11 +184,11 @@ def test_a_large_file_is_left_alone(catalog: Catalog) -> None:
     table = new_table(catalog, options={"target-file-size": "3 kb"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, [{"id": n, "v": f"{n * 7919:040d}"} for n in range(300)]))
-    large = {e.file.file_name for e in table.data_files() if e.file.file_size > 2150}
+    large = {e.file.file_name for e in table.at().files() if e.file.file_size > 2150}
     table.write(rows(table, events(3, 6)))
     assert large
     compact(table, full=True)
-    assert large < {entry.file.file_name for entry in table.data_files()}
+    assert large < {entry.file.file_name for entry in table.at().files()}
     assert table.read().num_rows == 306
 
 
@@ -221,12 +221,12 @@ def test_a_plan_read_back_from_json_is_carried_out(
     table = new_table(catalog, {"id": "INT", "p": type_name}, partitions=["p"])
     for number in range(2):
         table.write(rows(table, [{"id": number, "p": value}]))
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     text = plan.to_json()
     again = CompactionPlan.from_json(text)
     assert json.loads(again.to_json()) == json.loads(text)
     assert again.files_before == plan.files_before == 2
-    result = table.run_compact(again)
+    result = table.upkeep.run_compact(again)
     assert (result.files_before, result.files_after) == (2, 1)
 
 
@@ -234,8 +234,8 @@ def test_planning_changes_nothing(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
     small_appends(table, 6)
     watching, fs = watched(table)
-    watching.plan_compact(full=True).to_json()
-    watching.plan_expire_snapshots(retain_min=1, time_retained_ms=0).to_json()
+    watching.upkeep.plan_compact(full=True).to_json()
+    watching.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0).to_json()
     assert fs.calls
     assert fs.changes == []
 
@@ -244,7 +244,7 @@ def test_a_plan_is_for_one_table(catalog: Catalog) -> None:
     first, second = new_table(catalog, name="db.a"), new_table(catalog, name="db.b")
     small_appends(first, 2)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.a, and this is db\.b"):
-        second.run_compact(first.plan_compact(full=True))
+        second.upkeep.run_compact(first.upkeep.plan_compact(full=True))
 
 
 # --- others were faster -------------------------------------------------------------------------
@@ -253,10 +253,10 @@ def test_a_plan_is_for_one_table(catalog: Catalog) -> None:
 def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     table = new_table(catalog)
     small_appends(table, 3)
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     compact(table, full=True)
-    with pytest.raises(StalePlan, match="none of its 3 files is live at snapshot 4; plan again"):
-        table.run_compact(plan)
+    with pytest.raises(StalePlan, match=r"by snapshot 4 others changed all .* 3 files; plan again"):
+        table.upkeep.run_compact(plan)
     assert_only_reachable_files(table)
 
 
@@ -264,9 +264,9 @@ def test_buckets_that_moved_on_are_left_out_and_the_rest_is_done(catalog: Catalo
     table = new_table(catalog, partitions=["day"])
     small_appends(table, 2, day="a")
     small_appends(table, 2, day="b")
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     table.write(rows(table, events(9, 10, day="a")), mode="overwrite")
-    result = table.run_compact(plan)
+    result = table.upkeep.run_compact(plan)
     assert (result.dropped_tasks, result.files_before, result.files_after) == (1, 2, 1)
     assert values_of(table, "id") == [0, 1, 9]
     assert_only_reachable_files(table)
@@ -276,10 +276,10 @@ def test_rows_appended_since_the_plan_stay(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
     table.write(rows(table, events(0, 3, v="b")))
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     table.write(rows(table, events(1, 2), ["-D"]))
     table.write(rows(table, events(2, 3, v="c")))
-    table.run_compact(plan)
+    table.upkeep.run_compact(plan)
     assert values_of(table, "v") == ["b0", "c2"]
 
 
@@ -290,16 +290,16 @@ def test_a_compaction_that_would_lose_a_row_commits_nothing(unchecked_catalog: C
     before = content(table)
     paths = [
         Path(table.files.data_file_path(each.partition, each.bucket, each.file))
-        for each in table.data_files()
+        for each in table.at().files()
     ]
     table.write(rows(table, events(0, 2)))
-    entry = table.data_files()[-1]
+    entry = table.at().files()[-1]
     two_rows = Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
     kept = two_rows.read_bytes()
     two_rows.write_bytes(paths[0].read_bytes())
     with pytest.raises(CorruptionError, match="holds 1 rows, its manifest says 2"):
         compact(table, full=True)
-    assert len(table.snapshots()) == 4
+    assert len(table.history.snapshots()) == 4
     two_rows.write_bytes(kept)
     assert len(content(table)) == len(before) + 2
     assert_only_reachable_files(table)
@@ -333,7 +333,7 @@ def test_compaction_brings_files_to_the_schema_of_today(catalog: Catalog) -> Non
     table.files.schemas.put_schema(replace(table.schema, id=1, fields=fields))
     later = catalog.table("db.t")
     compact(later, full=True)
-    assert {entry.file.schema_id for entry in later.data_files()} == {1}
+    assert {entry.file.schema_id for entry in later.at().files()} == {1}
     assert values_of(later, "renamed") == ["v0", "v1"]
 
 
@@ -345,7 +345,7 @@ def with_deleted_rows(table: Table, gone: dict[str, list[int]]) -> None:
     index = table.files.indexes.write_deletion_vectors(
         {name: np.array(rows_gone) for name, rows_gone in gone.items()}, write_id="deleted"
     )
-    entry, latest = table.data_files()[0], table.latest_snapshot()
+    entry, latest = table.at().files()[0], table.history.latest_snapshot()
     assert latest is not None
     message = CommitMessage(
         partition=entry.partition,
@@ -359,7 +359,7 @@ def with_deleted_rows(table: Table, gone: dict[str, list[int]]) -> None:
 def deletions(table: Table) -> dict[str, int | None]:
     return {
         vector.data_file: vector.cardinality
-        for entry in index_entries(table.files, table.latest_snapshot())
+        for entry in index_entries(table.files, table.history.latest_snapshot())
         for vector in entry.file.deletion_vectors or ()
     }
 
@@ -370,21 +370,21 @@ def test_deleted_rows_of_an_append_table_go_with_their_file(any_catalog: Catalog
     table = new_table(any_catalog, {"id": "INT"}, options=options)
     for first in (0, 100, 200):
         table.write(rows(table, [{"id": first + n} for n in range(100)]))
-    names = sorted(entry.file.file_name for entry in table.data_files())
+    names = sorted(entry.file.file_name for entry in table.at().files())
     with_deleted_rows(table, {names[0]: [0, 1, 2], names[1]: list(range(50))})
     before = content(table)
     assert len(before) == 247
     # Files are too large to be joined; one has lost half of its rows, another few of them.
-    (task,) = table.plan_compact().tasks
+    (task,) = table.upkeep.plan_compact().tasks
     assert task.files == (names[1],)
-    result = table.run_compact(table.plan_compact())
+    result = table.upkeep.run_compact(table.upkeep.plan_compact())
     assert (result.rows_before, result.rows_after) == (100, 50)
     assert deletions(table) == {names[0]: 3}
     assert content(table) == before
     compact(table, full=True)
     assert deletions(table) == {}
     assert content(table) == before
-    assert table.plan_compact(full=True).tasks == ()
+    assert table.upkeep.plan_compact(full=True).tasks == ()
 
 
 @pytest.mark.mission("FS7")
@@ -407,23 +407,23 @@ def test_rows_keep_their_order_across_a_large_file_when_some_of_them_are_deleted
     table.write(rows(table, noise))
     for number in (1000, 1001):
         table.write(rows(table, events(number, number + 1)))
-    in_order = sorted(table.data_files(), key=lambda each: each.file.min_sequence_number)
+    in_order = sorted(table.at().files(), key=lambda each: each.file.min_sequence_number)
     with_deleted_rows(table, {in_order[1].file.file_name: [0]})
     before = ids_in_order(table)
     assert before == [0, 2, *range(100, 300), 1000, 1001]
     result = compact(table, full=True)
     # Of the many rows a small file is left at the end, which is a neighbour of those after it.
-    assert (result.files_before, result.files_after, len(table.data_files())) == (6, 2, 4)
-    assert in_order[3].file.file_name in {each.file.file_name for each in table.data_files()}
+    assert (result.files_before, result.files_after, len(table.at().files())) == (6, 2, 4)
+    assert in_order[3].file.file_name in {each.file.file_name for each in table.at().files()}
     assert ids_in_order(table) == before
     assert deletions(table) == {}
-    assert table.plan_compact(full=True).tasks == ()
+    assert table.upkeep.plan_compact(full=True).tasks == ()
 
 
 def ids_in_order(table: Table) -> list[int]:
     """Ids as a reader finds them that takes the files of the bucket in the order of their rows."""
     found: list[int] = []
-    for split in table.plan_scan().splits:
+    for split in table.scan().plan.splits:
         for file in sorted(split.files, key=lambda each: each.min_sequence_number):
             for read in FileRows(table.files, table.schema.fields).rows(split, file):
                 found += read.column("id").to_pylist()
@@ -435,7 +435,7 @@ def test_of_an_index_file_a_reader_takes_what_is_about_its_data_file(catalog: Ca
     table = new_table(catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
     for first in range(4):
         table.write(rows(table, [{"id": 10 * first + n} for n in range(10)]))
-    names = [each.file.file_name for each in table.data_files()]
+    names = [each.file.file_name for each in table.at().files()]
     with_deleted_rows(table, {name: [0, 9] for name in names})
     watching, fs = watched(table)
     assert watching.read().num_rows == 32
@@ -456,8 +456,8 @@ def test_an_index_file_that_was_cut_off_is_damaged_and_no_rows_come_back(
     table = new_table(any_catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
     for first in range(2):
         table.write(rows(table, [{"id": 10 * first + n} for n in range(10)]))
-    with_deleted_rows(table, {each.file.file_name: [0, 9] for each in table.data_files()})
-    (entry,) = index_entries(table.files, table.latest_snapshot())
+    with_deleted_rows(table, {each.file.file_name: [0, 9] for each in table.at().files()})
+    (entry,) = index_entries(table.files, table.history.latest_snapshot())
     path = table.files.paths.index(entry.file.file_name)
     whole = table.files.fs.read_bytes(path)
     table.files.fs.replace(path, whole[:left])
@@ -476,7 +476,7 @@ class Overtaken(LocalEngine):
 
     def map(self, function: Any, tasks: Any) -> Any:
         done = super().map(function, tasks)
-        entry = min(self.table.data_files(), key=lambda each: each.file.min_sequence_number)
+        entry = min(self.table.at().files(), key=lambda each: each.file.min_sequence_number)
         with_deleted_rows(self.table, {entry.file.file_name: [0]})
         return done
 
@@ -494,14 +494,14 @@ def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
         table.write(rows(table, [{"id": first + n} for n in range(5)]))
     engine = Overtaken(table)
     if verb == "compact":
-        lost = table.run_compact(table.plan_compact(full=True), engine)
+        lost = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
     elif verb == "sort":
-        lost = table.run_sort_compact(table.plan_sort_compact(["id"]), engine)
+        lost = table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
     else:
-        with pytest.raises(StalePlan):
-            table.run_rescale(table.plan_rescale(2, [{}]), engine)
+        moved = table.upkeep.run_rescale(table.upkeep.plan_rescale(2, [{}]), engine)
+        assert (moved.snapshots, moved.dropped) == ((), ({},))
     assert len(values_of(table, "id")) == 9
     assert_only_reachable_files(table)
 
@@ -511,11 +511,11 @@ def test_sorting_leaves_deleted_rows_behind(catalog: Catalog) -> None:
     table = new_table(catalog, {"id": "INT"}, options={"deletion-vectors.enabled": "true"})
     for first in (5, 0):
         table.write(rows(table, [{"id": first + n} for n in range(5)]))
-    (name, *_) = [e.file.file_name for e in table.data_files() if e.file.min_sequence_number >= 0]
+    (name, *_) = [e.file.file_name for e in table.at().files() if e.file.min_sequence_number >= 0]
     with_deleted_rows(table, {name: [4, 0]})
     before = values_of(table, "id")
     assert len(before) == 8
-    result = table.run_sort_compact(table.plan_sort_compact(["id"]))
+    result = table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]))
     assert (result.rows_after, deletions(table)) == (8, {})
     assert table.read().column("id").to_pylist() == before
 
@@ -527,8 +527,8 @@ def test_many_tiny_files_are_tasks_of_their_own_unless_all_is_asked_for(catalog:
     )
     small_appends(table, 9)
     # A file weighs half a target more than it has bytes; four make up two targets.
-    assert [len(task.files) for task in table.plan_compact().tasks] == [4, 4]
-    assert [len(task.files) for task in table.plan_compact(full=True).tasks] == [9]
+    assert [len(task.files) for task in table.upkeep.plan_compact().tasks] == [4, 4]
+    assert [len(task.files) for task in table.upkeep.plan_compact(full=True).tasks] == [9]
     assert compact(table).files_after == 2
     assert compact(table, full=True).files_after == 1
-    assert table.plan_compact(full=True).tasks == ()
+    assert table.upkeep.plan_compact(full=True).tasks == ()

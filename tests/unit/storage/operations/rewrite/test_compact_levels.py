@@ -12,8 +12,8 @@ import pytest
 from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
 from lakewright.storage.lsm.universal_compaction import OffPeakHours, UniversalPolicy
-from lakewright.storage.operations.rewrite.compact import universal_policy
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.rewrite.pick_units import universal_policy
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
 from lakewright.storage.spec.snapshot import Snapshot
@@ -47,7 +47,7 @@ def content(table: Table) -> Content:
 
 
 def files_of(table: Table) -> list[DataFileMeta]:
-    return sorted((each.file for each in table.data_files()), key=lambda file: file.file_name)
+    return sorted((each.file for each in table.at().files()), key=lambda file: file.file_name)
 
 
 def levels_of(table: Table) -> list[int]:
@@ -73,7 +73,7 @@ def changes(table: Table, snapshot: Snapshot) -> list[tuple[str, int, str | None
 
 
 def last_changes(table: Table) -> list[tuple[str, int, str | None]]:
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     return changes(table, snapshot)
 
@@ -97,7 +97,7 @@ def deleted_rows(table: Table) -> dict[str, int]:
     """Rows that deletion vectors take out, by data file."""
     return {
         vector.data_file: vector.cardinality or 0
-        for entry in index_entries(table.files, table.latest_snapshot())
+        for entry in index_entries(table.files, table.history.latest_snapshot())
         for vector in entry.file.deletion_vectors or ()
     }
 
@@ -113,11 +113,11 @@ def test_a_file_that_meets_no_other_is_moved_and_not_written_anew(any_catalog: C
     put(table, 4, 5)
     put(table, 5, 6, v="new")
     before = {file.file_name: file for file in files_of(table)}
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     (task,) = plan.tasks
     assert len(task.upgrades) == 2
     assert task.rewritten_bytes < task.bytes
-    result = table.run_compact(plan)
+    result = table.upkeep.run_compact(plan)
     assert result.files_upgraded == 2
     after = {file.file_name: file for file in files_of(table)}
     kept = before.keys() & after.keys()
@@ -136,7 +136,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
     table = keyed(catalog, target_file_size="1 kb")
     put(table, 1, 2)
     put(table, 8, 9)
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     moved = set(plan.tasks[0].upgrades)
     assert len(moved) == 2
     failing, _ = watched(
@@ -146,7 +146,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
         counts=lambda call: call.name == "write_bytes" and "manifest-" in call.path,
     )
     with pytest.raises(UnavailableError, match="as a test wants it"):
-        failing.run_compact(plan)
+        failing.upkeep.run_compact(plan)
     assert {file.file_name for file in files_of(table)} == moved
     assert content(table) == {1: "v1", 2: "v2", 8: "v8", 9: "v9"}
     assert_only_reachable_files(table)
@@ -155,7 +155,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
     remove(table, 8)
     compact(table, full=True)
     with pytest.raises(StalePlan, match="plan again"):
-        table.run_compact(plan)
+        table.upkeep.run_compact(plan)
     assert content(table) == {1: "v1", 2: "v2", 9: "v9"}
 
 
@@ -185,7 +185,7 @@ def test_deletions_stay_until_nothing_older_is_left(catalog: Catalog) -> None:
     remove(table, 5)
     put(table, 6, v="new")
     # Three runs: two small ones on top of a large one.
-    (task,) = table.plan_compact().tasks
+    (task,) = table.upkeep.plan_compact().tasks
     assert task.output_level == 4
     compact(table)
     assert levels_of(table) == [4, 5]
@@ -246,7 +246,7 @@ def test_any_history_of_compactions_leaves_the_rows_and_tells_the_truth(
                 expected |= {each: f"s{step}-{each}" for each in ids}
             shown = shown if waits else dict(expected)
         else:
-            before = table.latest_snapshot()
+            before = table.history.latest_snapshot()
             result = compact(table, full=action == "full")
             up_to_date = not any(file.level == 0 for file in files_of(table))
             if waits:
@@ -293,7 +293,7 @@ def test_a_full_compaction_tells_how_the_top_level_changes(any_catalog: Catalog)
         ("-U", 4, "w4"),
         ("+U", 4, "w4"),
     ]
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.changelog_record_count == 5
     expire(table)
@@ -373,7 +373,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
     compact(table)
     put(table, 2, 600)
     remove(table, 3)
-    plan = table.plan_compact()
+    plan = table.upkeep.plan_compact()
     calls = 0
     for fail_at in range(1, 40):
         # Once the snapshot is being created nobody may delete what it names.
@@ -383,7 +383,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
             counts=lambda call: call.changes and "/snapshot/" not in call.path,
         )
         try:
-            failing.run_compact(plan)
+            failing.upkeep.run_compact(plan)
         except UnavailableError:
             assert_only_reachable_files(table)
             continue
@@ -443,8 +443,8 @@ def test_a_file_of_the_top_level_is_written_anew_without_its_deleted_rows(
     # Level 4 would hold nothing, so there is one run at the top with a deletion vector.
     assert levels_of(table) == [5]
     assert sum(deleted_rows(table).values()) == 1
-    assert table.plan_compact().tasks == ()
-    (task,) = table.plan_compact(full=True).tasks
+    assert table.upkeep.plan_compact().tasks == ()
+    (task,) = table.upkeep.plan_compact(full=True).tasks
     assert task.file_by_file
     result = compact(table, full=True)
     assert (result.rows_before, result.rows_after) == (2000, 1999)
@@ -632,10 +632,10 @@ def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Ca
     put(table, 1, 2)
     put(table, 10, 11)
     put(table, 11, 12, v="new")
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     assert len(plan.tasks[0].upgrades) == 1
     meanwhile.append(lambda: compact(table, full=True))
-    result = table.run_compact(plan, Overtaken())
+    result = table.upkeep.run_compact(plan, Overtaken())
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {1: "v1", 2: "v2", 10: "v10", 11: "new11", 12: "new12"}
     assert set(plan.tasks[0].upgrades) < {file.file_name for file in files_of(table)}
@@ -649,7 +649,7 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     compact(table, full=True)
     put(table, 1, 2, v="b")
     meanwhile.append(lambda: put(table, 2, 3, v="c"))
-    result = table.run_compact(table.plan_compact(), Overtaken())
+    result = table.upkeep.run_compact(table.upkeep.plan_compact(), Overtaken())
     assert result.dropped_tasks == 0
     assert [content(table)[each] for each in (1, 2, 3)] == ["b1", "b2", "v3"]
     compact(table)
@@ -669,7 +669,7 @@ def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: 
         compact(table)
 
     meanwhile.append(meanwhile_somebody)
-    result = table.run_compact(table.plan_compact(full=True), Overtaken())
+    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), Overtaken())
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
     assert_only_reachable_files(table)
@@ -681,10 +681,10 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
     table = keyed(catalog, **options)
     put(table, *range(5), v="old")
     compact(table, full=True)
-    whole = table.plan_compact(full=True)
+    whole = table.upkeep.plan_compact(full=True)
     put(table, 1, v="new")
-    meanwhile.append(lambda: table.run_compact(whole))
-    result = table.run_compact(table.plan_compact(), Overtaken())
+    meanwhile.append(lambda: table.upkeep.run_compact(whole))
+    result = table.upkeep.run_compact(table.upkeep.plan_compact(), Overtaken())
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     compact(table)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
@@ -754,10 +754,10 @@ def test_a_full_compaction_comes_again_after_its_interval(catalog: Catalog, env:
     table = keyed(catalog, compaction__optimization_interval="1 h")
     put(table, 1, 2)
     put(table, 2, 3)
-    assert "no full compaction for 3600000 ms" in table.plan_compact().tasks[0].reason
+    assert "no full compaction for 3600000 ms" in table.upkeep.plan_compact().tasks[0].reason
     compact(table)
     put(table, 3, 4)
-    assert table.plan_compact().tasks == ()
+    assert table.upkeep.plan_compact().tasks == ()
     env.clock.advance(3_600_001)
     compact(table)
     assert levels_of(table) == [5]
@@ -769,7 +769,7 @@ def test_every_file_is_written_anew_on_request(catalog: Catalog) -> None:
     put(table, 8, 9)
     compact(table, full=True)
     before = {file.file_name for file in files_of(table)}
-    assert table.plan_compact(full=True).tasks == ()
+    assert table.upkeep.plan_compact(full=True).tasks == ()
     forced = with_options(table, compaction__force_rewrite_all_files="true")
     assert compact(forced, full=True).files_upgraded == 0
     assert before.isdisjoint(file.file_name for file in files_of(table))

@@ -31,9 +31,9 @@ def test_a_writer_compacts_what_is_due_in_the_partitions_it_wrote_to(catalog: Ca
     assert result.compaction is not None
     assert result.compaction.result is not None
     assert (result.compaction.result.files_before, result.compaction.result.files_after) == (3, 1)
-    kinds = [snapshot.commit_kind for snapshot in table.snapshots()]
+    kinds = [snapshot.commit_kind for snapshot in table.history.snapshots()]
     assert kinds[-2:] == [CommitKind.APPEND, CommitKind.COMPACT]
-    files = {str(stats.spec["day"]): stats.file_count for stats in table.partitions()}
+    files = {str(stats.spec["day"]): stats.file_count for stats in table.at().partitions()}
     assert files == {"a": 1, "b": 3}
 
 
@@ -48,7 +48,7 @@ def test_a_writer_with_a_key_compacts_once_there_are_enough_runs(catalog: Catalo
         came.append(written.compaction.result is not None)
     assert any(came)
     assert not all(came)
-    assert len(table.data_files()) < 6
+    assert len(table.at().files()) < 6
     assert {row["v"][0] for row in table.read().to_pylist()} == {"5"}
 
 
@@ -58,7 +58,7 @@ def test_a_table_that_leaves_compaction_to_others_says_so_before_anything_is_wri
     table = new_table(catalog, options={"bucket": "-1", "write-only": "true"})
     with pytest.raises(InvalidRequestError, match="write-only=true"):
         table.write(rows(table, events(0, 2)), compact=True)
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 def test_rows_stay_published_when_their_compaction_fails(catalog: Catalog) -> None:
@@ -89,7 +89,7 @@ def test_no_failure_of_an_engine_looks_like_a_write_that_failed(catalog: Catalog
 
     table = table_with_small_files(catalog)
     table.write(rows(table, events(2, 3, day="a")))
-    came = table.compact_written([{"day": "a"}], lambda _: Lost(env=table.files.env))
+    came = table.upkeep.compact_written([{"day": "a"}], lambda _: Lost(env=table.files.env))
     assert isinstance(came.failure, RuntimeError)
     assert len(content(table)) == 9
 

@@ -44,12 +44,12 @@ def postponed_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> 
 
 
 def settle(table: Table, partitions: Sequence[dict[str, object]] | None = None) -> PostponeResult:
-    return table.run_postpone_compact(table.plan_postpone_compact(partitions))
+    return table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact(partitions))
 
 
 def counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
-    for entry in table.data_files():
+    for entry in table.at().files():
         day = table.files.partition_spec(entry.partition)["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
@@ -61,9 +61,9 @@ def test_rows_are_unseen_until_they_get_a_bucket(any_catalog: Catalog) -> None:
     table.write(rows(table, [*events(10, 30, v="new"), *events(1, 2, day="b")]))
     assert table.read().num_rows == 0
     assert counts(table) == {"a": {-2}, "b": {-2}}
-    assert {entry.bucket for entry in table.data_files()} == {-2}
+    assert {entry.bucket for entry in table.at().files()} == {-2}
     # What compaction means elsewhere has nothing to do here.
-    assert table.plan_compact(full=True).tasks == ()
+    assert table.upkeep.plan_compact(full=True).tasks == ()
     result = settle(table)
     assert table.read().num_rows == 35
     assert {v for v in values_of(table, "v") if v.startswith("new")} == {
@@ -100,7 +100,7 @@ def test_a_partition_keeps_the_count_it_has_and_a_rescale_changes_it(catalog: Ca
     settle(table)
     table.write(rows(table, events(20, 40, v="waits")))
     before = content(table)
-    result = table.run_rescale(table.plan_rescale(5, [{"day": "a"}]))
+    result = table.upkeep.run_rescale(table.upkeep.plan_rescale(5, [{"day": "a"}]))
     assert result.partitions == 1
     # Rows that wait are not touched, and go where the new count says.
     assert content(table) == before
@@ -110,7 +110,7 @@ def test_a_partition_keeps_the_count_it_has_and_a_rescale_changes_it(catalog: Ca
     assert counts(table) == {"a": {5}, "b": {3}}
     assert table.read().num_rows == 42
     # The option stays -2 when the whole table is rescaled.
-    table.run_rescale(table.plan_rescale(2))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(2))
     assert counts(table) == {"a": {2}, "b": {2}}
     assert catalog.table(table.name).options.bucket == -2
     assert table.read().num_rows == 42
@@ -131,10 +131,10 @@ def test_a_new_partition_gets_as_many_buckets_as_its_rows_ask_for(
 ) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "-2", **options})
     table.write(rows(table, events(0, 25)))
-    plan = table.plan_postpone_compact()
-    size = sum(entry.file.file_size for entry in table.data_files())
+    plan = table.upkeep.plan_postpone_compact()
+    size = sum(entry.file.file_size for entry in table.at().files())
     assert plan.tasks[0].bucket_count == (-(-size // 1024) if expected is None else expected)
-    table.run_postpone_compact(plan)
+    table.upkeep.run_postpone_compact(plan)
     assert table.read().num_rows == 25
 
 
@@ -174,15 +174,15 @@ def test_the_changes_of_postponed_rows_are_told_when_they_get_a_bucket(catalog: 
 def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog) -> None:
     table = postponed_table(catalog)
     table.write(rows(table, [*events(0, 20), *events(0, 5, day="b")]))
-    plan = table.plan_postpone_compact([{"day": "b"}])
+    plan = table.upkeep.plan_postpone_compact([{"day": "b"}])
     assert PostponePlan.from_json(plan.to_json()) == plan
     assert [(task.partition, task.rows) for task in plan.tasks] == [({"day": "b"}, 5)]
     assert (plan.files_before, plan.rows) == (1, 5)
     assert plan.bytes_before > 0
     watching, fs = watched(table)
-    watching.plan_postpone_compact()
+    watching.upkeep.plan_postpone_compact()
     assert fs.changes == []
-    table.run_postpone_compact(plan)
+    table.upkeep.run_postpone_compact(plan)
     assert table.read().num_rows == 5
     assert counts(table) == {"a": {-2}, "b": {3}}
 
@@ -190,7 +190,7 @@ def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog
 def test_what_is_not_postponed_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
     with pytest.raises(InvalidRequestError, match="has fixed buckets and postpones none"):
-        table.plan_postpone_compact()
+        table.upkeep.plan_postpone_compact()
     with pytest.raises(InvalidOption, match="write -1 or a positive number"):
         new_table(catalog, name="db.append", options={"bucket": "-2"})
 
@@ -209,7 +209,7 @@ def test_an_overwrite_takes_waiting_rows_away_too(catalog: Catalog) -> None:
 def test_files_are_named_after_who_wrote_them(catalog: Catalog) -> None:
     table = postponed_table(catalog)
     table.write(rows(table, events(0, 2)), commit_user="jobs/1 [x]")
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     assert entry.file.file_name.startswith("data--u-jobs%2F1 %5Bx%5D-s-")
     assert "-w-" in entry.file.file_name
     path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
@@ -222,7 +222,7 @@ def test_files_of_one_moment_are_read_in_the_order_of_their_manifests(catalog: C
     table = postponed_table(catalog)
     for _ in range(4):
         table.write(rows(table, events(0, 1)))
-    metas = [replace(entry.file, creation_time=5) for entry in table.data_files()]
+    metas = [replace(entry.file, creation_time=5) for entry in table.at().files()]
     assert in_writing_order(metas) == metas
     assert in_writing_order([replace(metas[0], creation_time=6), metas[1]])[0] == metas[1]
 
@@ -245,8 +245,8 @@ def test_rows_written_meanwhile_wait_for_the_next_compaction(catalog: Catalog) -
     table = postponed_table(catalog)
     table.write(rows(table, events(0, 5)))
     late = rows(table, events(3, 8, v="late"))
-    result = table.run_postpone_compact(
-        table.plan_postpone_compact(), Meddling(lambda: table.write(late))
+    result = table.upkeep.run_postpone_compact(
+        table.upkeep.plan_postpone_compact(), Meddling(lambda: table.write(late))
     )
     assert result.partitions == 1
     assert values_of(table, "v") == [f"v{number}" for number in range(5)]
@@ -263,16 +263,16 @@ def test_of_two_that_move_the_same_rows_one_gives_way(catalog: Catalog, verb: st
     verbs: dict[str, Callable[[], object]] = {
         "settle": lambda: settle(table),
         "overwrite": lambda: table.write(rows(table, events(0, 1)), mode="overwrite"),
-        "rescale": lambda: table.run_rescale(table.plan_rescale(4)),
+        "rescale": lambda: table.upkeep.run_rescale(table.upkeep.plan_rescale(4)),
     }
-    plan = table.plan_postpone_compact()
-    with pytest.raises(StalePlan, match="somebody else changed each of its 1 partitions"):
-        table.run_postpone_compact(plan, Meddling(verbs[verb]))
+    plan = table.upkeep.plan_postpone_compact()
+    result = table.upkeep.run_postpone_compact(plan, Meddling(verbs[verb]))
+    assert (result.snapshots, result.dropped) == ((), ({"day": "a"},))
     assert_only_reachable_files(table)
     settle(table)
     assert table.read().num_rows == (1 if verb == "overwrite" else 12)
     with pytest.raises(StalePlan):
-        table.run_postpone_compact(plan)
+        table.upkeep.run_postpone_compact(plan)
 
 
 def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Catalog) -> None:
@@ -290,9 +290,9 @@ def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Cat
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, lost_at: str
 ) -> None:
-    from lakewright.storage.operations.write import bucket_writer, verify
+    from lakewright.storage.operations.write import bucket_writer, rolling_writer, verify
 
-    class Forgetful(bucket_writer.RollingWriter):
+    class Forgetful(rolling_writer.RollingWriter):
         def write(self, new: Any) -> None:
             changelog = lost_at == "changelog"
             super().write(new.slice(1) if self.target.changelog is changelog else new)
@@ -331,6 +331,6 @@ def test_a_filter_on_keys_reads_the_buckets_that_may_hold_them(catalog: Catalog)
     table = postponed_table(catalog)
     table.write(rows(table, events(0, 30)))
     settle(table)
-    plan = table.plan_scan(Leaf("id", Operator.EQ, (7,)))
+    plan = table.scan(Leaf("id", Operator.EQ, (7,))).plan
     assert {split.bucket for split in plan.splits} < {0, 1, 2}
     assert values_of(table, "v", where=Leaf("id", Operator.EQ, (7,))) == ["v7"]

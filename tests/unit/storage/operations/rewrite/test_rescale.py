@@ -53,13 +53,13 @@ def filled(table: Table) -> Table:
 def rescale(
     table: Table, buckets: int, partitions: Sequence[dict[str, object]] | None = None
 ) -> RescaleResult:
-    return table.run_rescale(table.plan_rescale(buckets, partitions))
+    return table.upkeep.run_rescale(table.upkeep.plan_rescale(buckets, partitions))
 
 
 def counts(table: Table) -> dict[Any, set[int]]:
     """How many buckets the files of each partition say there are."""
     found: dict[Any, set[int]] = {}
-    for entry in table.data_files():
+    for entry in table.at().files():
         day = table.files.partition_spec(entry.partition)["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
@@ -76,11 +76,11 @@ def test_a_rescaled_table_holds_the_same_rows_in_as_many_buckets_as_asked(
     result = rescale(table, after)
     assert content(table) == rows_before
     assert counts(table) == {"a": {after}, "b": {after}}
-    assert {entry.bucket for entry in table.data_files()} == set(range(after))
+    assert {entry.bucket for entry in table.at().files()} == set(range(after))
     assert [each.commit_kind for each in result.snapshots] == [CommitKind.OVERWRITE] * 2
     assert (result.partitions, result.dropped) == (2, ())
     assert result.rows_after == len(rows_before)
-    assert result.files_after == len(table.data_files())
+    assert result.files_after == len(table.at().files())
     # The option is the table's from now on, and writes go on.
     table = catalog.table(table.name)
     assert table.options.bucket == after
@@ -109,11 +109,11 @@ def test_partitions_may_differ_and_each_goes_on_with_its_own_count(catalog: Cata
     compact(table, full=True)
     assert table.read().num_rows == 49
     # Every snapshot is read as it was.
-    assert content(table, snapshot_id=4) == before
+    assert content(table.at(snapshot=4)) == before
     # Bringing the whole table to one count leaves out what has it already.
-    plan = table.plan_rescale(5)
+    plan = table.upkeep.plan_rescale(5)
     assert [task.partition for task in plan.tasks] == [{"day": "b"}]
-    table.run_rescale(plan)
+    table.upkeep.run_rescale(plan)
     assert counts(catalog.table(table.name)) == {"a": {5}, "b": {5}}
     assert table.read().num_rows == 49
 
@@ -125,7 +125,7 @@ def test_a_row_keeps_its_sequence_number_and_kind(catalog: Catalog) -> None:
     rescale(table, 3)
     table = catalog.table(table.name)
     top = table.options.max_level
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     assert {file.level for file in files} == {top}
     assert min(file.min_sequence_number for file in files) == 0
     assert max(file.max_sequence_number for file in files) == 9
@@ -182,7 +182,7 @@ def test_rows_that_a_deletion_vector_names_stay_behind(catalog: Catalog) -> None
     compact(table, full=True)
     table.write(rows(table, events(5, 9, v="new")))
     table.write(rows(table, events(6, 8, v="newer")))
-    table.run_compact(table.plan_compact(min_file_num=2))
+    table.upkeep.run_compact(table.upkeep.plan_compact(min_file_num=2))
     before = content(table)
     assert len(before) == 40
     rescale(table, 3)
@@ -198,7 +198,7 @@ def test_changes_that_nobody_has_told_yet_stand_in_the_way(catalog: Catalog, pro
     table = table_of(catalog, 2, changelog_producer=producer)
     table.write(rows(table, events(0, 5)))
     with pytest.raises(InvalidRequestError, match="compact the partition fully first"):
-        table.plan_rescale(4)
+        table.upkeep.plan_rescale(4)
     compact(table, full=True)
     before = content(table)
     rescale(table, 4)
@@ -207,20 +207,20 @@ def test_changes_that_nobody_has_told_yet_stand_in_the_way(catalog: Catalog, pro
 
 def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog) -> None:
     table = filled(table_of(catalog, 2))
-    plan = table.plan_rescale(3)
+    plan = table.upkeep.plan_rescale(3)
     assert RescalePlan.from_json(plan.to_json()) == plan
     assert {task.from_buckets for task in plan.tasks} == {2}
     assert {task.to_buckets for task in plan.tasks} == {3}
-    assert plan.files_before == len(table.data_files())
-    assert plan.rows == sum(entry.file.row_count for entry in table.data_files())
-    assert plan.bytes_before == sum(entry.file.file_size for entry in table.data_files())
+    assert plan.files_before == len(table.at().files())
+    assert plan.rows == sum(entry.file.row_count for entry in table.at().files())
+    assert plan.bytes_before == sum(entry.file.file_size for entry in table.at().files())
     assert plan.bucket_option == 3
     watching, fs = watched(table)
-    watching.plan_rescale(3)
+    watching.upkeep.plan_rescale(3)
     assert fs.changes == []
     # Nothing to do is nothing done.
-    assert table.plan_rescale(2).tasks == ()
-    assert table.run_rescale(table.plan_rescale(2)).snapshots == ()
+    assert table.upkeep.plan_rescale(2).tasks == ()
+    assert table.upkeep.run_rescale(table.upkeep.plan_rescale(2)).snapshots == ()
 
 
 def test_an_empty_table_only_changes_its_option(catalog: Catalog) -> None:
@@ -235,18 +235,18 @@ def test_what_cannot_be_rescaled_is_refused(catalog: Catalog) -> None:
     table = table_of(catalog, 2)
     for number in (0, -1):
         with pytest.raises(InvalidRequestError, match=f"cannot have {number} buckets"):
-            table.plan_rescale(number)
+            table.upkeep.plan_rescale(number)
     with pytest.raises(InvalidRequestError, match="its partition keys are day"):
-        table.plan_rescale(3, [{"id": 1}])
+        table.upkeep.plan_rescale(3, [{"id": 1}])
     for name, settings in (
         ("db.unaware", {}),
         ("db.dynamic", {"keys": ["id"], "options": {"bucket": "-1"}}),
     ):
         other = new_table(catalog, name=name, **settings)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequestError, match="buckets, which are not counted"):
-            other.plan_rescale(3)
+            other.upkeep.plan_rescale(3)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.t, and this is db.unaware"):
-        catalog.table("db.unaware").run_rescale(table.plan_rescale(3))
+        catalog.table("db.unaware").upkeep.run_rescale(table.upkeep.plan_rescale(3))
 
 
 # --- others at the same time ------------------------------------------------------------------
@@ -271,7 +271,9 @@ def test_rows_written_meanwhile_are_kept_and_their_partition_is_left_alone(
 ) -> None:
     table = filled(table_of(catalog, 2))
     new = rows(table, events(0, 60, v="meanwhile"))
-    result = table.run_rescale(table.plan_rescale(3), Meddling(lambda: table.write(new)))
+    result = table.upkeep.run_rescale(
+        table.upkeep.plan_rescale(3), Meddling(lambda: table.write(new))
+    )
     assert result.dropped == ({"day": "a"},)
     assert counts(table) == {"a": {2}, "b": {3}}
     assert table.read().num_rows == 60 + 9
@@ -292,23 +294,25 @@ def test_files_replaced_meanwhile_are_not_brought_back(catalog: Catalog, verb: s
         "overwrite": lambda: table.write(rows(table, []), mode="overwrite", dynamic=False),
         "rescale": lambda: rescale(table, 4, [{"day": "a"}, {"day": "b"}]),
     }
-    plan = table.plan_rescale(3, [{"day": "a"}, {"day": "b"}])
-    with pytest.raises(StalePlan, match="somebody wrote to each of the 2 partitions"):
-        table.run_rescale(plan, Meddling(verbs[verb]))
+    plan = table.upkeep.plan_rescale(3, [{"day": "a"}, {"day": "b"}])
+    result = table.upkeep.run_rescale(plan, Meddling(verbs[verb]))
+    assert (result.snapshots, result.dropped) == ((), ({"day": "a"}, {"day": "b"}))
     assert table.read().num_rows == (0 if verb == "overwrite" else 37 + 9)
     assert_only_reachable_files(table)
 
 
 def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
     table = filled(table_of(catalog, 2))
-    plan = table.plan_rescale(3, [{"day": "b"}])
+    plan = table.upkeep.plan_rescale(3, [{"day": "b"}])
     table.write(rows(table, events(0, 1, day="b", v="x")))
-    with pytest.raises(StalePlan, match="somebody wrote to each of its 1 partitions"):
-        table.run_rescale(plan)
-    whole = table.plan_rescale(3)
+    with pytest.raises(StalePlan, match=r"by snapshot 5 others changed all .*; plan again"):
+        table.upkeep.run_rescale(plan)
+    whole = table.upkeep.plan_rescale(3)
     altered(table, bucket="4")
-    with pytest.raises(SchemaMoved, match="planned to be rescaled with schema 0"):
-        table.run_rescale(whole)
+    with pytest.raises(SchemaMoved, match="opened with schema 0, and has schema 1 now"):
+        table.upkeep.run_rescale(whole)
+    with pytest.raises(SchemaMoved, match="planned to be rescaled with schema 0, and was opened"):
+        catalog.table(table.name).upkeep.run_rescale(whole)
     assert counts(table) == {"a": {2}, "b": {2}}
 
 
@@ -316,21 +320,21 @@ def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
 def test_a_store_that_fails_leaves_the_partition_as_it_was(catalog: Catalog, fail_at: int) -> None:
     table = filled(table_of(catalog, 3))
     before = content(table)
-    plan = table.plan_rescale(2, [{"day": "a"}])
+    plan = table.upkeep.plan_rescale(2, [{"day": "a"}])
     broken, _ = watched(table, fail_at=fail_at, counts=lambda call: call.name == "open_output")
     with pytest.raises(UnavailableError):
-        broken.run_rescale(plan)
+        broken.upkeep.run_rescale(plan)
     assert content(table) == before
     assert counts(table) == {"a": {3}, "b": {3}}
     assert_only_reachable_files(table)
-    table.run_rescale(plan)
+    table.upkeep.run_rescale(plan)
     assert content(table) == before
 
 
 def test_rows_that_get_lost_on_the_way_are_noticed(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakewright.storage.operations.rewrite import rescale as module
+    from lakewright.storage.operations.rewrite import move_rows as module
 
     table = filled(table_of(catalog, 1))
     before = content(table)

@@ -39,7 +39,7 @@ def points(table: Table, seed: int, count: int = 2000) -> pa.Table:
 def stored(table: Table, column: str) -> list[list[Any]]:
     """Values of a column file by file, in the order of the files' names."""
     found = []
-    for entry in sorted(table.data_files(), key=lambda each: each.file.file_name):
+    for entry in sorted(table.at().files(), key=lambda each: each.file.file_name):
         path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
         with table.files.fs.open_input(path) as source:
             found.append(pq.read_table(source, columns=[column]).column(column).to_pylist())
@@ -52,14 +52,14 @@ def test_rows_lie_in_order_over_all_files(any_catalog: Catalog) -> None:
     for seed in range(3):
         table.write(points(table, seed))
     before = content(table)
-    plan = table.plan_sort_compact(["x", "y"])
-    result = table.run_sort_compact(plan)
+    plan = table.upkeep.plan_sort_compact(["x", "y"])
+    result = table.upkeep.run_sort_compact(plan)
     assert result.rows_before == result.rows_after == 6000
     assert result.snapshot is not None
     assert result.snapshot.commit_kind is CommitKind.COMPACT
     assert result.snapshot.delta_record_count == 0
     assert content(table) == before
-    assert {entry.file.file_source for entry in table.data_files()} == {FileSource.COMPACT}
+    assert {entry.file.file_source for entry in table.at().files()} == {FileSource.COMPACT}
     files = stored(table, "x")
     assert len(files) > 3
     joined = [value for each in sorted(files, key=lambda each: each[-1]) for value in each]
@@ -77,8 +77,8 @@ def test_more_than_fits_in_memory_is_sorted_part_by_part(catalog: Catalog, order
             table.write(points(table, seed, 5000))
         tables.append(table)
     whole, parts = tables
-    whole.run_sort_compact(whole.plan_sort_compact(by, order=order))
-    plan = parts.plan_sort_compact(by, order=order)
+    whole.upkeep.run_sort_compact(whole.upkeep.plan_sort_compact(by, order=order))
+    plan = parts.upkeep.plan_sort_compact(by, order=order)
     # Ten times what a part may hold.
     size = parts.read().nbytes // 10
     run_sort_compact(parts.files, plan, LocalEngine(), part_bytes=size)
@@ -93,11 +93,11 @@ def test_a_curve_lets_filters_on_either_column_skip_files(catalog: Catalog) -> N
         name = f"db.by_{order}"
         table = new_table(catalog, POINTS, name=name, options={"target-file-size": "10 kb"})
         table.write(points(table, 1, 20_000))
-        assert table.plan_scan(parse_where("x = 500", table.schema)).files_read > 10
-        table.run_sort_compact(table.plan_sort_compact(["x", "y"], order=order))
-        live = len(table.data_files())
+        assert table.scan(parse_where("x = 500", table.schema)).plan.files_read > 10
+        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["x", "y"], order=order))
+        live = len(table.at().files())
         read[order] = [
-            table.plan_scan(parse_where(text, table.schema)).files_read * 100 // live
+            table.scan(parse_where(text, table.schema)).plan.files_read * 100 // live
             for text in ("x >= 500 AND x < 510", "y > 0.5 AND y < 0.52")
         ]
     # Percent of the files: by order the second column helps nothing, along a curve both do.
@@ -111,11 +111,11 @@ def test_rows_appended_meanwhile_stay(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     table.write(rows(table, events(5, 9)))
     table.write(rows(table, events(0, 5)))
-    plan = table.plan_sort_compact(["id"])
+    plan = table.upkeep.plan_sort_compact(["id"])
     table.write(rows(table, events(100, 103)))
     again = SortCompactionPlan.from_json(plan.to_json())
     assert again == plan
-    result = table.run_sort_compact(again)
+    result = table.upkeep.run_sort_compact(again)
     assert (result.files_before, result.files_after) == (2, 1)
     assert values_of(table, "id") == [*range(9), 100, 101, 102]
     assert sorted(map(len, stored(table, "id"))) == [3, 9]
@@ -133,8 +133,8 @@ def test_rows_appended_while_it_runs_stay(catalog: Catalog) -> None:
             table.write(rows(table, events(100, 103)))
             return done
 
-    plan = table.plan_sort_compact(["id"])
-    result = table.run_sort_compact(plan, Overtaken())
+    plan = table.upkeep.plan_sort_compact(["id"])
+    result = table.upkeep.run_sort_compact(plan, Overtaken())
     assert result.dropped_tasks == 0
     assert values_of(table, "id") == [5, 6, 7, 8, 100, 101, 102]
 
@@ -144,15 +144,15 @@ def test_a_partition_whose_files_went_is_left_out(catalog: Catalog) -> None:
     for day in ("a", "b"):
         for first in (4, 0):
             table.write(rows(table, events(first, first + 4, day=day)))
-    plan = table.plan_sort_compact(["id"], partitions=[{"day": "a"}])
+    plan = table.upkeep.plan_sort_compact(["id"], partitions=[{"day": "a"}])
     assert len(plan.files.tasks) == 1
-    plan = table.plan_sort_compact(["id"])
+    plan = table.upkeep.plan_sort_compact(["id"])
     compact(table, [{"day": "a"}], full=True)
-    result = table.run_sort_compact(plan)
+    result = table.upkeep.run_sort_compact(plan)
     assert (result.dropped_tasks, result.files_before) == (1, 2)
     compact(table, full=True)
     with pytest.raises(StalePlan, match="plan again"):
-        table.run_sort_compact(plan)
+        table.upkeep.run_sort_compact(plan)
     assert_only_reachable_files(table)
 
 
@@ -167,18 +167,18 @@ def test_a_sort_that_would_lose_a_row_commits_nothing(
     table.write(rows(table, events(0, 9)))
     monkeypatch.setattr(compact_append, "RollingWriter", Forgetful)
     with pytest.raises(CorruptionError, match="hold 8 rows where 9 were due"):
-        table.run_sort_compact(table.plan_sort_compact(["id"]))
-    assert len(table.snapshots()) == 1
+        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]))
+    assert len(table.history.snapshots()) == 1
     assert_only_reachable_files(table)
 
 
 def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
     keyed = new_table(catalog, keys=["id"], name="db.keyed", options={"bucket": "1"})
     with pytest.raises(InvalidRequestError, match="lie in the order of its key"):
-        keyed.plan_sort_compact(["id"])
+        keyed.upkeep.plan_sort_compact(["id"])
     bucketed = new_table(catalog, name="db.bucketed", options={"bucket": "1", "bucket-key": "id"})
     with pytest.raises(InvalidRequestError, match="in which they came to a bucket"):
-        bucketed.plan_sort_compact(["id"])
+        bucketed.upkeep.plan_sort_compact(["id"])
     table = new_table(catalog, {"id": "INT", "tags": "ARRAY<INT>"}, name="db.plain")
     for by, message in (
         ([], "say which columns"),
@@ -187,23 +187,23 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
         (["tags"], "cannot be sorted by tags, which is ARRAY<INT>"),
     ):
         with pytest.raises(InvalidRequestError, match=message):
-            table.plan_sort_compact(by)
+            table.upkeep.plan_sort_compact(by)
     with pytest.raises(InvalidRequestError, match="'z' is none of order, zorder, hilbert"):
-        table.plan_sort_compact(["id"], order="z")
+        table.upkeep.plan_sort_compact(["id"], order="z")
 
 
 def test_an_empty_table_has_nothing_to_sort(catalog: Catalog) -> None:
     table = new_table(catalog)
-    plan = table.plan_sort_compact(["id"])
+    plan = table.upkeep.plan_sort_compact(["id"])
     assert plan.files.tasks == ()
-    assert table.run_sort_compact(plan).snapshot is None
+    assert table.upkeep.run_sort_compact(plan).snapshot is None
 
 
 def test_a_column_of_nulls_alone_is_no_obstacle(catalog: Catalog) -> None:
     table = new_table(catalog, POINTS)
     table.write(rows(table, [{"x": 2}, {"x": 1}, {}]))
     for order in ("order", "zorder", "hilbert"):
-        table.run_sort_compact(table.plan_sort_compact(["s", "x"], order=order))
+        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["s", "x"], order=order))
         assert values_of(table, "x") == [1, 2, None]
         if order != "hilbert":
             assert stored(table, "x") == [[None, 1, 2]]

@@ -96,7 +96,7 @@ def test_wide_rows_are_read_in_small_batches(catalog: Catalog) -> None:
     for first in (0, 4_000):
         ids = np.arange(first, first + 4_000)
         table.write(pa.table({"id": ids, "v": texts.take(pa.array(ids % 10))}))
-    batches = [(rows.num_rows, rows.nbytes) for rows in table.read_batches()]
+    batches = [(rows.num_rows, rows.nbytes) for rows in table.scan().batches()]
     assert sum(count for count, _ in batches) == 8_000
     assert max(size for _, size in batches) <= BATCH_BYTES
 
@@ -126,7 +126,7 @@ def test_a_partition_of_few_rows_does_not_keep_those_of_the_others(
     # Rows with keys are gathered until a task may hold no more, which 400 MB are not below.
     limit = TASK_MEMORY_BYTES // 2 + 40 * _MIB if keyed else 40 * _MIB
     assert max(held) < limit
-    assert sum(rows.num_rows for rows in table.read_batches()) == 40_000
+    assert sum(rows.num_rows for rows in table.scan().batches()) == 40_000
 
 
 def test_tables_are_cut_by_what_rows_weigh_and_not_by_their_number() -> None:

@@ -62,7 +62,7 @@ def test_a_commit_that_changed_no_file_is_followed_where_nothing_else_changed(
 ) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    table.run_analyze(table.plan_analyze())
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 5)))
     table.write(rows(table, events(5, 7)))
     assert breaks(table) == ()
@@ -83,7 +83,7 @@ def forwarded(catalog: Catalog) -> Table:
     """
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3, v="first")))
-    branch = table.create_branch("b", snapshot_id=1)
+    branch = table.history.create_branch("b", snapshot=1)
     for number in range(4):
         branch.write(rows(branch, events(10 + number, 11 + number)))
     expire(branch, keep=2)
@@ -118,7 +118,7 @@ def test_files_that_a_later_break_needs_again_are_kept(
     assert breaks(table) == (4,)
     verb(table)
     assert content(table) == before
-    assert table.read(snapshot_id=4).num_rows == 6
+    assert table.at(snapshot=4).read().num_rows == 6
     assert_nothing_missing(table)
     expire(table)
     assert content(table) == before
@@ -164,7 +164,7 @@ def test_a_snapshot_whose_lists_cannot_be_read_is_a_break(unchecked_catalog: Cat
     table = new_table(unchecked_catalog)
     for number in range(5):
         table.write(rows(table, events(number, number + 1)))
-    third = table.snapshots()[2]
+    third = table.history.snapshots()[2]
     Path(table.files.paths.manifest(third.delta_manifest_list)).unlink()
     assert breaks(table) == (3, 4)
 
@@ -174,10 +174,10 @@ def test_more_than_what_was_there_is_no_sequel(catalog: Catalog) -> None:
     table = new_table(catalog)
     for number in range(4):
         table.write(rows(table, events(number, number + 1)))
-    fourth = table.snapshots()[3]
-    table.create_branch("b", snapshot_id=4)
-    table.run_rollback(table.plan_rollback(snapshot_id=2))
-    table.run_analyze(table.plan_analyze())
+    fourth = table.history.snapshots()[3]
+    table.history.create_branch("b", snapshot=4)
+    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.upkeep.run_analyze(table.upkeep.plan_analyze())
     chain = Chain(table.files.manifests)
-    proved = [chain.goes_on(each) for each in (*table.snapshots()[1:], fourth)]
+    proved = [chain.goes_on(each) for each in (*table.history.snapshots()[1:], fourth)]
     assert proved == [False, True, False]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.operations.state.scan import LiveFiles, live_entries
+from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
 from tests.support.builders import compact, events, new_table, rows
 from tests.support.environment import FixedEnv
 from tests.support.stepped_files import Call, DictFiles, Verb
@@ -42,7 +42,7 @@ def append(table: Table, number: int) -> None:
 def test_live_files_are_those_of_each_snapshot() -> None:
     table = table_of(CountedFiles(), **{"manifest.merge-min-count": "8"})
     live = LiveFiles(table.files)
-    some = [live_entries(table.files, table.latest_snapshot())[0].partition]
+    some = [live_entries(table.files, table.history.latest_snapshot())[0].partition]
     changes = [
         lambda: append(table, 7),
         lambda: compact(table, full=True),
@@ -53,7 +53,7 @@ def test_live_files_are_those_of_each_snapshot() -> None:
     ]
     for change in changes:
         change()
-        latest = table.latest_snapshot()
+        latest = table.history.latest_snapshot()
         assert live.entries(latest) == live_entries(table.files, latest)
         chosen = live_entries(table.files, latest, partitions=some)
         assert live.entries(latest, partitions=some) == chosen
@@ -65,12 +65,12 @@ def test_a_manifest_is_read_once() -> None:
     files = CountedFiles()
     table = table_of(files)
     live = LiveFiles(table.files)
-    live.entries(table.latest_snapshot())
+    live.entries(table.history.latest_snapshot())
     assert len(files.manifests) == 5
     append(table, 8)
     files.manifests.clear()
-    live.entries(table.latest_snapshot())
-    live.entries(table.latest_snapshot())
+    live.entries(table.history.latest_snapshot())
+    live.entries(table.history.latest_snapshot())
     assert len(files.manifests) == 1
 
 
@@ -78,7 +78,7 @@ def test_a_compaction_that_lost_tries_again_as_fast_as_those_it_lost_to() -> Non
     """Who reads the whole state anew at every try loses to those who write without pause."""
     files = CountedFiles()
     table = table_of(files)
-    plan = table.plan_compact(full=True)
+    plan = table.upkeep.plan_compact(full=True)
     lost: list[int] = []
 
     def somebody_commits_first(call: Call) -> Any:
@@ -92,7 +92,7 @@ def test_a_compaction_that_lost_tries_again_as_fast_as_those_it_lost_to() -> Non
         return files._counted(call)
 
     files.perform = somebody_commits_first
-    result = table.run_compact(plan)
+    result = table.upkeep.run_compact(plan)
     assert result.files_before == 5
     # The manifest of who came first, and nothing else.
     assert [*lost[1:], len(files.manifests)] == [1, 1, 1]

@@ -23,12 +23,15 @@ VERBS: dict[str, tuple[dict[str, Any], Callable[[Table], object]]] = {
     ),
     "postpone": (
         {"keys": ["id"], "options": {"bucket": "-2"}},
-        lambda table: table.run_postpone_compact(table.plan_postpone_compact()),
+        lambda table: table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact()),
     ),
-    "sort": ({}, lambda table: table.run_sort_compact(table.plan_sort_compact(by=["id"]))),
+    "sort": (
+        {},
+        lambda table: table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(by=["id"])),
+    ),
     "rescale": (
         {"keys": ["id"], "options": {"bucket": "1"}},
-        lambda table: table.run_rescale(table.plan_rescale(2, partitions=[{}])),
+        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(2, partitions=[{}])),
     ),
 }
 
@@ -60,10 +63,10 @@ def test_a_table_opened_before_a_column_was_added_rewrites_nothing(
     old = new_table(catalog, COLUMNS, **settings)
     old.write(rows(old, [{"id": 1, "v": "a"}]))
     later = with_new_column(catalog, old)
-    before, names = content(later), {each.file.file_name for each in later.data_files()}
+    before, names = content(later), {each.file.file_name for each in later.at().files()}
     with pytest.raises(SchemaMoved, match="open the table and plan again"):
         rewrite(old)
-    assert {each.file.file_name for each in later.data_files()} == names
+    assert {each.file.file_name for each in later.at().files()} == names
     assert_only_reachable_files(later)
     rewrite(later)
     seen = later.read().column("x").to_pylist()

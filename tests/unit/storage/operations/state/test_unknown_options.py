@@ -20,32 +20,32 @@ Run = Callable[[Table, Any], object]
 # Restoring is not among them: it only brings files back.
 VERBS: dict[str, tuple[Plan, Run]] = {
     "expire snapshots": (
-        lambda table: table.plan_expire_snapshots(retain_min=1, retain_max=1),
-        lambda table, plan: table.run_expire_snapshots(plan),
+        lambda table: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1),
+        lambda table, plan: table.upkeep.run_expire_snapshots(plan),
     ),
     "expire changelogs": (
-        lambda table: table.plan_expire_changelogs(every=True),
-        lambda table, plan: table.run_expire_changelogs(plan),
+        lambda table: table.upkeep.plan_expire_changelogs(every=True),
+        lambda table, plan: table.upkeep.run_expire_changelogs(plan),
     ),
     "remove orphans": (
-        lambda table: table.plan_remove_orphans(age_ms=0, even_recent=True),
-        lambda table, plan: table.run_remove_orphans(plan),
+        lambda table: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True),
+        lambda table, plan: table.upkeep.run_remove_orphans(plan),
     ),
     "purge": (
-        lambda table: table.plan_purge(ttl_ms=0),
-        lambda table, plan: table.run_purge(plan),
+        lambda table: table.upkeep.plan_purge(ttl_ms=0),
+        lambda table, plan: table.upkeep.run_purge(plan),
     ),
     "roll back": (
-        lambda table: table.plan_rollback(snapshot_id=1),
-        lambda table, plan: table.run_rollback(plan),
+        lambda table: table.history.plan_rollback(snapshot=1),
+        lambda table, plan: table.history.run_rollback(plan),
     ),
     "delete tags": (
-        lambda table: table.plan_delete_tags("held"),
-        lambda table, plan: table.run_delete_tags(plan),
+        lambda table: table.history.plan_delete_tags("held"),
+        lambda table, plan: table.history.run_delete_tags(plan),
     ),
     "delete a branch": (
-        lambda table: table.plan_delete_branch("side"),
-        lambda table, plan: table.run_delete_branch(plan),
+        lambda table: table.history.plan_delete_branch("side"),
+        lambda table, plan: table.history.run_delete_branch(plan),
     ),
 }
 
@@ -56,11 +56,13 @@ def known() -> Iterator[Table]:
     table = new_table(Catalog.open(memory_uri()))
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
-    table.create_tag("held", snapshot_id=2)
-    table.create_branch("side")
+    table.history.create_tag("held", snapshot=2)
+    table.history.create_branch("side")
     for _ in range(2):
         table.stage(rows(table, events(5, 6)))
-        table.run_remove_orphans(table.plan_remove_orphans(age_ms=0, even_recent=True))
+        table.upkeep.run_remove_orphans(
+            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
+        )
     table.stage(rows(table, events(6, 7)))
     yield table
     empty_memory()

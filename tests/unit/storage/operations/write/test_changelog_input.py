@@ -22,7 +22,7 @@ def telling(catalog: Catalog, **options: str) -> Table:
 
 def changelog_entries(table: Table) -> list[ManifestEntry]:
     """Changelog files of the latest snapshot."""
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     if snapshot.changelog_manifest_list is None:
         return []
@@ -50,7 +50,7 @@ def test_every_row_is_kept_in_merge_order_before_it_is_merged(catalog: Catalog) 
     (entry,) = changelog_entries(table)
     assert entry.file.file_name.startswith("changelog-")
     assert (entry.file.level, entry.file.row_count, entry.file.delete_row_count) == (0, 4, 1)
-    snapshot = table.latest_snapshot()
+    snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.changelog_record_count == 4
     assert snapshot.total_record_count == 2
@@ -78,7 +78,7 @@ def test_neither_a_compaction_nor_a_rescale_tells_anything(catalog: Catalog) -> 
     before = content(table)
     compact(table, full=True)
     assert changelog_entries(table) == []
-    table.run_rescale(table.plan_rescale(2))
+    table.upkeep.run_rescale(table.upkeep.plan_rescale(2))
     assert changelog_entries(table) == []
     assert content(table) == before
 

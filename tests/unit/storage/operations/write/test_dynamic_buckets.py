@@ -23,7 +23,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.operations.state.assign_buckets import DynamicPartition
-from lakewright.storage.operations.state.scan import index_entries
+from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.supported_options import Use, check_supported
 from tests.support.builders import (
@@ -50,13 +50,13 @@ def dynamic_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> Ta
 
 
 def indexes(table: Table) -> list[IndexEntry]:
-    return list(index_entries(table.files, table.latest_snapshot()))
+    return list(index_entries(table.files, table.history.latest_snapshot()))
 
 
 def buckets_of_keys(table: Table, day: str = "a") -> dict[int, set[int]]:
     """The keys of each bucket, by the data files themselves."""
     found: dict[int, set[int]] = {}
-    for split in table.plan_scan().splits:
+    for split in table.scan().plan.splits:
         for meta in split.files:
             path = table.files.data_file_path(split.partition, split.bucket, meta)
             held = pq.read_table(path, columns=["id", "day"], partitioning=None)
@@ -79,7 +79,7 @@ def test_new_keys_fill_a_bucket_and_then_the_next_and_stay_there(catalog: Catalo
     table.write(rows(table, events(2, 8, v="new")))
     assert buckets_of_keys(table) == {0: {0, 1, 2}, 1: {3, 4, 5}, 2: {6, 7}}
     assert values_of(table, "v") == ["new2", "new3", "new4", "new5", "new6", "new7", "v0", "v1"]
-    assert {entry.total_buckets for entry in table.data_files()} == {-1}
+    assert {entry.total_buckets for entry in table.at().files()} == {-1}
     compact(table, full=True)
     table.write(rows(table, events(0, 9, v="again")))
     expire(table)
@@ -110,9 +110,9 @@ def test_the_index_of_a_bucket_holds_the_hashes_of_its_keys(catalog: Catalog) ->
 def test_a_write_of_known_keys_leaves_the_index_as_it_is(catalog: Catalog) -> None:
     table = dynamic_table(catalog)
     table.write(rows(table, events(0, 4)))
-    before = table.latest_snapshot()
+    before = table.history.latest_snapshot()
     table.write(rows(table, events(1, 4), ["-D", "+I", "+U"]))
-    after = table.latest_snapshot()
+    after = table.history.latest_snapshot()
     assert before is not None
     assert after is not None
     assert after.index_manifest == before.index_manifest

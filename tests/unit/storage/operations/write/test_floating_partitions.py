@@ -77,7 +77,7 @@ def test_a_partition_of_nan_is_one_whatever_the_bits_of_the_nan(catalog: Catalog
     table = new_table(catalog, COLUMNS, partitions=["p"])
     table.write(pa.table({"p": np.array([NEGATIVE_NAN, NAN]), "v": ["a", "b"]}))
     table.write(pa.table({"p": np.array([NAN, NEGATIVE_NAN]), "v": ["c", "d"]}))
-    assert [each.row_count for each in table.partitions()] == [4]
+    assert [each.row_count for each in table.at().partitions()] == [4]
     table.write(pa.table({"v": ["new"]}), mode="overwrite", partition={"p": NEGATIVE_NAN})
     assert values(table) == ["new"]
 
@@ -88,30 +88,30 @@ def test_upkeep_of_a_partition_leaves_the_others_alone(
 ) -> None:
     table = filled(catalog)
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE]))
-    planned = table.plan_compact([{"p": named}], full=True)
+    planned = table.upkeep.plan_compact([{"p": named}], full=True)
     assert [repr(task.partition["p"]) for task in planned.tasks] == [repr(named)]
     before = values(table)
     compact(table, [{"p": named}], full=True)
-    files = {repr(each.spec["p"]): each.file_count for each in table.partitions()}
+    files = {repr(each.spec["p"]): each.file_count for each in table.at().partitions()}
     assert (files[repr(named)], files[repr(other)]) == (1, 2)
     assert values(table) == before
-    sorted_plan = table.plan_sort_compact(by=["v"], partitions=[{"p": named}])
+    sorted_plan = table.upkeep.plan_sort_compact(by=["v"], partitions=[{"p": named}])
     assert [repr(task.partition["p"]) for task in sorted_plan.files.tasks] == [repr(named)]
 
 
 def test_a_rescale_of_one_zero_leaves_the_other_alone(catalog: Catalog) -> None:
     table = new_table(catalog, COLUMNS, partitions=["p"], keys=["p", "v"], options={"bucket": "1"})
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
-    plan = table.plan_rescale(2, [{"p": -0.0}])
+    plan = table.upkeep.plan_rescale(2, [{"p": -0.0}])
     assert [repr(task.partition["p"]) for task in plan.tasks] == ["-0.0"]
-    table.run_rescale(plan)
+    table.upkeep.run_rescale(plan)
     assert values(table) == ["minus", "nan", "plus", "some"]
 
 
 def test_postponed_rows_of_one_zero_get_their_buckets_alone(catalog: Catalog) -> None:
     table = new_table(catalog, COLUMNS, partitions=["p"], keys=["p", "v"], options={"bucket": "-2"})
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
-    plan = table.plan_postpone_compact([{"p": 0.0}])
+    plan = table.upkeep.plan_postpone_compact([{"p": 0.0}])
     assert [repr(task.partition["p"]) for task in plan.tasks] == ["0.0"]
 
 
@@ -142,7 +142,7 @@ def test_a_filter_on_a_key_finds_both_zeros_in_whatever_bucket(
             assert values(table, where=Leaf("k", Operator.IN, (zero, 9.0))) == ["minus", "plus"]
         assert values(table, where=Leaf("k", Operator.EQ, (NAN,))) == ["nan"]
         for k, v in held:
-            found = lookup(table.files, pa.table({"k": [k]}), table.latest_snapshot())
+            found = lookup(table.files, pa.table({"k": [k]}), table.history.latest_snapshot())
             assert found.rows.column("v").to_pylist() == [v]
 
 
@@ -151,7 +151,7 @@ def test_bounds_of_a_file_hold_both_zeros(catalog: Catalog, given: list[float]) 
     """Clients that take -0.0 for less than 0.0 would pass over a file bounded by one of them."""
     table = new_table(catalog, {"x": "DOUBLE"})
     table.write(rows(table, [{"x": x} for x in given]))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     stats = entry.file.value_stats
     low, high = (struct.unpack("<d", row[12:20])[0] for row in (stats.min_values, stats.max_values))
     assert (math.copysign(1, low), math.copysign(1, high)) == (-1, 1)

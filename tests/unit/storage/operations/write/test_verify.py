@@ -107,10 +107,10 @@ REWRITES: dict[str, tuple[Callable[[Catalog], Table], Rewrite]] = {
 
 def refused(table: Table, attempt: Callable[[], object]) -> VerificationFailed:
     """The error of a rewrite that is stopped, after which everything is as it was."""
-    before = table.latest_snapshot(), content(table), table.data_files()
+    before = table.history.latest_snapshot(), content(table), table.at().files()
     with pytest.raises(VerificationFailed, match="nothing was committed") as caught:
         attempt()
-    assert (table.latest_snapshot(), content(table), table.data_files()) == before
+    assert (table.history.latest_snapshot(), content(table), table.at().files()) == before
     assert_only_reachable_files(table)
     tally("planted faults found before they were published")
     return caught.value
@@ -189,7 +189,10 @@ def test_a_file_that_is_not_what_its_metadata_says_is_never_published(
 ) -> None:
     table = keyed(catalog, **{"file.compression": "none"})
     broken, fs = planted.damaged(table, damage)
-    refused(table, lambda: broken.run_compact(broken.plan_compact(full=True), verify=level))
+    refused(
+        table,
+        lambda: broken.upkeep.run_compact(broken.upkeep.plan_compact(full=True), verify=level),
+    )
     assert fs.done
     assert compact(table, full=True).snapshot is not None
 
@@ -204,12 +207,12 @@ def test_only_reading_back_finds_what_changed_within_a_file(
 ) -> None:
     table = keyed(unchecked_catalog, **{"file.compression": "none"})
     broken, fs = planted.damaged(table, damage)
-    plan = broken.plan_compact(full=True)
-    error = refused(table, lambda: broken.run_compact(plan, verify="full"))
+    plan = broken.upkeep.plan_compact(full=True)
+    error = refused(table, lambda: broken.upkeep.run_compact(plan, verify="full"))
     assert noticed in str(error)
     assert fs.before == fs.after, "or the length would give it away"
     broken, fs = planted.damaged(table, damage)
-    assert broken.run_compact(plan, verify="checksums").snapshot is not None
+    assert broken.upkeep.run_compact(plan, verify="checksums").snapshot is not None
     assert fs.done
 
 
@@ -223,11 +226,11 @@ def test_what_every_format_gives_back_is_what_was_due(
     table = make(catalog, **named)
     before = comparable(table.read())
     if rewrite == "compact":
-        table.run_compact(table.plan_compact(full=True), verify="full")
+        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify="full")
     elif rewrite == "sort":
-        table.run_sort_compact(table.plan_sort_compact(["v"]), verify="full")
+        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["v"]), verify="full")
     else:
-        table.run_rescale(table.plan_rescale(3), verify="full")
+        table.upkeep.run_rescale(table.upkeep.plan_rescale(3), verify="full")
         table = catalog.table(table.name)
     assert comparable(table.read()) == before
 
@@ -241,7 +244,7 @@ def test_a_failed_proof_crosses_processes_with_its_numbers() -> None:
 def test_a_level_that_there_is_not_is_refused(catalog: Catalog) -> None:
     table = appended(catalog)
     with pytest.raises(InvalidRequestError, match="'most' is none of counts, checksums, full"):
-        table.run_compact(table.plan_compact(full=True), verify="most")
+        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify="most")
 
 
 def test_a_write_that_is_numbered_again_is_proved_like_any_rewrite(catalog: Catalog) -> None:

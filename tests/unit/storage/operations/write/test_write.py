@@ -32,7 +32,7 @@ from tests.support.invariants import assert_only_reachable_files
 
 def days_of(table: Table) -> dict[Any, int]:
     """Rows by partition, from metadata alone."""
-    return {each.spec["day"]: each.row_count for each in table.partitions()}
+    return {each.spec["day"]: each.row_count for each in table.at().partitions()}
 
 
 @pytest.mark.mission("PT28")
@@ -57,7 +57,7 @@ def test_partitions_appear_by_being_written(any_catalog: Catalog) -> None:
     assert days_of(table) == {None: 1, "a": 3, "b": 2}
     assert table.read().column_names == ["id", "day", "v"]
     # The column lies in the files too.
-    entry = table.data_files()[0]
+    entry = table.at().files()[0]
     path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
     with table.files.fs.open_input(path) as source:
         assert "day" in pq.ParquetFile(source).schema_arrow.names
@@ -96,7 +96,7 @@ def test_a_partition_that_is_none_is_refused(catalog: Catalog) -> None:
             table.write(pa.table({"id": [1]}), mode=mode, partition={"day": "yesterday"})
     with pytest.raises(InvalidRows, match="convert"):
         table.write(pa.table({"id": [1], "day": ["x"]}), partition={"day": "2024-01-02"})
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
 
 
 def two_days(catalog: Catalog, **settings: Any) -> Table:
@@ -191,15 +191,15 @@ def test_sequence_numbers_go_on_from_those_in_the_bucket(catalog: Catalog) -> No
         table.write(rows(table, events(0, 4)))
     spans = sorted(
         (each.file.min_sequence_number, each.file.max_sequence_number)
-        for each in table.data_files()
+        for each in table.at().files()
     )
     assert spans == [(0, 3), (4, 7), (8, 11)]
     compact(table, full=True)
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     # Rows keep their numbers when they are compacted.
     assert (entry.file.min_sequence_number, entry.file.max_sequence_number) == (8, 11)
     table.write(rows(table, events(0, 1)))
-    assert max(each.file.min_sequence_number for each in table.data_files()) == 12
+    assert max(each.file.min_sequence_number for each in table.at().files()) == 12
 
 
 def test_row_kinds_are_taken_by_name_and_by_number(catalog: Catalog) -> None:
@@ -215,14 +215,14 @@ def test_row_kinds_are_taken_by_name_and_by_number(catalog: Catalog) -> None:
     # A key deleted and written again in one go is there.
     table.write(rows(table, [*events(2, 3), *events(2, 3, v="back")], ["-D", "+I"]))
     assert values_of(table, "v") == ["back2", "x3"]
-    (file, *_) = [each.file for each in table.data_files()]
+    (file, *_) = [each.file for each in table.at().files()]
     assert file.delete_row_count is not None
 
 
 def test_deletions_are_counted_in_the_metadata_of_files(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 4), ["+I", "-D", "-U", "+U"]))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     assert (entry.file.row_count, entry.file.delete_row_count) == (4, 2)
     assert values_of(table, "id") == [0, 3]
 
@@ -247,19 +247,19 @@ def test_a_table_without_keys_takes_insertions_only(catalog: Catalog) -> None:
 def test_files_are_rolled_at_the_target_size_and_keys_stay_in_order(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1", "target-file-size": "2 kb"})
     table.write(rows(table, [{"id": i, "day": "a", "v": "x" * 100} for i in range(100)]))
-    files = [entry.file for entry in table.data_files()]
+    files = [entry.file for entry in table.at().files()]
     assert len(files) > 2
     assert sum(file.row_count for file in files) == 100
     assert table.read().num_rows == 100
     # Files of one write do not overlap, so they are read without merging.
-    assert all(not split.merge for split in table.plan_scan().splits)
+    assert all(not split.merge for split in table.scan().plan.splits)
 
 
 def test_data_files_are_parquet_as_every_reader_wants_it(catalog: Catalog) -> None:
     columns, values = table_of(ATOMS)
     table = new_table(catalog, columns)
     table.write(rows(table, values))
-    (entry,) = table.data_files()
+    (entry,) = table.at().files()
     path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
     schema = pq.ParquetFile(path).schema
     physical = {
@@ -299,7 +299,7 @@ def test_rows_of_one_flush_are_merged_by_the_tables_engine(catalog: Catalog) -> 
         options = {"bucket": "1", "merge-engine": engine, **more}
         table = new_table(catalog, columns, name=f"db.{engine}", keys=["id"], options=options)
         table.write(rows(table, given))
-        (entry,) = table.data_files()
+        (entry,) = table.at().files()
         # The file holds one row of each key already.
         assert entry.file.row_count == 2
         assert table.read().sort_by("id").to_pylist() == [row, {"id": 2, "a": 5, "b": None}]
@@ -359,7 +359,7 @@ def test_rows_that_the_table_ignores_are_left_out(
         # Nothing was left to write, and no number was used up.
         assert result.snapshot is None
         table.write(rows(table, events(5, 6)))
-        assert max(each.file.max_sequence_number for each in table.data_files()) == 3
+        assert max(each.file.max_sequence_number for each in table.at().files()) == 3
 
 
 REFUSED_DELETIONS: dict[str, tuple[dict[str, str], str]] = {
@@ -386,12 +386,12 @@ def test_deletions_that_an_engine_can_make_nothing_of_are_refused_before_they_ar
         InvalidRows, match=f"merge-engine={engine}, and 1 of 2 rows are {kind}: {words}"
     ):
         table.write(new)
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
     ignoring = new_table(
         catalog, columns, name="db.i", keys=["id"], options={**options, "ignore-delete": "true"}
     )
     ignoring.write(new)
-    assert [entry.file.row_count for entry in ignoring.data_files()] == [1]
+    assert [entry.file.row_count for entry in ignoring.at().files()] == [1]
 
 
 def test_deletions_that_an_engine_can_take_back_are_written(catalog: Catalog) -> None:
@@ -523,7 +523,7 @@ def test_a_row_that_does_not_fit_is_refused_and_leaves_nothing(
             # Good rows first: what they wrote must go again.
             watching.write([good, bad])
     assert caught.value.table in ("db.t", None)
-    assert table.latest_snapshot() is None
+    assert table.history.latest_snapshot() is None
     assert_only_reachable_files(table)
     assert fs.changes == [] or any(call.name in ("delete", "open_output") for call in fs.changes)
 

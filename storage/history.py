@@ -1,0 +1,218 @@
+"""History: what a table was, and the names that hold it: tags, branches, consumers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakewright.storage.operations.references.branches import (
+    Branch,
+    BranchResult,
+    DeleteBranchPlan,
+    at_branch,
+    create_branch,
+    list_branches,
+    plan_delete_branch,
+    run_delete_branch,
+)
+from lakewright.storage.operations.references.consumers import (
+    Consumer,
+    delete_consumer,
+    list_consumers,
+    plan_expire_consumers,
+    run_expire_consumers,
+    set_consumer,
+)
+from lakewright.storage.operations.references.fast_forward import (
+    FastForwardPlan,
+    plan_fast_forward,
+    run_fast_forward,
+)
+from lakewright.storage.operations.references.rollback import (
+    RollbackPlan,
+    RollbackResult,
+    plan_rollback,
+    run_rollback,
+)
+from lakewright.storage.operations.references.tags import (
+    DeleteTagsPlan,
+    DeleteTagsResult,
+    create_due_tags,
+    create_tag,
+    plan_delete_tags,
+    rename_tag,
+    replace_tag,
+    run_delete_tags,
+)
+from lakewright.storage.operations.running.plan import check_plan
+from lakewright.storage.operations.state.time_travel import Time, time_ms
+
+if TYPE_CHECKING:
+    from lakewright.storage.table import Table
+
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.tag import Tag
+
+
+@dataclass(frozen=True)
+class History:
+    """Snapshots of a table and what keeps or moves them: tags, branches, rollback, consumers."""
+
+    table: Table
+
+    def latest_snapshot(self) -> Snapshot | None:
+        return self.table.files.snapshots.latest()
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Snapshots there are, oldest first."""
+        return tuple(reversed(list(self.table.files.snapshots.newest_first())))
+
+    def changelogs(self) -> tuple[Snapshot, ...]:
+        """Snapshots whose changes outlived them, oldest first."""
+        return tuple(self.table.files.references.changelogs())
+
+    def tags(self) -> tuple[Tag, ...]:
+        """Tags in the order of their snapshots."""
+        return tuple(self.table.files.references.tags().values())
+
+    def create_tag(
+        self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
+    ) -> Tag:
+        """Name a snapshot, the latest by default; see `references.tags`."""
+        return create_tag(
+            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+        )
+
+    def replace_tag(
+        self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
+    ) -> Tag:
+        """Let a tag stand for another snapshot."""
+        return replace_tag(
+            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+        )
+
+    def rename_tag(self, name: str, new_name: str) -> Tag:
+        return rename_tag(self.table.files, name, new_name)
+
+    def create_due_tags(self) -> tuple[str, ...]:
+        """Make the automatic tags that are due, as every commit does too; their names."""
+        return create_due_tags(self.table.files)
+
+    def delete_tags(
+        self,
+        *names: str,
+        dry_run: bool = False,
+    ) -> DeleteTagsPlan | DeleteTagsResult:
+        """Delete tags and the files that only they keep."""
+        plan = self.plan_delete_tags(*names)
+        return plan if dry_run else self.run_delete_tags(plan)
+
+    def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
+        """What goes with tags; see `references.tags`."""
+        return plan_delete_tags(self.table.files, names)
+
+    def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
+        """Carry such a plan out."""
+        check_plan(self.table.files, plan.table)
+        return run_delete_tags(self.table.files, plan)
+
+    def branches(self) -> tuple[Branch, ...]:
+        """Branches by name, without main."""
+        return list_branches(self.table.files)
+
+    def at_branch(self, name: str) -> Table:
+        """The table as it is on a branch, `main` or another."""
+        return replace(self.table, files=at_branch(self.table.files, name))
+
+    def create_branch(
+        self, name: str, *, tag: str | None = None, snapshot: int | None = None
+    ) -> Table:
+        """Begin a branch, empty or where a tag or snapshot is; see `references.branches`."""
+        files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
+        return replace(self.table, files=files)
+
+    def delete_branch(
+        self,
+        name: str,
+        *,
+        dry_run: bool = False,
+    ) -> DeleteBranchPlan | BranchResult:
+        """Delete a branch and the files that only it keeps."""
+        plan = self.plan_delete_branch(name)
+        return plan if dry_run else self.run_delete_branch(plan)
+
+    def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
+        """What goes with a branch."""
+        return plan_delete_branch(self.table.files, name)
+
+    def run_delete_branch(self, plan: DeleteBranchPlan) -> BranchResult:
+        """Carry such a plan out."""
+        check_plan(self.table.files, plan.table)
+        return run_delete_branch(self.table.files, plan)
+
+    def fast_forward(
+        self,
+        name: str,
+        *,
+        dry_run: bool = False,
+    ) -> FastForwardPlan | BranchResult:
+        """Make main what a branch is."""
+        plan = self.plan_fast_forward(name)
+        return plan if dry_run else self.run_fast_forward(plan)
+
+    def plan_fast_forward(self, name: str) -> FastForwardPlan:
+        """What main gets from a branch, and what of its own goes."""
+        return plan_fast_forward(self.table.files, name)
+
+    def run_fast_forward(self, plan: FastForwardPlan) -> BranchResult:
+        """Carry such a plan out."""
+        check_plan(self.table.files, plan.table)
+        return run_fast_forward(self.table.files, plan)
+
+    def rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        time: Time | None = None,
+        dry_run: bool = False,
+    ) -> RollbackPlan | RollbackResult:
+        """Make the table what it was at a snapshot, a tag or a time; what is later goes."""
+        plan = self.plan_rollback(snapshot=snapshot, tag=tag, time=time)
+        return plan if dry_run else self.run_rollback(plan)
+
+    def plan_rollback(
+        self,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        time: Time | None = None,
+    ) -> RollbackPlan:
+        """What goes when the table becomes what it was; see `references.rollback`."""
+        return plan_rollback(
+            self.table.files,
+            snapshot_id=snapshot,
+            tag=tag,
+            as_of_ms=None if time is None else time_ms(time),
+        )
+
+    def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
+        """Carry such a plan out."""
+        check_plan(self.table.files, plan.table)
+        return run_rollback(self.table.files, plan)
+
+    def consumers(self) -> tuple[Consumer, ...]:
+        """Readers of changes by name, and how far they are."""
+        return list_consumers(self.table.files)
+
+    def set_consumer(self, name: str, next_snapshot_id: int) -> None:
+        set_consumer(self.table.files, name, next_snapshot_id)
+
+    def delete_consumer(self, name: str) -> None:
+        delete_consumer(self.table.files, name)
+
+    def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
+        """Delete consumers that have not moved since a time; see `references.consumers`."""
+        plan = plan_expire_consumers(self.table.files, older_than_ms=older_than_ms)
+        run_expire_consumers(self.table.files, plan)
+        return tuple(each.name for each in plan)

@@ -1,0 +1,130 @@
+"""Inspection: a table's metadata as rows, one method for each system table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.inspection.system_tables import (
+    read_system_table,
+    system_table_names,
+    system_table_schema,
+)
+from lakewright.storage.rows import Where, predicate_of
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """System tables as Arrow, by the names, columns and order of the format.
+
+    Rows about files are those of one snapshot; what does not depend on one is as it is now.
+    """
+
+    table_files: TableFiles
+    snapshot: Snapshot | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every system table there is."""
+        return system_table_names()
+
+    def table(self, name: str, where: Where | None = None) -> pa.Table:
+        """The system table of a name, such as `files`.
+
+        Raises:
+            InvalidRequestError: there is no system table of that name.
+            InvalidPredicate: `where` is no filter of its columns.
+        """
+        predicate = predicate_of(where, self.table_schema(name))
+        return read_system_table(self.table_files, name, self.snapshot, predicate)
+
+    def table_schema(self, name: str) -> TableSchema:
+        """The columns of a system table: what a filter on it is read against."""
+        return system_table_schema(self.table_files, name)
+
+    def to_spark(self, spark: SparkSession, name: str, where: Where | None = None) -> DataFrame:
+        """A system table as a DataFrame, as it is when this is called.
+
+        Raises:
+            InvalidRequestError: there is no system table of that name.
+            UnsupportedError: `audit_log` of a table that executors cannot reach, or with a column
+                that has no Spark type.
+        """
+        from lakewright.storage.spark.system_tables import system_table_dataframe
+
+        predicate = predicate_of(where, self.table_schema(name))
+        return system_table_dataframe(spark, self.table_files, name, self.snapshot, predicate)
+
+    def snapshots(self, where: Where | None = None) -> pa.Table:
+        """Snapshots: who committed what, when, with how many rows."""
+        return self.table("snapshots", where)
+
+    def schemas(self, where: Where | None = None) -> pa.Table:
+        """Versions of the schema."""
+        return self.table("schemas", where)
+
+    def options(self, where: Where | None = None) -> pa.Table:
+        """Options of the table."""
+        return self.table("options", where)
+
+    def files(self, where: Where | None = None) -> pa.Table:
+        """Live data files with their statistics."""
+        return self.table("files", where)
+
+    def manifests(self, where: Where | None = None) -> pa.Table:
+        """Manifests of the snapshot."""
+        return self.table("manifests", where)
+
+    def partitions(self, where: Where | None = None) -> pa.Table:
+        """Partitions with their counts."""
+        return self.table("partitions", where)
+
+    def buckets(self, where: Where | None = None) -> pa.Table:
+        """Buckets with their counts."""
+        return self.table("buckets", where)
+
+    def tags(self, where: Where | None = None) -> pa.Table:
+        """Tags and the snapshots they hold."""
+        return self.table("tags", where)
+
+    def branches(self, where: Where | None = None) -> pa.Table:
+        """Branches."""
+        return self.table("branches", where)
+
+    def consumers(self, where: Where | None = None) -> pa.Table:
+        """Consumers and the snapshot each reads next."""
+        return self.table("consumers", where)
+
+    def statistics(self, where: Where | None = None) -> pa.Table:
+        """What the last analysis found, one row; columns as JSON."""
+        return self.table("statistics", where)
+
+    def aggregation_fields(self, where: Where | None = None) -> pa.Table:
+        """Columns and the functions that aggregate them."""
+        return self.table("aggregation_fields", where)
+
+    def table_indexes(self, where: Where | None = None) -> pa.Table:
+        """Index files: hashes of dynamic buckets, deletion vectors."""
+        return self.table("table_indexes", where)
+
+    def audit_log(self, where: Where | None = None) -> pa.Table:
+        """The table's rows with what each does to its key, deletions included."""
+        return self.table("audit_log", where)
+
+    def read_optimized(self, where: Where | None = None) -> pa.Table:
+        """Rows that need no merging, named `ro` in the format."""
+        return self.table("ro", where)
+
+    def file_count_on_disk(self) -> int:
+        """Files of any kind below the table's folder, without those of upkeep; lists it whole."""
+        paths = self.table_files.paths
+        listed = self.table_files.fs.list_tree(paths.root)
+        return sum(not each.path.startswith(paths.upkeep_dir + "/") for each in listed)

@@ -1,0 +1,191 @@
+"""Splits of the buckets in which two states of a table differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.operations.changes.change_plan import (
+    ChangePlan,
+    ChangeSource,
+    ChangeSplit,
+    IncrementalMode,
+)
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
+    deletions_by_bucket,
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+    readable_entries,
+)
+from lakewright.storage.spec.index import DeletionVectorRange
+from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, ManifestEntry
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.snapshot import Snapshot
+
+# --- states that differ -----------------------------------------------------------------------
+
+_Place = tuple[bytes, int]
+
+
+_Deletions = tuple[tuple[str, DeletionVectorRange], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The files that a reader of one snapshot sees."""
+
+    buckets: dict[_Place, list[ManifestEntry]]
+    deletions: dict[_Place, _Deletions]
+    # Where a file is among those of its bucket, and what is deleted from it, by its name.
+    numbers: dict[_Place, dict[str, int]]
+    gone: dict[_Place, dict[str, _Deletions]]
+
+    @classmethod
+    def of(
+        cls, files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
+    ) -> _State:
+        entries = readable_entries(files, live_entries(files, snapshot, predicate=predicate))
+        buckets = grouped_by_bucket(entries)
+        deletions = deletions_by_bucket(index_entries(files, snapshot))
+        numbers = {
+            place: {entry.file.file_name: number for number, entry in enumerate(found)}
+            for place, found in buckets.items()
+        }
+        gone: dict[_Place, dict[str, _Deletions]] = {}
+        for place, marks in deletions.items():
+            by_name = gone.setdefault(place, {})
+            for mark in marks:
+                by_name[mark[1].data_file] = (*by_name.get(mark[1].data_file, ()), mark)
+        return cls(buckets, deletions, numbers, gone)
+
+    def split(self, place: _Place, names: Collection[str]) -> DataSplit:
+        """Those files of a bucket whose names are wanted, with what is deleted from them."""
+        numbers, gone = self.numbers.get(place, {}), self.gone.get(place, {})
+        wanted = sorted(numbers[name] for name in names if name in numbers)
+        metas = tuple(self.buckets[place][number].file for number in wanted)
+        marks = tuple(mark for file in metas for mark in gone.get(file.file_name, ()))
+        partition, bucket = place
+        return DataSplit(
+            partition=partition, bucket=bucket, files=metas, merge=True, deletions=marks
+        )
+
+    def versions(self, place: _Place) -> set[tuple[EntryIdentity, object]]:
+        """Each file of a bucket with all that its rows depend on."""
+        gone = {where.data_file: (name, where) for name, where in self.deletions.get(place, ())}
+        return {
+            (entry.identity, gone.get(entry.file.file_name))
+            for entry in self.buckets.get(place, ())
+        }
+
+
+def plan_difference(
+    files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
+) -> ChangePlan:
+    """Files of the buckets, or of the key ranges, in which two states differ."""
+    with told_if_expired(files, after.id, None if before is None else before.id):
+        old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
+    places = sorted(old.buckets.keys() | new.buckets.keys())
+    moving = _partitions_with_moving_keys(files, old, new)
+    splits: list[ChangeSplit] = []
+    for partition, group in groupby(places, lambda place: place[0]):
+        if partition in moving:
+            splits += _partition_splits(files, list(group), old, new)
+        else:
+            for place in group:
+                splits += _bucket_splits(files, place, old, new)
+    return ChangePlan(
+        table=files.name,
+        mode=IncrementalMode.DIFF,
+        snapshot_ids=tuple(each.id for each in (before, after) if each is not None),
+        splits=tuple(splits),
+    )
+
+
+def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) -> set[bytes]:
+    """Partitions where a key may be in another bucket than before.
+
+    Those are the rescaled ones, and all of dynamic buckets, which an overwrite deals out anew.
+    """
+    counts: dict[bytes, set[int]] = {}
+    for state in (old, new):
+        for (partition, _), entries in state.buckets.items():
+            counts.setdefault(partition, set()).update(each.total_buckets for each in entries)
+    dynamic = files.options.bucket_mode is BucketMode.DYNAMIC
+    return {partition for partition, found in counts.items() if dynamic or len(found) > 1}
+
+
+def _partition_splits(
+    files: TableFiles, places: Sequence[_Place], old: _State, new: _State
+) -> Iterator[ChangeSplit]:
+    """One split of all buckets, for keys to meet wherever they are; none if nothing differs."""
+    wanted = {place: _differing(place, old, new) for place in places}
+    if not any(wanted.values()):
+        return
+    if files.schema.is_keyed and not _later_rows_win(files):
+        wanted = {place: set(_by_name(place, old, new)) for place in places}
+    parts = [
+        tuple(split for place in places if (split := state.split(place, wanted[place])).files)
+        for state in (old, new)
+    ]
+    yield ChangeSplit(source=ChangeSource.DIFFERENCE, after=parts[1], before=parts[0])
+
+
+def _bucket_splits(
+    files: TableFiles, place: _Place, old: _State, new: _State
+) -> Iterator[ChangeSplit]:
+    """A split for each range of keys in which something differs."""
+    by_name = _by_name(place, old, new)
+    differing = _differing(place, old, new)
+    if not differing:
+        return
+    if not files.schema.is_keyed:
+        yield _difference_split(place, old, new, differing)
+        return
+    considered = differing if _later_rows_win(files) else by_name.keys()
+    for section in sections_of((by_name[name] for name in considered), key_decoder(files.schema)):
+        names = {file.file_name for file in section.files}
+        if names & differing:
+            yield _difference_split(place, old, new, names)
+
+
+def _difference_split(
+    place: _Place, old: _State, new: _State, names: Collection[str]
+) -> ChangeSplit:
+    return ChangeSplit(
+        source=ChangeSource.DIFFERENCE,
+        after=(new.split(place, names),),
+        before=(old.split(place, names),),
+    )
+
+
+def _by_name(place: _Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
+    return {
+        entry.file.file_name: entry.file
+        for state in (old, new)
+        for entry in state.buckets.get(place, ())
+    }
+
+
+def _differing(place: _Place, old: _State, new: _State) -> set[str]:
+    """Files of a bucket that only one state has, or that hold other rows in the other."""
+    common = old.versions(place) & new.versions(place)
+    return set(_by_name(place, old, new)) - {identity.file_name for identity, _ in common}
+
+
+def _later_rows_win(files: TableFiles) -> bool:
+    """Whether a row is what its key holds, no matter which rows were there before it."""
+    spec = files.merge_spec
+    return (
+        spec.engine is MergeEngine.DEDUPLICATE
+        and not spec.sequence_fields
+        and not files.options.deletion_vectors_enabled
+    )

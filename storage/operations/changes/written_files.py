@@ -1,0 +1,117 @@
+"""Splits of the files that snapshots wrote: their deltas or their changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import (
+    ChangePlan,
+    ChangeSource,
+    ChangeSplit,
+    IncrementalMode,
+)
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.option_values import MIB
+from lakewright.storage.spec.predicate import Predicate, matches, only_on
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# Files that need not meet are read in tasks of about so many bytes.
+_TASK_BYTES = 128 * MIB
+
+
+def writes_changelogs(files: TableFiles) -> bool:
+    """Whether commits of the table write changelog files."""
+    return files.schema.options.get("changelog-producer", "none").lower() != "none"
+
+
+def plan_written(
+    files: TableFiles,
+    snapshots: Sequence[Snapshot],
+    mode: IncrementalMode,
+    predicate: Predicate | None,
+) -> ChangePlan:
+    """Files that the snapshots added, in the order of their commits."""
+    entries: list[ManifestEntry] = []
+    if mode is IncrementalMode.CHANGELOG:
+        snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
+        _check_changelogs(files, snapshots)
+        lists = [(each.id, each.changelog_manifest_list) for each in snapshots]
+    else:
+        snapshots = [each for each in snapshots if each.commit_kind is CommitKind.APPEND]
+        lists = [(each.id, each.delta_manifest_list) for each in snapshots]
+    for snapshot_id, name in lists:
+        if name is not None:
+            with told_if_expired(files, snapshot_id, changes=True):
+                found = list(files.manifests.entries(files.manifests.read_list(name)))
+            _check_only_added(files, snapshot_id, found)
+            entries += found
+    wanted = _in_partitions(files, entries, predicate)
+    # Rows in postponed buckets wait for the compaction that shows them to readers.
+    wanted = [entry for entry in wanted if entry.bucket >= 0]
+    return ChangePlan(
+        table=files.name,
+        mode=mode,
+        snapshot_ids=tuple(each.id for each in snapshots),
+        splits=tuple(_written_splits(wanted)),
+    )
+
+
+def _check_changelogs(files: TableFiles, snapshots: Sequence[Snapshot]) -> None:
+    if writes_changelogs(files) or any(each.changelog_manifest_list for each in snapshots):
+        return
+    raise InvalidRequestError(
+        f"{files.name} writes no changelogs (option changelog-producer), and there are none "
+        "between those snapshots; read with mode delta or diff"
+    )
+
+
+def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[ManifestEntry]) -> None:
+    removed = [entry.file.file_name for entry in found if entry.kind is not FileKind.ADD]
+    if removed:
+        raise CorruptionError(
+            f"snapshot {snapshot_id} of {files.name} removes {removed[0]} where it should only "
+            "add files; read with mode diff",
+            table=files.name,
+        )
+
+
+def _in_partitions(
+    files: TableFiles, entries: Iterable[ManifestEntry], predicate: Predicate | None
+) -> list[ManifestEntry]:
+    """Entries of the partitions that a filter leaves."""
+    on_partition = only_on(predicate, frozenset(files.schema.partition_keys))
+    if on_partition is None:
+        return list(entries)
+    keys = files.schema.partition_keys
+    kept: dict[bytes, bool] = {}
+    for entry in (entries := list(entries)):
+        if entry.partition not in kept:
+            row = dict(zip(keys, files.partition_values(entry.partition), strict=True))
+            kept[entry.partition] = matches(on_partition, row) is True
+    return [entry for entry in entries if kept[entry.partition]]
+
+
+def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
+    """Files of each bucket in tasks of some size, the files of a bucket in their order."""
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
+    for (partition, bucket), group in groupby(ordered, lambda each: (each.partition, each.bucket)):
+        chosen: list[DataFileMeta] = []
+        size = 0
+        for entry in group:
+            chosen.append(entry.file)
+            size += entry.file.file_size
+            if size >= _TASK_BYTES:
+                yield _written_split(partition, bucket, chosen)
+                chosen, size = [], 0
+        if chosen:
+            yield _written_split(partition, bucket, chosen)
+
+
+def _written_split(partition: bytes, bucket: int, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
+    split = DataSplit(partition=partition, bucket=bucket, files=tuple(chosen), merge=False)
+    return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,))

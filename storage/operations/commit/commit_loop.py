@@ -1,0 +1,315 @@
+"""A change becomes the next snapshot; a losing committer retries on the snapshot that won.
+
+1. Read the latest snapshot, and look whether it, or one before it, is of an earlier try.
+2. Work out what changes it.
+3. Check that against what is live: everything removed must be there.
+4. Write the base list (merged manifests), the delta manifest and its list, those of
+   the changelog and the index manifest where they are new. All that the snapshot is to name,
+   be it written here, by tasks or long ago, is made to outlive a power loss.
+5. If N-1 is still there, create snapshot-N only if it is absent. Lost: clean up, wait a
+   little, from 1. Unknown: look whether it is ours, and never delete what it may name.
+6. Look whether it stands beside a rollback, and withdraw it where it does not
+   (`commit_standing.py`): clean up, from 1.
+7. Update the hints.
+
+Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+
+from lakewright.storage.env import Env
+from lakewright.storage.errors import (
+    CommitOutcomeUnknownError,
+    CorruptionError,
+    NotWritten,
+    RetriesExhausted,
+    SnapshotNotFound,
+    StalePlan,
+    StorageError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit_conflicts import check_conflicts
+from lakewright.storage.operations.commit.commit_manifests import named_files, write_manifests
+from lakewright.storage.operations.commit.restamp import stem_of
+from lakewright.storage.operations.references.commit_standing import (
+    Trace,
+    check_unseen,
+    is_followed,
+    is_on_top,
+    remove_stray,
+)
+from lakewright.storage.operations.running.delete_files import delete_files, discard_files
+from lakewright.storage.operations.state.latest import is_latest
+from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.spec.commit import Change, CommitResult, Committable
+from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+
+# A losing committer waits at most four times the duration of one attempt. A longer wait would only
+# let committers that came later win, again and again.
+_LONGEST_WAIT_IN_TRIES = 4
+_SHORTEST_WAIT_MS = 1
+_SHORTEST_TRY_MS, _LONGEST_TRY_MS = 10, 2_000
+
+# Where the table does not say how often to try: this often at least, and for this long.
+_USUAL_RETRIES = 10
+_USUAL_PATIENCE_MS = 60_000
+
+
+# From the latest snapshot to what changes it; None when there is nothing to change.
+BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
+
+
+def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
+    """Build a change on the latest snapshot and commit it; retry while other commits come first."""
+    live_files = LiveFiles(files)
+    durable: set[str] = set()
+    waited_ms = 0.0
+    for attempt in count():
+        started_ms = files.env.now_ms()
+        latest = files.snapshots.latest()
+        earlier = _committed_before(files, committable, latest)
+        if earlier is not None:
+            return CommitResult(snapshot=earlier, attempts=attempt, already_committed=True)
+        try:
+            change = build(latest, live_files)
+            if change is None or change.is_empty:
+                return CommitResult(snapshot=None, attempts=attempt)
+            check_conflicts(files, latest, change, committable, live_files)
+            is_free = latest is None or remove_stray(files, latest)
+            snapshot = (
+                _try_commit(files, latest, change, committable, live_files, durable)
+                if is_free
+                else None
+            )
+        except CorruptionError:
+            # It may have been rolled back meanwhile, or replaced and expired.
+            if is_latest(files, latest):
+                raise
+            snapshot = None
+        if snapshot is not None:
+            return CommitResult(snapshot=snapshot, attempts=attempt + 1)
+        if _is_hopeless(files, attempt, waited_ms):
+            break
+        if latest is not None:
+            committable = replace(committable, base_commit=latest.delta_manifest_list)
+        wait_ms = _wait_ms(files.env, attempt, files.env.now_ms() - started_ms)
+        files.env.sleep_ms(wait_ms)
+        waited_ms += wait_ms
+    raise RetriesExhausted(
+        f"commit to {files.name} by {committable.user} lost the race for the next snapshot "
+        f"{attempt + 1} times, and waited {waited_ms / 1000:.0f} s in all; try again, or raise "
+        "commit.max-retries",
+        table=files.name,
+    )
+
+
+def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:
+    """Whether a commit that has lost once more has tried often enough."""
+    most = files.options.commit_max_retries
+    if most is not None:
+        return retries >= most
+    return retries >= _USUAL_RETRIES and waited_ms >= _USUAL_PATIENCE_MS
+
+
+def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
+    """How long to wait after a try that lost, by how long it took."""
+    tries = min(_LONGEST_WAIT_IN_TRIES, 1 + retries)
+    longest_ms = tries * min(max(took_ms, _SHORTEST_TRY_MS), _LONGEST_TRY_MS)
+    return max(_SHORTEST_WAIT_MS, longest_ms * env.jitter())
+
+
+def _committed_before(
+    files: TableFiles, committable: Committable, latest: Snapshot | None
+) -> Snapshot | None:
+    """A snapshot that an earlier try of the same commit made.
+
+    It may have a smaller id than the base of the commit, since the table may have been rolled back
+    before; and ids may be missing where a rollback is under way.
+    """
+    if committable.in_series:
+        return find_committed(files, committable.user, committable.identifier, committable.kind)
+    if latest is None:
+        return None
+    for snapshot in files.snapshots.back_from(latest):
+        if _is_base(committable, snapshot):
+            return None
+        same = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind) == (
+            committable.user,
+            committable.identifier,
+            committable.kind,
+        )
+        if same and _adds(files, snapshot, committable.added_files):
+            return snapshot
+    return None
+
+
+def _is_base(committable: Committable, snapshot: Snapshot) -> bool:
+    if committable.base_commit is None:
+        return snapshot.id <= (committable.base_id or 0)
+    return snapshot.delta_manifest_list == committable.base_commit
+
+
+def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
+    """Whether a snapshot added one of the files, or there are none to look for."""
+    metas = files.manifests.read_delta_list(snapshot) if stems else ()
+    return not stems or any(
+        entry.kind is FileKind.ADD and stem_of(entry.file.file_name) in stems
+        for entry in files.manifests.entries(metas)
+    )
+
+
+def _try_commit(
+    files: TableFiles,
+    latest: Snapshot | None,
+    change: Change,
+    committable: Committable,
+    live_files: LiveFiles,
+    durable: set[str],
+) -> Snapshot | None:
+    """One attempt; None if another commit took the id, and then nothing of this one is left."""
+    written: list[str] = []
+    try:
+        snapshot = write_manifests(files, latest, change, committable, live_files, written)
+        named = named_files(files, change) - durable
+        manifests = map(files.paths.manifest, written)
+        files.fs.make_durable([*named, *manifests], below=files.paths.root)
+        durable |= named
+        # The id of one that is slow may be free again: what had it has expired with the base.
+        is_current = latest is None or files.snapshots.exists(latest.id)
+    except BaseException:
+        # A store that fails now too must not hide why the commit failed.
+        with suppress(StorageError):
+            _clean_up(files, written)
+        raise
+    if not is_current:
+        _clean_up(files, written)
+        return None
+    try:
+        # The answer alone proves nothing: a request that was sent twice finds its own file, and
+        # writers of the format that rename over a file can replace a snapshot just made.
+        created = files.snapshots.put_snapshot(snapshot)
+        try:
+            ours = _is_ours(files, snapshot)
+        except SnapshotNotFound:
+            if not created:
+                raise
+            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            return snapshot
+    except NotWritten:
+        with suppress(StorageError):
+            _clean_up(files, written)
+        raise
+    except StorageError as error:
+        ours = _created_after_all(files, snapshot, error)
+    trace = Trace.of(written, change.entries)
+    if ours and not _still_stands(files, latest, snapshot, trace):
+        if not _withdraw(files, latest, snapshot, trace):
+            return snapshot
+        _clean_up(files, written)
+        check_unseen(files, snapshot)
+        return None
+    if not ours:
+        _clean_up(files, written)
+        return None
+    # The commit stands whatever becomes of the hints, which may always be wrong.
+    with suppress(StorageError, OSError):
+        files.snapshots.hint_latest(snapshot.id)
+        if latest is None:
+            files.snapshots.hint_earliest(snapshot.id)
+    return snapshot
+
+
+def _still_stands(
+    files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace
+) -> bool:
+    try:
+        return base is None or is_on_top(files, base, snapshot, trace)
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
+
+
+def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace) -> bool:
+    """Take a snapshot away that does not stand; False if it was published after all.
+
+    Raises:
+        CommitOutcomeUnknownError: somebody has committed on top of it, or the store failed.
+    """
+    try:
+        data = _taken_away(files, snapshot)
+        if data is None:
+            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            return False
+        if not is_followed(files, snapshot, trace):
+            return True
+        # What follows names our manifests. Where a rollback gave up, the base is there again.
+        is_back = files.snapshots.put_back(snapshot.id, data)
+        if is_back and (base is None or is_on_top(files, base, snapshot, trace)):
+            return False
+        raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
+    except StorageError as error:
+        raise _outcome_unknown(files, snapshot, error) from error
+
+
+def _taken_away(files: TableFiles, snapshot: Snapshot) -> bytes | None:
+    """The file of a snapshot that is deleted now; None if others were faster."""
+    try:
+        data = files.snapshots.read_file(snapshot.id)
+    except SnapshotNotFound:
+        return None
+    return data if delete_files(files.fs, [files.paths.snapshot(snapshot.id)]) else None
+
+
+def _clean_up(files: TableFiles, written: Sequence[str]) -> None:
+    discard_files(files.fs, [files.paths.manifest(name) for name in written])
+
+
+def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageError) -> bool:
+    """Whether a create that failed took effect nevertheless."""
+    try:
+        if files.snapshots.exists(snapshot.id):
+            ours = _is_ours(files, snapshot)
+            if ours:
+                # What failed may have been what makes it outlive a power loss.
+                files.fs.make_durable([files.paths.snapshot(snapshot.id)])
+            return ours
+    except StorageError:
+        pass
+    raise _outcome_unknown(files, snapshot, error) from error
+
+
+def _outcome_unknown(
+    files: TableFiles, snapshot: Snapshot, error: StorageError
+) -> CommitOutcomeUnknownError:
+    return CommitOutcomeUnknownError(
+        f"the store failed while snapshot {snapshot.id} of {files.name} was created: {error}; "
+        f"look for commit user {snapshot.commit_user}, identifier {snapshot.commit_identifier}, "
+        "before trying again",
+        table=files.name,
+    )
+
+
+def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:
+    return files.snapshots.read(snapshot.id).delta_manifest_list == snapshot.delta_manifest_list
+
+
+def find_committed(
+    files: TableFiles, user: str, identifier: int, kind: CommitKind | None = None
+) -> Snapshot | None:
+    """The snapshot that a (user, identifier) made, None if there is none any more or yet.
+
+    Identifiers of one user increase, so the search ends at a smaller one.
+    """
+    for snapshot in files.snapshots.newest_first():
+        if snapshot.commit_user != user:
+            continue
+        if snapshot.commit_identifier == identifier and kind in (None, snapshot.commit_kind):
+            return snapshot
+        if snapshot.commit_identifier < identifier:
+            return None
+    return None

@@ -1,0 +1,242 @@
+"""Which files a read touches.
+
+1. Take the manifests of the snapshot whose partition bounds may match.
+2. Merge their entries; keep those whose partition and bucket match.
+3. Drop files whose statistics rule the filter out, where that is safe.
+4. Make splits: files that need no merging, and sections of those that do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.codec.arrow_values import array_of
+from lakewright.storage.codec.binary_row import decode_row
+from lakewright.storage.codec.bucket_hash import buckets_of
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sections import sections_of
+from lakewright.storage.operations.read.blank_keys import first_key_read, hashed_with_blanks
+from lakewright.storage.operations.state.file_schemas import FileSchemas
+from lakewright.storage.operations.state.keys import key_decoder
+from lakewright.storage.operations.state.live_files import (
+    deletions_by_bucket,
+    grouped_by_bucket,
+    index_entries,
+    live_entries,
+    readable_entries,
+    snapshot_manifests,
+)
+from lakewright.storage.operations.state.partition_filter import PartitionPicker
+from lakewright.storage.spec.index import DeletionVectorRange
+from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.predicate import (
+    Bounds,
+    Leaf,
+    Operator,
+    Predicate,
+    conjuncts,
+    may_match,
+    only_on,
+)
+from lakewright.storage.spec.shown import Shown
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSplit:
+    """Files of one bucket that one reader takes; `merge` says whether rows of equal keys meet.
+
+    `deletions` says, for files with rows that are gone, which index file holds their positions
+    and where.
+    """
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    merge: bool
+    deletions: tuple[tuple[str, DeletionVectorRange], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan(Shown):
+    """What a read touches, and what it was spared."""
+
+    snapshot: Snapshot | None
+    predicate: Predicate | None
+    splits: tuple[DataSplit, ...]
+    manifests_read: int
+    manifests_total: int
+    files_live: int
+
+    @property
+    def files_read(self) -> int:
+        return sum(len(split.files) for split in self.splits)
+
+    @property
+    def partitions_read(self) -> int:
+        return len({split.partition for split in self.splits})
+
+
+def plan_scan(
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    predicate: Predicate | None = None,
+    *,
+    level: int | None = None,
+) -> ScanPlan:
+    """The splits to read; `files` must see the schema that the read is for.
+
+    With a level only its files are read, so that rows are as some compaction left them.
+    """
+    total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
+    entries = live_entries(files, snapshot, predicate=predicate, manifests=total)
+    if level is not None:
+        entries = [entry for entry in entries if entry.file.level == level]
+    picker = PartitionPicker(files, None, predicate)
+    pruner = _FilePruner(files, predicate)
+    deletions = deletions_by_bucket(index_entries(files, snapshot))
+    splits: list[DataSplit] = []
+    for (partition, bucket), group in grouped_by_bucket(readable_entries(files, entries)).items():
+        if pruner.takes_bucket(group):
+            gone = deletions.get((partition, bucket), ())
+            splits += _bucket_splits(files, partition, bucket, group, pruner, gone)
+    return ScanPlan(
+        snapshot=snapshot,
+        predicate=predicate,
+        splits=tuple(splits),
+        manifests_read=sum(picker.may_hold(meta) for meta in total),
+        manifests_total=len(total),
+        files_live=len(entries),
+    )
+
+
+def _bucket_splits(
+    files: TableFiles,
+    partition: bytes,
+    bucket: int,
+    entries: list[ManifestEntry],
+    pruner: _FilePruner,
+    deletions: tuple[tuple[str, DeletionVectorRange], ...],
+) -> list[DataSplit]:
+    metas = [entry.file for entry in entries]
+
+    def split(chosen: tuple[DataFileMeta, ...], *, merge: bool) -> DataSplit:
+        names = {file.file_name for file in chosen}
+        gone = tuple(each for each in deletions if each[1].data_file in names)
+        return DataSplit(
+            partition=partition, bucket=bucket, files=chosen, merge=merge, deletions=gone
+        )
+
+    if not files.schema.is_keyed:
+        metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
+        kept = tuple(file for file in metas if pruner.takes_values(file))
+        return [split(kept, merge=False)] if kept else []
+    # A file outside of the keys asked for holds no version of any of them.
+    metas = [file for file in metas if pruner.takes_keys(file)]
+    splits = []
+    raw: list[DataFileMeta] = []
+    if files.options.deletion_vectors_enabled:
+        # Each key is in one file only, where no deletion vector takes it out.
+        kept = tuple(file for file in metas if pruner.takes_values(file))
+        return [split(kept, merge=False)] if kept else []
+    for section in sections_of(metas, key_decoder(files.schema)):
+        # A row that is counted may be there several times, or not at all.
+        if section.needs_merge or files.schema.counts_rows:
+            splits.append(split(section.files, merge=True))
+        elif pruner.takes_values(section.files[0]):
+            raw.append(section.files[0])
+    return [split(tuple(raw), merge=False), *splits] if raw else splits
+
+
+class _FilePruner:
+    """Decides by bucket and statistics which files may hold rows that match."""
+
+    def __init__(self, files: TableFiles, predicate: Predicate | None) -> None:
+        self._files = files
+        self._predicate = predicate
+        self._on_keys = only_on(predicate, frozenset(files.schema.key_names))
+        self._schemas = FileSchemas(files)
+        self._bucket_fields = files.schema.fields_of(files.options.bucket_keys)
+        self._buckets: dict[int, frozenset[int] | None] = {}
+
+    def takes_bucket(self, entries: Sequence[ManifestEntry]) -> bool:
+        bucket, total_buckets = entries[0].bucket, entries[0].total_buckets
+        if total_buckets <= 0 or self._predicate is None:
+            return True
+        if total_buckets not in self._buckets:
+            self._buckets[total_buckets] = self._buckets_asked_for(total_buckets)
+        asked = self._buckets[total_buckets]
+        if asked is None or bucket in asked:
+            return True
+        return hashed_with_blanks(entries, self._bucket_fields)
+
+    def takes_keys(self, file: DataFileMeta) -> bool:
+        if self._on_keys is None:
+            return True
+        fields = self._files.schema.key_fields
+        types = [field.type for field in fields]
+        low, high = decode_row(file.min_key, types), decode_row(file.max_key, types)
+        low = first_key_read(file, low, fields)
+        bounds: dict[str, Bounds] = {}
+        if file.key_stats.null_counts:
+            bounds = self._schemas.key_bounds_of(file)
+        # A range of keys bounds their first column, and says nothing of the others alone.
+        if low[0] is not None:
+            bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
+        return may_match(self._on_keys, bounds)
+
+    def takes_values(self, file: DataFileMeta) -> bool:
+        if self._predicate is None:
+            return True
+        known = self._schemas.bounds_of(file)
+        bounds = self._schemas.mapping_of(file).bounds(known, file.row_count)
+        return may_match(self._predicate, bounds)
+
+    def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
+        """Buckets of the keys that the filter names one by one; None for all."""
+        options = self._files.options
+        if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
+            return None
+        fields = self._bucket_fields
+        literals: list[tuple[Value, ...]] = []
+        for field in fields:
+            for part in conjuncts(self._predicate):
+                if (
+                    isinstance(part, Leaf)
+                    and part.column == field.name
+                    and part.operator in (Operator.EQ, Operator.IN)
+                    and None not in part.literals
+                ):
+                    asked = _all_bits(part.literals)
+                    if asked is None:
+                        return None
+                    literals.append(asked)
+                    break
+            else:
+                return None
+        if len(fields) > 1 and any(len(values) > 1 for values in literals):
+            return None
+        arrays = [
+            array_of(values, field.type) for field, values in zip(fields, literals, strict=True)
+        ]
+        rows = pa.table(arrays, schema=to_arrow_schema(fields))
+        buckets = buckets_of(rows, fields, total_buckets, options.bucket_function)
+        return frozenset(buckets.tolist())
+
+
+def _all_bits(literals: Sequence[Value]) -> tuple[Value, ...] | None:
+    """The literals with the other zero beside each: they are equal, and hash differently.
+
+    None where one is NaN, which has more bits than can be listed.
+    """
+    floats = [value for value in literals if isinstance(value, float)]
+    if any(map(math.isnan, floats)):
+        return None
+    return (*literals, *(-value for value in floats if value == 0))

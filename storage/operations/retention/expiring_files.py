@@ -1,0 +1,107 @@
+"""The files that only a range of expiring snapshots keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lakewright.storage.env import FileStatus
+from lakewright.storage.errors import FileMissing
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.references.reachable import Reach, unreachable
+from lakewright.storage.operations.references.roots import (
+    Root,
+    RootKind,
+    changelog_root,
+    other_roots,
+    snapshot_root,
+)
+from lakewright.storage.operations.running.plan import UnreachableFile
+from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def first_kept_id(kept: Sequence[int], end: int) -> int:
+    """The first snapshot that is whole and stays, whether an expiry has begun or not."""
+    return max(end, kept[0])
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiringRange:
+    """A range of snapshots that go; `end` is the one after them, `changelogs` stay of them."""
+
+    files: TableFiles
+    expired: Sequence[Snapshot]
+    end: int
+    changelogs: Collection[int]
+
+    def files_of(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
+    ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
+        """What goes with them, and the paths of what was there and could not be read."""
+        files = self.files
+        going = [snapshot_root(files, each) for each in self.expired]
+        lost = Reach(forgiving=True)
+        staying = self._staying(first_kept, listed, lineage or Lineage())
+        data: dict[str, int] = {}
+        end = snapshot_root(files, files.snapshots.read(self.end))
+        # The delta of a snapshot removes what the one before it still needs: a shift by one.
+        for before, root in pairwise([*going, end]):
+            # An earlier expiry that was stopped may have deleted manifests of what it expired,
+            # and it deleted the data files they name before.
+            data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
+            if before.snapshot.id + 1 != root.snapshot.id:
+                # A table rolled back to an old tag has no delta that tells what came in between.
+                data |= lost.state(before)
+        for root in going:
+            data |= lost.changelog(root)
+        metadata = lost.metadata_of_all(going)
+        outliving = [
+            changelog_root(files, each) for each in self.expired if each.id in self.changelogs
+        ]
+        found = unreachable(files, data, metadata, [*staying, *outliving], lost.sizes)
+        return _present(files, found, lost.sizes), lost.unreadable
+
+    def _staying(
+        self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
+    ) -> list[Root]:
+        """What may reach something of the range; see the module's third step."""
+        files = self.files
+        asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
+        mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
+        commits = {each.delta_manifest_list for each in self.expired}
+        reach = Reach()
+
+        def is_apart(root: Root) -> bool:
+            # Changelog files are their own commit's; without a producer, data files take their
+            # place, which a snapshot of the range may have removed.
+            is_changelog = root.kind is RootKind.CHANGELOG
+            own = root.snapshot.delta_manifest_list in commits
+            return is_changelog and not own and reach.has_producer(root)
+
+        return [*mine, *(root for root in other_roots(files) if not is_apart(root))]
+
+
+def _present(
+    files: TableFiles, found: Sequence[UnreachableFile], sizes: Mapping[str, int]
+) -> tuple[UnreachableFile, ...]:
+    """The files with their sizes, without those known to be gone; few have to be looked at."""
+    present = []
+    for each in found:
+        path = files.paths.below(each.path)
+        if each.size_bytes or path in sizes:
+            present.append(each)
+            continue
+        with suppress(FileMissing):
+            present.append(UnreachableFile(each.path, len(files.fs.read_bytes(path))))
+    return tuple(present)
+
+
+def about_unreadable(files: TableFiles, paths: Collection[str]) -> str:
+    """A line about metadata that cannot be read, for people."""
+    below = f"{files.paths.root}/"
+    first = min(paths).removeprefix(below)
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{first}{more} cannot be read, so files that only it names stay, as orphans"

@@ -1,0 +1,142 @@
+"""Which snapshots may go, by their number, their age and what consumers still read."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from lakewright.storage.errors import ClockJumped, InvalidRequestError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.time_travel import moment_text
+
+# By how much the clocks of those who commit and those who expire may differ.
+_CLOCKS_DIFFER_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much history to keep; `limit` bounds how many snapshots one step expires."""
+
+    retain_min: int
+    retain_max: int
+    time_retained_ms: int
+    limit: int
+
+    @property
+    def goes_by_age(self) -> bool:
+        """Whether it matters how old a snapshot is."""
+        return self.retain_min < self.retain_max
+
+
+def retention_of(
+    files: TableFiles,
+    retain_min: int | None,
+    retain_max: int | None,
+    time_retained_ms: int | None,
+    max_deletes: int | None,
+) -> Retention:
+    """The retention asked for, with what the table says for the rest; refuses impossible ones."""
+    options = files.options
+    retention = Retention(
+        retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
+        retain_max=options.snapshot_num_retained_max if retain_max is None else retain_max,
+        time_retained_ms=(
+            options.snapshot_time_retained_ms if time_retained_ms is None else time_retained_ms
+        ),
+        limit=options.snapshot_expire_limit if max_deletes is None else max_deletes,
+    )
+    if retention.retain_min < 1:
+        raise InvalidRequestError(
+            f"retain_min is {retention.retain_min}; at least 1 snapshot of {files.name} must stay"
+        )
+    if retention.retain_max < retention.retain_min:
+        raise InvalidRequestError(
+            f"retain_max ({retention.retain_max}) is below retain_min ({retention.retain_min})"
+        )
+    if retention.time_retained_ms < 0 or retention.limit < 1:
+        raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
+    return retention
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryStep:
+    """The snapshots that go, why no others do, and how many wait for a later step."""
+
+    expired: Sequence[int]
+    reasons: Sequence[str]
+    waiting: int
+
+
+def expiry_step(
+    files: TableFiles,
+    ids: Sequence[int],
+    kept: Sequence[int],
+    retention: Retention,
+    stale: Collection[str],
+) -> ExpiryStep:
+    """Snapshots are counted as they are there, whatever their ids; stale consumers hold nothing."""
+    count = len(ids)
+    allowed = max(0, count - retention.retain_min)
+    reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
+    for name, position in files.references.consumers().items():
+        if name in stale:
+            limit_s = (files.options.consumer_expiration_ms or 0) // 1000
+            reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
+        elif not files.options.consumer_changelog_only:
+            wanted = bisect_left(ids, position)
+            if wanted < min(allowed, retention.limit):
+                reasons.append(f"consumer {name} wants to read from snapshot {position}")
+            allowed = min(allowed, wanted)
+    too_many = max(0, count - retention.retain_max)
+    if allowed and retention.goes_by_age:
+        check_clock(files, ids[-1])
+    oldest_kept = files.env.now_ms() - retention.time_retained_ms
+
+    def is_old(index: int) -> bool:
+        # A snapshot is in use until its successor is older than the time to retain.
+        return files.snapshots.read(ids[index + 1]).time_millis < oldest_kept
+
+    end = min(allowed, retention.limit)
+    for index in range(min(too_many, end), end):
+        if not is_old(index):
+            end = allowed = index
+            reasons.append(
+                f"snapshot {ids[index]} was current within the last "
+                f"{retention.time_retained_ms // 1000} s"
+            )
+            break
+    begun = bisect_left(ids, kept[0])
+    if end < begun:
+        end = min(begun, retention.limit)
+        reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
+    # Times grow, or nearly so: this is told, and each step looks for itself.
+    old = (
+        bisect_left(
+            range(allowed),
+            True,
+            lo=max(end, min(too_many, allowed)),
+            key=lambda each: not is_old(each),
+        )
+        if end < allowed
+        else end
+    )
+    return ExpiryStep(ids[:end], reasons, max(old, begun) - end)
+
+
+def check_clock(files: TableFiles, latest_id: int) -> None:
+    """Whether the clock is one by which ages can be told.
+
+    Raises:
+        ClockJumped: the latest snapshot is of a time to come.
+    """
+    now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
+    if latest > now + _CLOCKS_DIFFER_MS:
+        raise ClockJumped(
+            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and it is only "
+            f"{moment_text(now)} here, so no age can be told; set the wrong clock right, or "
+            "expire by number alone, with equal retain_min and retain_max",
+            table=files.name,
+            latest_ms=latest,
+            now_ms=now,
+        )

@@ -1,0 +1,58 @@
+"""The primary keys of files, as bytes and as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakewright.storage.codec.binary_row import decode_row
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.lsm.sections import DecodeKey, Key
+from lakewright.storage.spec.data_types import AtomicType, DataType, TypeRoot, not_null
+from lakewright.storage.spec.schema import TableSchema
+
+
+def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
+    """Refuse files that were written when a primary key had another type.
+
+    Their rows lie in the buckets, and in the order, of that type. A reader would look for keys in
+    the wrong bucket and take rows of one key for rows of two. Java Paimon 0.9 lets such a change
+    pass, later releases refuse it.
+
+    Raises:
+        UnsupportedError: one of the schemas is such.
+    """
+    if not files.schema.has_primary_key:
+        return
+    keys = {field.id: field for field in files.schema.key_fields}
+    for schema_id in set(schema_ids) - {files.schema.id}:
+        for stored in files.schemas.read(schema_id).fields:
+            field = keys.get(stored.id)
+            if field is not None and not _kept(stored.type, field.type):
+                raise UnsupportedError(
+                    f"{files.name}: primary key {field.name!r} has the type {field.type}, and was "
+                    f"{stored.type} in schema {schema_id}, with which live files were written; "
+                    "change it back, or write the rows into a new table with a client that read "
+                    "them before the change",
+                    table=files.name,
+                    column=field.name,
+                )
+
+
+def _kept(stored: DataType, read: DataType) -> bool:
+    """Whether a key has the bytes, and so the bucket and the place, that it had."""
+    if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
+        grown = stored.root is read.root and stored.length <= read.length
+        if grown and read.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY):
+            return True
+    return not_null(stored) == not_null(read)
+
+
+def key_decoder(schema: TableSchema) -> DecodeKey:
+    """Decodes the key bounds that data files of the table carry."""
+    types = [field.type for field in schema.key_fields]
+
+    def decode(data: bytes) -> Key:
+        return decode_row(data, types)
+
+    return decode

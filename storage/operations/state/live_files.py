@@ -1,0 +1,163 @@
+"""The manifest entries, data files and index files that a snapshot holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.state.keys import check_key_types
+from lakewright.storage.operations.state.partition_filter import PartitionPicker
+from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
+from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
+from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.spec.snapshot import Snapshot
+
+
+def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+    """Manifests whose entries make up the state of a snapshot, in order."""
+    return files.manifests.read_state_lists(snapshot)
+
+
+def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEntry, ...]:
+    """Every index file of a snapshot's state.
+
+    Raises:
+        UnsupportedError: one lies outside of the table.
+    """
+    if snapshot is None or snapshot.index_manifest is None:
+        return ()
+    entries = files.manifests.read_index_manifest(snapshot.index_manifest)
+    for entry in entries:
+        if entry.file.external_path is not None:
+            raise UnsupportedError(
+                f"{files.name}: index file {entry.file.file_name} lies outside of the table, at "
+                f"{entry.file.external_path}, which is not implemented",
+                table=files.name,
+            )
+    return entries
+
+
+def live_entries(
+    files: TableFiles,
+    snapshot: Snapshot | None,
+    *,
+    partitions: Iterable[bytes] | None = None,
+    predicate: Predicate | None = None,
+    manifests: Sequence[ManifestFileMeta] | None = None,
+) -> list[ManifestEntry]:
+    """Files of a snapshot's state, all or those of some partitions, in manifest order.
+
+    `predicate` may look at any column; only its part on partition columns counts here. `manifests`
+    are those of the snapshot, where the caller has read the lists already.
+    """
+    if snapshot is None:
+        return []
+    picker = PartitionPicker(files, partitions, predicate)
+    named = snapshot_manifests(files, snapshot) if manifests is None else manifests
+    metas = [meta for meta in named if picker.may_hold(meta)]
+    return _live(files.manifests.entries(metas, keep_entry=picker.takes))
+
+
+def _live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    return [entry for entry in fold_entries(entries).values() if entry.kind is FileKind.ADD]
+
+
+class LiveFiles:
+    """`live_entries` for a committer, which asks again of one snapshot after another.
+
+    Manifests and their lists never change: each is read once while it is named, and of a later
+    snapshot only what is new. So a losing commit retries as fast as the commits that won.
+    """
+
+    def __init__(self, files: TableFiles) -> None:
+        self._files = files
+        self._known: dict[frozenset[bytes] | None, _Known] = {}
+        self._lists: tuple[tuple[str, str], tuple[ManifestFileMeta, ...]] | None = None
+
+    def manifests(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a snapshot's state, oldest first."""
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        if self._lists is None or self._lists[0] != lists:
+            self._lists = lists, snapshot_manifests(self._files, snapshot)
+        return self._lists[1]
+
+    def entries(
+        self, snapshot: Snapshot | None, *, partitions: Iterable[bytes] | None = None
+    ) -> list[ManifestEntry]:
+        """Files of a snapshot's state, all or those of some partitions, in manifest order."""
+        if snapshot is None:
+            return []
+        chosen = None if partitions is None else frozenset(partitions)
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        known = self._known.get(chosen)
+        if known is None or known.lists != lists:
+            picker = PartitionPicker(self._files, chosen, None)
+            metas = [meta for meta in self.manifests(snapshot) if picker.may_hold(meta)]
+            before = {} if known is None else known.manifests
+            manifests = {
+                meta.file_name: before.get(meta.file_name)
+                or tuple(self._files.manifests.entries([meta], keep_entry=picker.takes))
+                for meta in metas
+            }
+            live = _live(chain.from_iterable(manifests.values()))
+            known = self._known[chosen] = _Known(lists, manifests, live)
+        return known.live
+
+
+def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Entries whose rows a reader sees; the others wait for a compaction.
+
+    Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
+    older rows a new one replaces, or comes too late to replace.
+
+    Raises:
+        UnsupportedError: a primary key had another type when one of the files was written.
+    """
+    # Asked for tables, too, whose merge options cannot be read: their files can still be counted.
+    engine = files.schema.options.get("merge-engine", "").strip().lower()
+    skips_level_0 = files.schema.has_primary_key and (
+        files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
+    )
+    readable = [
+        entry
+        for entry in entries
+        if entry.bucket >= 0 and not (skips_level_0 and entry.file.level == 0)
+    ]
+    check_key_types(files, {entry.file.schema_id for entry in readable})
+    return readable
+
+
+def deletions_by_bucket(
+    entries: Iterable[IndexEntry],
+) -> dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]]:
+    """Deletion vectors of every bucket, each with the name of the index file that holds it."""
+    found: dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]] = {}
+    for entry in entries:
+        vectors = entry.file.deletion_vectors or ()
+        place = (entry.partition, entry.bucket)
+        found[place] = found.get(place, ()) + tuple((entry.file.file_name, v) for v in vectors)
+    return found
+
+
+def grouped_by_bucket(
+    entries: Iterable[ManifestEntry],
+) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+    """Entries by (partition, bucket)."""
+    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
+    return {
+        key: list(group)
+        for key, group in groupby(ordered, key=lambda entry: (entry.partition, entry.bucket))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Of the snapshot asked for last: its lists, what its manifests hold, and what is live."""
+
+    lists: tuple[str, str]
+    manifests: Mapping[str, tuple[ManifestEntry, ...]]
+    live: list[ManifestEntry]

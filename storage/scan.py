@@ -1,0 +1,146 @@
+"""Scan and ChangeScan: the files that a read was planned to touch, and the ways to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.changes.change_plan import ChangePlan
+from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
+from lakewright.storage.operations.read.fallback_read import falls_back
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import DataSplit, ScanPlan
+from lakewright.storage.operations.running.concurrency import map_concurrently
+from lakewright.storage.operations.running.task_memory import STREAMING, collecting
+from lakewright.storage.spec.commit import StagedWrite
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Rows of one state of a table: planned, and read as often as asked.
+
+    The files are fixed; what is committed later is not seen. `reader` reads single splits of the
+    plan, in any process.
+    """
+
+    table_files: TableFiles
+    plan: ScanPlan
+    reader: SplitReader
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.plan.snapshot
+
+    @property
+    def splits(self) -> tuple[DataSplit, ...]:
+        return self.plan.splits
+
+    def read(self, limit: int | None = None) -> pa.Table:
+        """All rows in memory, or `limit` of them, in no promised order."""
+        return _collected(self.reader, self.plan.splits, limit)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Rows piece by piece, for more than fits in memory."""
+        for split in self.plan.splits:
+            yield from self.reader.read(split)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """Rows as a DataFrame, read in Spark's tasks.
+
+        Raises:
+            UnsupportedError: the table lies where executors cannot reach it, or a column has no
+                Spark type.
+        """
+        from lakewright.storage.spark.read import splits_dataframe
+
+        if falls_back(self.table_files):
+            # Only reads in this process know the option; others refuse it.
+            check_supported(self.table_files.schema, Use.READ, table=self.table_files.name)
+        return splits_dataframe(spark, self.reader, self.plan.splits)
+
+
+@dataclass(frozen=True)
+class ChangeScan:
+    """Rows that changed between two states, each with what was done to its key in `_rowkind`."""
+
+    plan: ChangePlan
+    reader: ChangeReader
+
+    def read(self, limit: int | None = None) -> pa.Table:
+        """All changes in memory, or `limit` of them."""
+        return collect_changes(self.reader, self.plan.splits, limit=limit)
+
+    def to_spark(self, spark: SparkSession) -> DataFrame:
+        """Changes as a DataFrame, read in Spark's tasks.
+
+        Raises:
+            UnsupportedError: the table lies where executors cannot reach it, or a column has no
+                Spark type.
+        """
+        from lakewright.storage.spark.system_tables import changes_dataframe
+
+        return changes_dataframe(spark, self.reader, self.plan)
+
+
+def scan_staged(files: TableFiles, staged: StagedWrite, columns: Sequence[str] | None) -> Scan:
+    """Rows of a staged write, as the table would hold them; deletions are left out."""
+    reader = SplitReader(files.at_schema(staged.schema_id), columns=columns, predicate=None)
+    splits = tuple(
+        DataSplit(
+            partition=message.partition,
+            bucket=message.bucket,
+            files=message.new_files,
+            merge=files.schema.is_keyed,
+        )
+        for message in staged.messages
+    )
+    plan = ScanPlan(
+        snapshot=None,
+        predicate=None,
+        splits=splits,
+        manifests_read=0,
+        manifests_total=0,
+        files_live=sum(len(split.files) for split in splits),
+    )
+    return Scan(reader.files, plan, reader)
+
+
+def _collected(
+    reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
+) -> pa.Table:
+    if limit is None:
+        env = reader.files.env
+        # Of rows that are filtered most may not be asked for.
+        collects = reader.predicate is None
+        memory = collecting(min(env.cores(), len(splits))) if collects else STREAMING
+        read = map_concurrently(env, lambda split: list(reader.read(split, memory=memory)), splits)
+        return _joined(reader, [rows for pieces in read for rows in pieces])
+    parts: list[pa.Table] = []
+    count = 0
+    for split in splits:
+        for rows in reader.read(split):
+            if count + rows.num_rows >= limit:
+                parts.append(rows.slice(0, limit - count))
+                return _joined(reader, parts)
+            parts.append(rows)
+            count += rows.num_rows
+    return _joined(reader, parts)
+
+
+def _joined(reader: SplitReader, parts: list[pa.Table]) -> pa.Table:
+    nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
+    if not parts:
+        return nullable.empty_table()
+    # A cast copies nothing here, but takes a look at every chunk.
+    return pa.concat_tables(
+        [part if part.schema.equals(nullable) else part.cast(nullable) for part in parts]
+    )

@@ -1,0 +1,100 @@
+"""One merge option at a time: its text, and the checks that every merge option needs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from typing import NoReturn
+
+from lakewright.storage.errors import InvalidOption, UnsupportedError
+from lakewright.storage.spec.data_types import AtomicType, DataType
+from lakewright.storage.spec.honoured_options import MERGE_OPTIONS
+from lakewright.storage.spec.option_values import trimmed
+from lakewright.storage.spec.schema import TableSchema
+
+GROUP_PREFIX, GROUP_SUFFIX = "fields.", ".sequence-group"
+_OF_COLUMNS = "fields.*."
+_SUFFIXES = "|".join(
+    re.escape(each.name.removeprefix(_OF_COLUMNS))
+    for each in MERGE_OPTIONS
+    if each.name.startswith(_OF_COLUMNS)
+)
+_FIELD_OPTION = re.compile(rf"fields\.(?P<names>.+)\.(?:{_SUFFIXES})")
+_NAMES = frozenset(name for each in MERGE_OPTIONS for name in (each.name, *each.older_names))
+
+
+def is_merge_option(name: str) -> bool:
+    """Whether an option says how rows of one key are merged."""
+    return name in _NAMES or _FIELD_OPTION.fullmatch(name) is not None
+
+
+class MergeOptionReader:
+    """Reads merge options of one schema; every error names the option, its value and the table."""
+
+    def __init__(self, schema: TableSchema, table: str) -> None:
+        self.schema = schema
+        self.table = table
+        self.options = trimmed(schema.options)
+        self.types: dict[str, DataType] = {each.name: each.type for each in schema.fields}
+
+    def field_option(self, name: str, suffix: str) -> str | None:
+        return self.options.get(f"fields.{name}.{suffix}")
+
+    def field_boolean(self, name: str, suffix: str) -> bool:
+        return self.boolean(f"fields.{name}.{suffix}")
+
+    def boolean(self, option: str) -> bool:
+        text = self.options.get(option, "false")
+        if text.lower() not in ("true", "false"):
+            self.invalid(option, text, "is neither true nor false")
+        return text.lower() == "true"
+
+    def check_field_names(self) -> None:
+        for option, text in self.options.items():
+            match = _FIELD_OPTION.fullmatch(option)
+            if match is None:
+                continue
+            group = option.endswith(GROUP_SUFFIX)
+            names = split_names(match["names"]) if group else (match["names"],)
+            for name in names:
+                self.check_column(option, text, name)
+
+    def check_column(self, option: str, text: str, name: str) -> None:
+        if name not in self.types:
+            self.invalid(
+                option,
+                text,
+                f"names {name!r}, which is no column; there are {', '.join(self.types)}",
+            )
+
+    def check_orders(self, option: str, text: str, name: str) -> None:
+        data_type = self.types.get(name)
+        if data_type is not None and not isinstance(data_type, AtomicType):
+            self.invalid(
+                option,
+                text,
+                f"orders rows by {name!r}, which is {data_type}; take a primitive type",
+            )
+
+    def check_once(self, option: str, text: str, names: Collection[str]) -> None:
+        repeated = [name for name, times in Counter(names).items() if times > 1]
+        if repeated:
+            self.invalid(option, text, f"names {repeated[0]!r} more than once")
+
+    def invalid(self, option: str, value: str, problem: str) -> NoReturn:
+        raise InvalidOption(
+            f"{self.table}: {option}={value} {problem}", table=self.table, option=option
+        )
+
+    def unsupported(self, option: str, value: str, instead: str) -> NoReturn:
+        raise UnsupportedError(
+            f"{self.table} sets option {option}={value}, which is not implemented ({instead})",
+            table=self.table,
+            option=option,
+        )
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Names between commas, without the blanks around them."""
+    return tuple(name.strip() for name in text.split(","))

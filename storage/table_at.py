@@ -1,0 +1,136 @@
+"""TableAt: a table as it is at one of its snapshots, which is chosen once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.inspection import Inspection
+from lakewright.storage.operations.inspection.analyze import read_statistics
+from lakewright.storage.operations.read.expired_reads import told_if_expired
+from lakewright.storage.operations.read.fallback_read import falls_back, scan_with_fallback
+from lakewright.storage.operations.read.lookup import lookup
+from lakewright.storage.operations.read.read import SplitReader
+from lakewright.storage.operations.read.scan import plan_scan
+from lakewright.storage.operations.state.live_files import live_entries
+from lakewright.storage.operations.state.table_stats import PartitionStats, partition_stats
+from lakewright.storage.rows import ArrowRows, Where, arrow_tables, predicate_of
+from lakewright.storage.scan import Scan
+from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.snapshot import Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+from lakewright.storage.spec.table_statistics import TableStatistics
+
+if TYPE_CHECKING:
+    from lakewright.storage.spark import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class TableAt:
+    """A table at one snapshot, None where nothing was committed yet; an earlier one has its schema.
+
+    `is_latest` says that the latest state was meant, of which a branch may hold a part.
+    """
+
+    table_files: TableFiles
+    snapshot: Snapshot | None
+    is_latest: bool
+
+    @property
+    def name(self) -> str:
+        return self.table_files.name
+
+    @property
+    def schema(self) -> TableSchema:
+        return self.table_files.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return to_arrow_schema(self.schema.fields)
+
+    @property
+    def inspect(self) -> Inspection:
+        """System tables as Arrow."""
+        return Inspection(self.table_files, self.snapshot)
+
+    def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
+        """The files that a read touches, planned from metadata; read them as Arrow or in Spark.
+
+        Where an option names a branch for partitions that are missing here, its splits are in it.
+
+        Raises:
+            InvalidPredicate: `where` is no filter of the table's columns.
+            UnsupportedError: the table has an option that is not implemented.
+        """
+        files = self.table_files
+        predicate = predicate_of(where, files.schema)
+        files.schema.fields_of(columns or ())
+        if self.is_latest and falls_back(files):
+            reader, plan = scan_with_fallback(files, self.snapshot, predicate, columns)
+            return Scan(files, plan, reader)
+        check_supported(files.schema, Use.READ, table=files.name)
+        with told_if_expired(files, self._snapshot_id):
+            plan = plan_scan(files, self.snapshot, predicate)
+        return Scan(
+            files,
+            plan,
+            SplitReader(files, columns=columns, predicate=predicate, snapshot_id=self._snapshot_id),
+        )
+
+    def read(
+        self,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows in memory, in no promised order.
+
+        Raises:
+            InvalidPredicate: `where` is no filter of the table's columns.
+            UnsupportedError: the table has an option that is not implemented.
+        """
+        return self.scan(where, columns).read(limit)
+
+    def to_spark(
+        self,
+        spark: SparkSession,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """Rows as a DataFrame; the files are fixed when this returns.
+
+        Raises:
+            UnsupportedError: the table lies where executors cannot reach it, or a column has no
+                Spark type.
+        """
+        return self.scan(where, columns).to_spark(spark)
+
+    def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of single keys, found without reading the table; see `read.lookup`."""
+        wanted = pa.concat_tables(list(arrow_tables(keys)))
+        with told_if_expired(self.table_files, self._snapshot_id):
+            return lookup(self.table_files, wanted, self.snapshot, columns=columns).rows
+
+    def files(self, where: Where | None = None) -> tuple[ManifestEntry, ...]:
+        """Live data files, of the partitions that a filter leaves."""
+        predicate = predicate_of(where, self.schema)
+        return tuple(live_entries(self.table_files, self.snapshot, predicate=predicate))
+
+    def partitions(self, where: Where | None = None) -> tuple[PartitionStats, ...]:
+        """Partitions with their counts, from metadata alone."""
+        return partition_stats(self.table_files, self.files(where))
+
+    def statistics(self) -> TableStatistics | None:
+        """What the last analysis found; None when there was none since the schema changed."""
+        return read_statistics(self.table_files, self.snapshot)
+
+    @property
+    def _snapshot_id(self) -> int | None:
+        return None if self.snapshot is None else self.snapshot.id
