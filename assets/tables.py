@@ -1,85 +1,23 @@
 """Tables as assets: one declaration becomes one asset with its partitions and checks."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
 
-from lakewright.assets.check_history import CheckHistory
-from lakewright.assets.checks import (
-    JudgedRows,
-    check_results,
-    check_specs,
-    results_of_earlier_try,
-)
-from lakewright.assets.partitions import dynamic_name, partitions_def
-from lakewright.platform.declarations import TableDeclaration, WriteKind
-from lakewright.platform.engines import prefers_spark
-from lakewright.platform.failures import failures_for_dagster
-from lakewright.platform.names import TableNames
-from lakewright.platform.open_declared import open_declared
-from lakewright.platform.partition_keys import InvalidPartitionKeyError, describe_partition
-from lakewright.platform.partition_schemes import DynamicDimension
-from lakewright.platform.publish import (
-    AlreadyPublished,
-    Published,
-    Rejected,
-    WriteOrder,
-    publish,
-)
-from lakewright.platform.reports import (
-    STORAGE_KIND,
-    column_schema,
-    partition_metadata,
-    publication_metadata,
-)
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
-from lakewright.platform.run_choices import WriteMode
-from lakewright.platform.run_identity import commit_user
-from lakewright.platform.sources import (
-    SourceRequest,
-    explain_source,
-    find_source,
-    source_text,
-)
-from lakewright.storage import Table
-from lakewright.storage.errors import InvalidRequestError
+from lakewright.assets.checks import check_results, check_specs, results_of_earlier_try
+from lakewright.assets.ingest_run import IngestConfig, IngestRun, rejection
+from lakewright.assets.partitions import partitions_def
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.ingest.publish import AlreadyPublished, Rejected
+from lakewright.platform.ingest.sources import source_text
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import STORAGE_KIND, column_schema
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage.spec.data_types import parse_data_type
-
-
-class IngestConfig(dg.Config):
-    """How one run writes."""
-
-    micro_batches: int = Field(
-        default=1,
-        # No `ge=1`: of it Dagster would tell pydantic's error, and `publish` tells a better one.
-        description=(
-            "Commit the rows in that many parts, at least 1, each with its share of every "
-            "partition, as a stream would leave them; needs mode append."
-        ),
-    )
-    mode: WriteMode | None = Field(
-        default=None,
-        description="append, overwrite or upsert, instead of what the table declares.",
-    )
-    compact: bool | None = Field(
-        default=None,
-        description=(
-            "Compact what the run has written to, where that is due, instead of what the table "
-            "declares."
-        ),
-    )
-    allow_empty: bool | None = Field(
-        default=None,
-        description=(
-            "Let the run publish nothing, and empty partitions that the source has no rows of, "
-            "instead of what the table declares."
-        ),
-    )
 
 
 def build_asset(
@@ -105,12 +43,12 @@ def build_asset(
         warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
         spark: SparkResource = getattr(context.resources, keys.spark)
         with failures_for_dagster():
-            ingest = _Ingest(declaration, names, context, config, warehouse, spark)
+            ingest = IngestRun(declaration, names, context, config, warehouse, spark)
             table, outcome = ingest.run()
         judged, histories = ingest.judged_rows(outcome), ingest.check_history
         if isinstance(outcome, Rejected):
             yield from check_results(outcome.report, names, judged, histories)
-            raise _rejection(declaration, outcome)
+            raise rejection(declaration, outcome)
         ingest.report_partitions(outcome)
         yield dg.MaterializeResult(
             asset_key=names.asset_key, metadata=ingest.metadata(table, outcome)
@@ -149,210 +87,4 @@ def _spec(declaration: TableDeclaration, names: TableNames) -> dg.AssetSpec:
         kinds=kinds,
         metadata=metadata,
         partitions_def=partitions_def(declaration.scheme, names) if declaration.columns else None,
-    )
-
-
-@dataclass(frozen=True)
-class _Ingest:
-    """One run's write of one table."""
-
-    declaration: TableDeclaration
-    names: TableNames
-    context: dg.AssetExecutionContext
-    config: IngestConfig
-    warehouse: WarehouseResource
-    spark: SparkResource
-
-    def run(self) -> tuple[Table, Published | AlreadyPublished | Rejected]:
-        declaration, context = self.declaration, self.context
-        catalog = self.warehouse.catalog()
-        table = open_declared(catalog, declaration)
-        upstream = {name: catalog.table(name) for name in declaration.depends_on}
-        source = find_source(declaration)
-        request = SourceRequest(
-            table=declaration.table,
-            partitions=self.partitions,
-            upstream=upstream,
-            # Many small commits are made in this process, whatever is declared for large ones.
-            wants_spark=prefers_spark(declaration.write.engine) and self.config.micro_batches == 1,
-            session=self.spark.session,
-        )
-        order = WriteOrder(
-            declaration=declaration,
-            partitions=request.partitions,
-            commit_user=commit_user(context.run, self.names.identifier),
-            kind=self.write_kind,
-            compact=self._compacts,
-            micro_batches=self.config.micro_batches,
-            allow_empty=self._allows_empty,
-            upstream=upstream,
-            explain=lambda: explain_source(declaration, request),
-            session=self.spark.session,
-            warn=context.log.warning,
-        )
-        asked = (
-            "all rows" if request.partitions is None else f"{len(request.partitions)} partitions"
-        )
-        context.log.info("%s: %s, %s", declaration.table, order.kind.value, asked)
-        outcome = publish(table, lambda: source(request), order)
-        if isinstance(outcome, AlreadyPublished):
-            context.log.warning(
-                "%s: an earlier try of this run committed snapshot %s; nothing was written again",
-                declaration.table,
-                outcome.snapshot.id,
-            )
-        self._tell_compaction(outcome)
-        return table, outcome
-
-    def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
-        """A compaction that failed is no failure of the run, whose rows are published."""
-        if not isinstance(outcome, Published) or outcome.compaction is None:
-            return
-        failure = outcome.compaction.failure
-        if failure is not None:
-            self.context.log.warning(
-                "%s: the rows are published, and compacting what they touched failed: %s",
-                self.declaration.table,
-                failure,
-            )
-
-    @property
-    def partitions(self) -> tuple[Mapping[str, object], ...] | None:
-        """Partitions that the run is for, in order; None where the asset has none."""
-        if not self.context.has_partition_key and not self.context.has_partition_key_range:
-            return None
-        keys = sorted(self.context.partition_keys)
-        try:
-            return tuple(self.declaration.scheme.spec_of(key) for key in keys)
-        except InvalidPartitionKeyError as err:
-            raise InvalidRequestError(str(err), table=self.declaration.table) from err
-
-    @property
-    def _compacts(self) -> bool:
-        asked = self.config.compact
-        return self.declaration.write.compact if asked is None else asked
-
-    @property
-    def _allows_empty(self) -> bool:
-        asked = self.config.allow_empty
-        source = self.declaration.source
-        return (source is not None and source.allow_empty) if asked is None else asked
-
-    @property
-    def write_kind(self) -> WriteKind:
-        if self.config.mode is None:
-            return self.declaration.write_kind
-        kind = self.config.mode.value
-        fitting = WriteKind.UPSERT if self.declaration.primary_key else WriteKind.APPEND
-        if kind not in (fitting, WriteKind.OVERWRITE):
-            raise InvalidRequestError(
-                f"mode {kind.value} does not fit {self.declaration.table}, which has "
-                f"{'a' if self.declaration.primary_key else 'no'} primary key; "
-                f"write {fitting.value} or overwrite"
-            )
-        return kind
-
-    def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
-        """The partitions that were asked for, or that turned up, and those whose rows were judged.
-
-        An overwrite puts the run's rows, or none, in the place of whatever a partition held. Other
-        writes leave what it held, so nothing was judged of partitions that got no rows; nor is
-        it known which got some in an earlier try.
-        """
-        scheme = self.declaration.scheme
-        specs: list[Mapping[str, object]] = []
-        if self.declaration.partition_keys and self.partitions is not None:
-            specs = list(self.partitions)
-        elif self.declaration.partition_keys and not isinstance(outcome, AlreadyPublished):
-            specs = [each.spec for each in outcome.partitions]
-        texts = {}
-        for spec in specs:
-            with suppress(InvalidPartitionKeyError):
-                texts[scheme.key_of(spec)] = describe_partition(spec)
-        judged = set(texts) if self.write_kind is WriteKind.OVERWRITE else set()
-        if not isinstance(outcome, AlreadyPublished):
-            for each in outcome.partitions:
-                with suppress(InvalidPartitionKeyError):
-                    judged |= {scheme.key_of(each.spec)} if each.row_count else set()
-        return JudgedRows(
-            partitions=texts,
-            judged=frozenset(judged & set(texts)),
-            published=not isinstance(outcome, Rejected),
-        )
-
-    def check_history(self, check_name: str) -> CheckHistory:
-        """What a check said of partitions before this run."""
-        key = dg.AssetCheckKey(self.names.asset_key, check_name)
-        return CheckHistory.read(self.context.instance, key, self._is_partition)
-
-    def _is_partition(self, key: str) -> bool:
-        scheme = self.declaration.scheme
-        known = partitions_def(scheme, self.names)
-        if known is None:
-            return False
-        if not any(isinstance(each, DynamicDimension) for each in scheme.dimensions):
-            return known.has_partition_key(key)
-        # Rejected rows make no partition known to Dagster.
-        try:
-            scheme.spec_of(key)
-        except InvalidPartitionKeyError:
-            return False
-        return True
-
-    def report_partitions(self, outcome: Published | AlreadyPublished) -> None:
-        """Attach to every partition what was put into it."""
-        if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
-            return
-        if self.partitions is None:
-            self._report_found(outcome)
-            return
-        totals = {self.declaration.scheme.key_of(each.spec): each for each in outcome.partitions}
-        for key in self.context.partition_keys:
-            self.context.add_asset_metadata(
-                partition_metadata(totals.get(key)),
-                asset_key=self.names.asset_key,
-                partition_key=key,
-            )
-
-    def _report_found(self, outcome: Published) -> None:
-        """Nobody named partitions: those that turned up in the rows are told one by one."""
-        scheme = self.declaration.scheme
-        for dimension in scheme.dimensions:
-            if isinstance(dimension, DynamicDimension):
-                keys = {dimension.key_of(each.spec) for each in outcome.partitions}
-                self.context.instance.add_dynamic_partitions(
-                    dynamic_name(dimension, self.names), sorted(keys)
-                )
-        for each in outcome.partitions:
-            try:
-                key = scheme.key_of(each.spec)
-            except InvalidPartitionKeyError as err:
-                self.context.log.warning("%s: %s", self.declaration.table, err)
-                continue
-            self.context.log_event(
-                dg.AssetMaterialization(
-                    self.names.asset_key, partition=key, metadata=partition_metadata(each)
-                )
-            )
-
-    def metadata(self, table: Table, outcome: Published | AlreadyPublished) -> Mapping[str, Any]:
-        if isinstance(outcome, AlreadyPublished):
-            return {
-                "lakewright/already_committed": True,
-                "lakewright/snapshot_id": outcome.snapshot.id,
-                "dagster/row_count": outcome.snapshot.total_record_count,
-            }
-        return publication_metadata(table, outcome)
-
-
-def _rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
-    reasons = "; ".join(each.summary for each in outcome.report.blocking)
-    rows = outcome.report.row_count
-    return dg.Failure(
-        description=(
-            f"nothing was published to {declaration.table}: of {rows} staged rows, {reasons}; "
-            "the staged files are deleted, and the table is as it was"
-        ),
-        metadata={"lakewright/rows_rejected": rows},
-        allow_retries=False,
     )

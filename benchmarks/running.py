@@ -20,13 +20,7 @@ from typing import Any
 from benchmarks.prepare import DATABASE, RUNS, Dataset, clone_folder, load_dataset
 from benchmarks.processes import ROOT, Capped, ContestantProcess, Failed, command
 from benchmarks.results import Result, ResultFile, Status, finished
-from benchmarks.suite import (
-    CONTESTANTS,
-    OPERATIONS,
-    Contestant,
-    Measurement,
-    Operation,
-)
+from benchmarks.suite import CONTESTANTS, OPERATIONS, Contestant, Measurement, Operation
 from benchmarks.workload import CASES
 from lakewright.storage import Catalog
 

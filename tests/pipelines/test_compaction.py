@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -16,8 +14,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._core.test_utils import create_run_for_test
 
-from lakewright.jobs.compact_sensor import SensorMemory
-from lakewright.platform.decide import Asked
+from lakewright.platform.upkeep.asking import Memory
 from tests.pipelines.lake import EVENTS, Lake, events
 
 
@@ -50,7 +47,7 @@ def test_the_sensor_asks_for_the_partitions_that_are_due_and_says_why(fragmented
         "ops": {"compact__shop__events": {"config": {"partitions": ["2024-01-02"]}}}
     }
     assert request.tags["lakewright/table"] == "shop.events"
-    said = SensorMemory.from_cursor(answer.cursor).answer
+    said = Memory.from_cursor(answer.cursor).answer
     assert "partition dt=2024-01-02: 3 small files ≥ 3: compact" in said
     assert "partition dt=2024-01-01: 1 small files < 3: leave" in said
 
@@ -62,67 +59,6 @@ def test_the_sensor_asks_once_for_one_state(fragmented: Lake) -> None:
         assert not answer.run_requests
     assert "was asked for already in this state" in answer.skip_message
     assert "nothing was committed since" in answer.skip_message
-
-
-def test_the_sensor_asks_again_when_the_partition_got_another_file(fragmented: Lake) -> None:
-    fragmented.tick()
-    fragmented.write_small_files("2024-01-02", 1)
-    (request,) = fragmented.tick().run_requests
-    assert request.run_config["ops"]["compact__shop__events"]["config"]["partitions"] == [
-        "2024-01-02"
-    ]
-
-
-def test_a_commit_elsewhere_does_not_make_it_ask_again(fragmented: Lake) -> None:
-    fragmented.tick()
-    fragmented.write_small_files("2024-01-05", 1)
-    answer = fragmented.tick()
-    assert not answer.run_requests
-
-
-def later(lake: Lake) -> None:
-    """Let the moment come at which the sensor may ask again."""
-    memory = SensorMemory.from_cursor(lake.cursors["shop.events"])
-    acted = {key: replace(asked, again_ms=1) for key, asked in memory.acted.items()}
-    again = None if memory.look_again_ms is None else 1
-    memory = replace(memory, look_again_ms=again, acted=acted)
-    lake.cursors["shop.events"] = memory.to_cursor()
-
-
-def test_what_was_not_done_is_asked_for_again_later_under_another_key(fragmented: Lake) -> None:
-    """The run failed, or left the partition to somebody who then did not write to it."""
-    (first,) = fragmented.tick().run_requests
-    assert "and is again from" in fragmented.tick().skip_message
-    assert not fragmented.tick().run_requests
-    later(fragmented)
-    (second,) = fragmented.tick().run_requests
-    assert second.run_config == first.run_config
-    assert second.run_key != first.run_key
-    fragmented.tick()
-    later(fragmented)
-    assert run_request(fragmented, second).success
-    assert not fragmented.tick().run_requests
-    assert not SensorMemory.from_cursor(fragmented.cursors["shop.events"]).acted
-
-
-def test_a_lost_cursor_does_not_launch_the_same_run_again(fragmented: Lake) -> None:
-    (first,) = fragmented.tick().run_requests
-    fragmented.cursors.clear()
-    (second,) = fragmented.tick().run_requests
-    assert first.run_key == second.run_key
-
-
-def test_a_table_that_was_created_again_has_other_run_keys(fragmented: Lake) -> None:
-    (first,) = fragmented.tick().run_requests
-    snapshots = len(fragmented.table().history.snapshots())
-    fragmented.catalog.drop_table("shop.events")
-    fragmented.materialize(partitions=("2024-01-01", "2024-01-02"))
-    fragmented.write_small_files("2024-01-02", snapshots - 1)
-
-    (second,) = fragmented.tick().run_requests
-
-    assert first.run_key.split("@")[1] == second.run_key.split("@")[1]
-    assert first.run_key != second.run_key
 
 
 @pytest.mark.parametrize(
@@ -301,36 +237,6 @@ def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:
     assert "is no encoded partition value" in outcome.failure
 
 
-def test_only_so_many_partitions_are_compacted_at_once(lake: Lake) -> None:
-    lake.declare(EVENTS.replace("{small_files: 3}", "{small_files: 2, max_partitions: 2}"))
-    lake.give(events("2024-01-01", 0, 1))
-    lake.materialize(partitions="2024-01-01")
-    for day in ("2024-01-02", "2024-01-03", "2024-01-04"):
-        lake.write_small_files(day, 2)
-
-    (request,) = lake.tick().run_requests
-    config = request.run_config["ops"]["compact__shop__events"]["config"]
-    assert config["partitions"] == ["2024-01-02", "2024-01-03"]
-    run_request(lake, request)
-
-    (request,) = lake.tick().run_requests
-    config = request.run_config["ops"]["compact__shop__events"]["config"]
-    assert config["partitions"] == ["2024-01-04"]
-
-
-def test_a_partition_that_is_being_written_is_left_until_it_is_quiet(lake: Lake) -> None:
-    lake.declare(EVENTS.replace("{small_files: 3}", "{small_files: 2, quiet_for: 1h}"))
-    lake.give(events("2024-01-01", 0, 1))
-    lake.materialize(partitions="2024-01-01")
-    lake.write_small_files("2024-01-01", 2)
-
-    answer = lake.tick()
-
-    assert not answer.run_requests
-    assert "until it is quiet for 3600 s" in answer.skip_message
-    assert SensorMemory.from_cursor(answer.cursor).seen == ""
-
-
 def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> None:
     lake.declare(
         """
@@ -367,16 +273,3 @@ def test_a_table_that_others_write_is_kept_too(lake: Lake) -> None:
 
     assert outcome.success, outcome.failure
     assert lake.table().at().partitions()[0].file_count == 1
-
-
-def test_a_cursor_that_was_written_by_hand_counts_as_none() -> None:
-    for cursor in (None, "", "17", "[]", "{}", json.dumps({"acted": 1})):
-        assert SensorMemory.from_cursor(cursor) == SensorMemory()
-    memory = SensorMemory(
-        table_uuid="a",
-        seen="b",
-        answer="c",
-        look_again_ms=7,
-        acted={"d": Asked(fingerprint="e", times=2, again_ms=7), "f": Asked(fingerprint="g")},
-    )
-    assert SensorMemory.from_cursor(memory.to_cursor()) == memory

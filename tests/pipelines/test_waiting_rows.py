@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.jobs.compact_sensor import SensorMemory
+from lakewright.platform.upkeep.asking import Memory
 from tests.pipelines.lake import EVENTS, Lake, events
 
 # A bucket with fewer sorted runs than this has no other reason to be compacted.
@@ -96,7 +96,7 @@ def test_the_sensor_says_how_many_rows_wait_and_asks_for_no_other_partition(
     (request,) = answer.run_requests
     config = request.run_config["ops"]["compact__shop__events"]["config"]
     assert config["partitions"] == ["2024-01-02"]
-    said = SensorMemory.from_cursor(answer.cursor).answer
+    said = Memory.from_cursor(answer.cursor).answer
     assert "partition dt=2024-01-02: 2 files with 2 rows wait for a compaction: compact" in said
     assert "partition dt=2024-01-01: 1 sorted runs" in said
 
@@ -119,4 +119,4 @@ def test_rows_wait_on_while_their_partition_is_not_quiet(lake: Lake) -> None:
     assert not answer.run_requests
     assert "1 file with 3 rows waits for a compaction: waits, written" in answer.skip_message
     # The moment will come without another commit, so the next look must not skip the table.
-    assert SensorMemory.from_cursor(answer.cursor).seen == ""
+    assert Memory.from_cursor(answer.cursor).seen == ""

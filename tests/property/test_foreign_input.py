@@ -23,7 +23,12 @@ from hypothesis import strategies as st
 import lakewright.demo
 from lakewright.cli import main
 from lakewright.cli.arguments import build_parser
-from lakewright.platform.declaration_files import DeclarationError, Problem, load_declarations
+from lakewright.platform.declare.declaration_files import (
+    DeclarationError,
+    Problem,
+    load_declarations,
+)
+from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -31,13 +36,7 @@ from lakewright.storage.sql import parse_where
 from tests.support.builders import compact, events, expire, new_table, remove_orphans, rows, spec
 from tests.support.environment import FixedEnv
 from tests.support.foreign_metadata import root_of, table_of_everything
-from tests.support.mutations import (
-    DEEP,
-    mutated_bytes,
-    mutated_json,
-    mutated_records,
-    mutated_text,
-)
+from tests.support.mutations import DEEP, mutated_bytes, mutated_json, mutated_records, mutated_text
 from tests.support.tally import tally
 
 # An example that goes through all verbs of a table takes as long as a hundred texts.
@@ -305,7 +304,7 @@ def test_any_text_is_a_declaration_or_is_refused_with_file_and_line(
     path.write_bytes(changed)
     problems: tuple[Problem, ...] = ()
     try:
-        load_declarations([path])
+        load_declarations([path], check=check_for_dagster)
     except DeclarationError as error:
         problems = error.problems
     lines = changed.count(b"\n") + 1

@@ -845,7 +845,7 @@ def _partition(text: str) -> dict[str, object]:
 
 def _age_ms(text: str) -> int:
     # Imported by those who give an age: help and other commands need no storage for it.
-    from lakewright.platform.durations import duration_ms
+    from lakewright.platform.declare.durations import duration_ms
     from lakewright.storage.errors import InvalidRequestError
 
     try:

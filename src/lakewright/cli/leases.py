@@ -10,7 +10,7 @@ from dataclasses import asdict
 from lakewright.cli.layout import Cell, TextColumn, iso_time, time_text
 from lakewright.cli.output import print_json, print_lines, print_table
 from lakewright.cli.warehouse import open_table
-from lakewright.platform.leases import expiring
+from lakewright.platform.upkeep.leases import expiring
 from lakewright.storage import Lease, Table
 
 

@@ -20,16 +20,11 @@ from lakewright.cli.layout import (
     table_lines,
 )
 from lakewright.cli.leases import expiry_leased, name_of_run
-from lakewright.cli.output import (
-    partition_cells,
-    partition_columns,
-    print_json,
-    print_lines,
-)
+from lakewright.cli.output import partition_cells, partition_columns, print_json, print_lines
 from lakewright.cli.plan_files import AnyPlan, read_plan
 from lakewright.cli.warehouse import open_table
-from lakewright.platform.known_partitions import check_partitions_known
-from lakewright.platform.leases import maintaining, plan_scope
+from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.leases import maintaining, plan_scope
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,

@@ -1,0 +1,225 @@
+"""Expiry of snapshots, tags and changelogs as one verb.
+
+It goes from snapshots, step after step, to tags and then to changelogs: each is planned when
+what went before it is gone, since that may be what kept a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lakewright.platform.upkeep.deletions import FileRows, counted
+from lakewright.platform.upkeep.expire import (
+    EXPIRE_SNAPSHOTS,
+    ExpireOptions,
+    expiry_lease,
+    range_fact,
+    snapshot_steps,
+)
+from lakewright.platform.upkeep.verb import Fact, InSteps, LeaseNeed, Outcome, Report, Work
+from lakewright.storage import DeleteTagsPlan, ExpireChangelogsPlan, ExpirePlan, ExpireResult, Table
+from lakewright.storage.operations.leases.leases import check_held
+from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.storage.operations.running.plan import Plan, UnreachableFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPlan(Plan):
+    """What one run of an expiry lets go, as far as it is planned.
+
+    `files` names the files of the first step of snapshots, of tags and of the first changelogs;
+    those of later steps are counted only.
+    """
+
+    snapshots: ExpirePlan
+    tags: DeleteTagsPlan | None = None
+    changelogs: ExpireChangelogsPlan | None = None
+    later_files: int = 0
+    later_bytes: int = 0
+
+    @property
+    def table(self) -> str:
+        return self.snapshots.table
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(reason for each in self._parts for reason in each.reasons)
+
+    @property
+    def files(self) -> tuple[UnreachableFile, ...]:
+        return tuple(file for each in self._parts for file in each.files)
+
+    @property
+    def file_count(self) -> int:
+        return len(self.files) + self.later_files
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in self._parts) + self.later_bytes
+
+    @property
+    def tag_count(self) -> int:
+        return len(self.tags.tags) if self.tags else 0
+
+    @property
+    def changelog_count(self) -> int:
+        return len(self.changelogs.changelog_ids) if self.changelogs else 0
+
+    @property
+    def _parts(self) -> list[ExpirePlan | DeleteTagsPlan | ExpireChangelogsPlan]:
+        parts = (self.snapshots, self.tags, self.changelogs)
+        return [each for each in parts if each is not None]
+
+    def and_then(self, later: ExpirePlan | ExpireChangelogsPlan) -> ExpiryPlan:
+        """And one more step."""
+        joined = replace(
+            self,
+            later_files=self.later_files + len(later.files),
+            later_bytes=self.later_bytes + later.bytes,
+        )
+        if isinstance(later, ExpirePlan):
+            ids = (*self.snapshots.snapshot_ids, *later.snapshot_ids)
+            return replace(joined, snapshots=replace(self.snapshots, snapshot_ids=ids))
+        if self.changelogs is None:
+            return replace(self, changelogs=later)
+        ids = (*self.changelogs.changelog_ids, *later.changelog_ids)
+        return replace(joined, changelogs=replace(self.changelogs, changelog_ids=ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """What one run of an expiry has let go so far."""
+
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    changelogs: tuple[int, ...] = ()
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    duration_ms: int = 0
+
+    def and_then(self, step: ExpireResult | DeleteTagsResult | ExpireChangelogsResult) -> Expired:
+        """And what one more step deleted."""
+        joined = replace(
+            self,
+            files_deleted=self.files_deleted + step.files_deleted,
+            bytes_deleted=self.bytes_deleted + step.bytes_deleted,
+            duration_ms=self.duration_ms + step.duration_ms,
+        )
+        match step:
+            case ExpireResult():
+                return replace(joined, snapshots=(*self.snapshots, *step.expired))
+            case DeleteTagsResult():
+                return replace(joined, tags=(*self.tags, *step.tags))
+            case ExpireChangelogsResult():
+                return replace(joined, changelogs=(*self.changelogs, *step.expired))
+
+
+class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
+    """Let snapshots, tags and changelogs go."""
+
+    name = "expire"
+    description = "delete old snapshots, tags and changelogs, and the files that only they need"
+    options = ExpireOptions
+    plan_type = ExpiryPlan
+
+    def plan(self, table: Table, options: ExpireOptions) -> ExpiryPlan:
+        """The first step of snapshots, and the tags and changelogs that may go before it."""
+        return ExpiryPlan(
+            snapshots=EXPIRE_SNAPSHOTS.plan(table, options),
+            tags=table.upkeep.plan_expire_tags(),
+            changelogs=table.upkeep.plan_expire_changelogs(),
+        )
+
+    def lease(self, table: Table, plan: ExpiryPlan | None) -> LeaseNeed:
+        """The whole table."""
+        return expiry_lease(table)
+
+    def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
+        """Delete what the plan names; with its tags go the files that only its snapshots kept."""
+        expired = Expired().and_then(table.upkeep.run_expire_snapshots(plan.snapshots))
+        if plan.tags is not None:
+            # A tag that stands for another snapshot than planned is still refused.
+            tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
+            expired = expired.and_then(table.upkeep.run_expire_tags(tags))
+        if plan.changelogs is not None:
+            expired = expired.and_then(table.upkeep.run_expire_changelogs(plan.changelogs))
+        return expired
+
+    def steps(
+        self, table: Table, options: ExpireOptions, work: Work
+    ) -> Iterator[Outcome[ExpireOptions, ExpiryPlan, Expired]]:
+        """Snapshots until none may go or the time is up, then tags, then changelogs."""
+        plan: ExpiryPlan | None = None
+        expired, steps = Expired(), 0
+        for step in snapshot_steps(table, options):
+            steps += 1
+            plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
+            expired = expired.and_then(step.result)
+            yield Outcome(options=options, plan=plan, result=expired)
+            check_held(table.files, work.lease)
+        if plan is None:
+            return
+        tags = table.upkeep.plan_expire_tags()
+        plan, expired = (
+            replace(plan, tags=tags),
+            expired.and_then(table.upkeep.run_expire_tags(tags)),
+        )
+        yield Outcome(options=options, plan=plan, result=expired)
+        # Each step of snapshots may have left changelogs for one step of their own.
+        for _ in range(steps):
+            check_held(table.files, work.lease)
+            changelogs = table.upkeep.plan_expire_changelogs()
+            plan = plan.and_then(changelogs)
+            expired = expired.and_then(table.upkeep.run_expire_changelogs(changelogs))
+            yield Outcome(options=options, plan=plan, result=expired)
+
+    def report(self, table: Table, outcome: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
+        """What goes, or went, by number."""
+        plan, expired = outcome.plan, outcome.result
+        if expired is None:
+            ids = plan.snapshots.snapshot_ids
+            facts: dict[str, Fact] = {
+                "snapshots": len(ids),
+                "tags": plan.tag_count,
+                "changelogs": plan.changelog_count,
+                "files": plan.file_count,
+                "bytes": plan.bytes,
+                **range_fact(ids),
+            }
+            counts = (len(ids), plan.tag_count, plan.changelog_count)
+            return Report(
+                summary=f"{_counts(*counts)} would go",
+                facts=facts,
+                tables={"plan": FileRows(plan.files)},
+                notes=plan.reasons,
+                is_empty=not any(counts),
+            )
+        counts = (len(expired.snapshots), len(expired.tags), len(expired.changelogs))
+        return Report(
+            summary=f"expired {_counts(*counts)}",
+            facts={
+                "snapshots_expired": len(expired.snapshots),
+                "snapshots_left": len(table.files.snapshots.ids()),
+                "tags_expired": len(expired.tags),
+                "tags_left": len(table.history.tags()),
+                "changelogs_expired": len(expired.changelogs),
+                "files_deleted": expired.files_deleted,
+                "bytes_deleted": expired.bytes_deleted,
+                "seconds": round(expired.duration_ms / 1000, 3),
+            },
+            notes=plan.reasons,
+            is_empty=not any(counts),
+        )
+
+
+EXPIRE = Expire()
+
+
+def _counts(snapshots: int, tags: int, changelogs: int) -> str:
+    """The numbers in words; tags and changelogs, which few tables have, only where some go."""
+    told = [counted(snapshots, "snapshot")]
+    told += [counted(tags, "tag")] if tags else []
+    told += [counted(changelogs, "changelog")] if changelogs else []
+    return ", ".join(told)

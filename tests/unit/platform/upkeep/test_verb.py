@@ -1,0 +1,293 @@
+"""Verbs: each plans without writing, runs once, plans nothing after that, and saves its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.analyze import AnalyzeOptions
+from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
+from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
+from lakewright.platform.upkeep.expire import (
+    ExpireChangelogsOptions,
+    ExpireOptions,
+    ExpireTagsOptions,
+)
+from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
+from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
+from lakewright.platform.upkeep.rewrites import RewriteOptions
+from lakewright.platform.upkeep.sort_compact import SortOptions
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Work, carry_out, option_fields
+from lakewright.platform.upkeep.verbs import VERBS, compaction_of
+from lakewright.storage import Catalog, LeaseKind, Table
+from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
+from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from tests.support.builders import events, new_table, rows
+from tests.support.environment import FixedEnv
+from tests.support.fixtures import memory_uri
+
+
+@pytest.fixture
+def env() -> FixedEnv:
+    return FixedEnv()
+
+
+@pytest.fixture
+def catalog(env: FixedEnv) -> Catalog:
+    return Catalog.open(memory_uri(), env=env)
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("small work starts no Spark session")
+
+
+WORK = Work(run="a test", session=no_session)
+
+
+def appended(catalog: Catalog) -> Table:
+    """An append table of one small file a commit."""
+    table = new_table(catalog, partitions=("day",))
+    for at in range(3):
+        table.write(rows(table, events(at, at + 1)))
+    return table
+
+
+def keyed(catalog: Catalog, bucket: str = "2") -> Table:
+    table = new_table(catalog, keys=("id", "day"), partitions=("day",), options={"bucket": bucket})
+    for at in range(3):
+        table.write(rows(table, events(at, at + 1)))
+    return table
+
+
+def postponed(catalog: Catalog) -> Table:
+    return keyed(catalog, "-2")
+
+
+def tagged(catalog: Catalog) -> Table:
+    table = appended(catalog)
+    table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
+    table.files.env.sleep_ms(1000)
+    return table
+
+
+def with_changelogs(catalog: Catalog) -> Table:
+    options = {"bucket": "1", "changelog-producer": "input", "changelog.num-retained.max": "5"}
+    table = new_table(catalog, keys=("id",), options={**options, "snapshot.num-retained.max": "3"})
+    for at in range(4):
+        table.write(rows(table, events(at, at + 1)))
+    retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
+    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**retention))
+    assert table.history.changelogs()
+    return table
+
+
+def with_orphan(catalog: Catalog) -> Table:
+    table = appended(catalog)
+    table.stage(rows(table, events(7, 8)))
+    return table
+
+
+def with_quarantine(catalog: Catalog) -> Table:
+    table = with_orphan(catalog)
+    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    assert table.upkeep.quarantines()
+    return table
+
+
+def first_quarantine(table: Table) -> RestoreOptions:
+    return RestoreOptions(quarantine=table.upkeep.quarantines()[0].id)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A verb, a table on which it has work, and the options that it does it with."""
+
+    verb: str
+    table: Callable[[Catalog], Table]
+    options: object | Callable[[Table], object]
+    # Whether a plan right after the run is empty.
+    comes_to_rest: bool = True
+
+    def options_for(self, table: Table) -> object:
+        return self.options(table) if callable(self.options) else self.options
+
+
+_GOES = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
+CASES = [
+    Case("compact", appended, CompactOptions(min_files=2)),
+    Case("compact", keyed, CompactOptions(full=True)),
+    # A sorting takes everything, every time.
+    Case("sort_compact", appended, SortOptions(by=("id",)), comes_to_rest=False),
+    Case("rescale", keyed, RescaleOptions(buckets=3)),
+    Case("postpone_compact", postponed, RewriteOptions()),
+    Case("expire", tagged, ExpireOptions(**_GOES)),
+    Case("expire_snapshots", appended, ExpireOptions(**_GOES)),
+    Case("expire_tags", tagged, ExpireTagsOptions()),
+    Case("expire_changelogs", with_changelogs, ExpireChangelogsOptions(every=True)),
+    Case("remove_orphans", with_orphan, OrphansOptions(older_than_ms=0, even_recent=True)),
+    # What came back is no longer there to come back.
+    Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
+    Case("purge", with_quarantine, PurgeOptions(older_than_ms=0)),
+    Case("analyze", appended, AnalyzeOptions(columns=("id",)), comes_to_rest=False),
+]
+
+
+def files_of(table: Table) -> dict[str, int]:
+    """Everything that lies below the table and beside it, with its size."""
+    memory = MemoryFileSystem.store
+    return {path: len(file.getvalue()) for path, file in memory.items()}
+
+
+def test_every_verb_has_a_case() -> None:
+    assert {case.verb for case in CASES} == set(VERBS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+def test_a_verb_plans_without_writing_runs_and_comes_to_rest(catalog: Catalog, case: Case) -> None:
+    table, verb = case.table(catalog), VERBS[case.verb]
+    options = case.options_for(table)
+    before = files_of(table)
+
+    dry = carry_out(verb, table, options, WORK, dry_run=True)
+
+    assert dry.result is None
+    assert files_of(table) == before
+    would = verb.report(table, dry)
+    assert not would.is_empty
+    done = carry_out(verb, table, options, WORK)
+    assert done.result is not None
+    report = verb.report(table, done)
+    assert not report.is_empty
+    assert report.facts
+    assert files_of(table) != before
+    assert not table.upkeep.leases()
+    if case.comes_to_rest:
+        # Opened again: a rescale has changed the table's options.
+        kept = catalog.table(table.name)
+        again = carry_out(verb, kept, options, WORK, dry_run=True)
+        assert verb.report(kept, again).is_empty
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.table.__name__}")
+def test_a_plan_is_saved_and_done_as_it_stands(catalog: Catalog, case: Case) -> None:
+    table, verb = case.table(catalog), VERBS[case.verb]
+    options = case.options_for(table)
+    plan = verb.plan(table, options)
+
+    saved = verb.plan_type.from_json(plan.to_json())
+    done = carry_out(verb, table, options, WORK, plan=saved)
+
+    assert not verb.report(table, done).is_empty
+    assert done.plan is saved
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_each_option_says_what_it_is_for(verb: AnyVerb) -> None:
+    described = option_fields(verb.options)
+    assert described
+    assert all(each.text.endswith(".") for each in described)
+    assert verb.options() == verb.options(**{each.name: each.default for each in described})
+
+
+def test_a_saved_plan_of_files_that_went_is_stale(catalog: Catalog) -> None:
+    table = appended(catalog)
+    options = CompactOptions(min_files=2)
+    plan = COMPACT.plan(table, options)
+    carry_out(COMPACT, table, options, WORK)
+
+    with pytest.raises(StalePlan):
+        carry_out(COMPACT, table, options, WORK, plan=plan)
+
+
+def test_a_rewrite_leases_what_it_plans_and_begins_nothing_that_others_hold(
+    catalog: Catalog,
+) -> None:
+    table = appended(catalog)
+    request = LeaseRequest(
+        kind=LeaseKind.COMPACT, scope=whole_table(table.files), holder="the first"
+    )
+    acquire_lease(table.files, request)
+
+    with pytest.raises(LeaseHeld):
+        carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
+    assert len(table.history.snapshots()) == 3
+    # Nothing is leased for a plan that is empty.
+    carry_out(COMPACT, table, CompactOptions(min_files=9), WORK)
+
+
+def test_an_expiry_goes_in_steps_and_tells_what_is_done_after_each(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"snapshot.expire.limit": "2"})
+    for at in range(6):
+        table.write(rows(table, events(at, at + 1)))
+    table.history.create_tag("brief", snapshot=6, time_retained_ms=1)
+    told: list[tuple[int, int]] = []
+
+    def stepped(done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> None:
+        assert done.result is not None
+        told.append((len(done.result.snapshots), len(done.result.tags)))
+        assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE]
+
+    done = carry_out(EXPIRE, table, ExpireOptions(**_GOES), WORK, stepped=stepped)
+
+    assert told[:4] == [(2, 0), (4, 0), (5, 0), (5, 1)]
+    assert done.plan.snapshots.snapshot_ids == (1, 2, 3, 4, 5)
+    facts = EXPIRE.report(table, done).facts
+    assert (facts["snapshots_expired"], facts["tags_expired"]) == (5, 1)
+    assert [each.id for each in table.history.snapshots()] == [6]
+
+
+def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
+    table = new_table(catalog, options={"snapshot.expire.limit": "2"})
+    for at in range(6):
+        table.write(rows(table, events(at, at + 1)))
+    plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
+
+    carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
+
+    assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
+
+
+def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
+    catalog: Catalog,
+) -> None:
+    table = tagged(catalog)
+    plan = EXPIRE.plan(table, ExpireOptions(**_GOES))
+    table.history.replace_tag("brief", snapshot=3, time_retained_ms=10**9)
+
+    with pytest.raises(StalePlan):
+        carry_out(EXPIRE, table, ExpireOptions(), WORK, plan=plan)
+    assert [each.name for each in table.history.tags()] == ["brief"]
+
+
+def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    with pytest.raises(NotFoundError, match="no partition day=z"):
+        COMPACT.plan(table, CompactOptions(partitions=({"day": "z"},)))
+    with pytest.raises(NotFoundError, match=r"no bucket 7; there are 0, 1"):
+        COMPACT.plan(table, CompactOptions(buckets=(7,)))
+    with pytest.raises(InvalidRequestError, match="say how many buckets"):
+        RESCALE.plan(table, RescaleOptions())
+    with pytest.raises(InvalidRequestError, match="name a quarantine"):
+        VERBS["restore"].plan(table, RestoreOptions())
+    with pytest.raises(InvalidRequestError, match="but not both"):
+        VERBS["purge"].plan(table, PurgeOptions(older_than_ms=0, quarantines=("x",)))
+
+
+def test_an_empty_plan_starts_no_spark_session(catalog: Catalog) -> None:
+    table = appended(catalog)
+    options = CompactOptions(min_files=9, engine=EngineChoice.SPARK)
+    done = carry_out(COMPACT, table, options, WORK)
+    assert COMPACT.report(table, done).is_empty
+
+
+def test_a_table_that_postpones_its_buckets_gives_rows_theirs_first(catalog: Catalog) -> None:
+    table = postponed(catalog)
+    assert table.read().num_rows == 0
+    for verb in compaction_of(table):
+        carry_out(verb, table, CompactOptions(), WORK)
+    assert table.read().num_rows == 3
