@@ -22,11 +22,11 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from tests.support.builders import content, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing
+from tests.support.stores.watched_files import Call, Crashed, Fault, watched
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_nothing_missing
 from tests.support.tally import tally
 
 FAULTS = [Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.FAILS_BEFORE, Fault.FAILS_AFTER]

@@ -15,11 +15,11 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
-from tests.support.builders import content, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, watched
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_sound,

@@ -19,10 +19,10 @@ from tests.faults.local_trials import in_memory, laid_out, what_lies_in
 from tests.faults.test_every_call import trial_of
 from tests.faults.trials import Disk, Trial
 from tests.faults.verbs import CASES, Case, Place
-from tests.support.builders import content, events, new_table, rows
-from tests.support.disks import FailingDisk
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import check_all_tables, empty_memory
+from tests.support.stores.disks import FailingDisk
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import check_all_tables, empty_memory
 from tests.support.tally import tally
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EDQUOT)

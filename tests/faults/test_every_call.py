@@ -14,8 +14,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from lakewright.storage import Catalog, Table
 from tests.faults.trials import FAULTS, TRIES, Trial, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
-from tests.support.builders import events, rows
-from tests.support.faults import Call, Fault, ObservedFiles, WatchedFiles
+from tests.support.stores.watched_files import Call, Fault, ObservedFiles, WatchedFiles
+from tests.support.tables.builders import events, rows
 from tests.support.tally import tally
 
 # What a verb may do to a data file that lies there.

@@ -26,10 +26,10 @@ from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
-from tests.support.builders import comparable, content, events, rows
-from tests.support.environment import FixedClock, FixedEnv, SeededIds
-from tests.support.faults import Call, Crashed, Fault, ObservedFiles, WatchedFiles
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, ObservedFiles, WatchedFiles
+from tests.support.tables.builders import comparable, content, events, rows
+from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

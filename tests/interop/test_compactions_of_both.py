@@ -12,7 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.oracles.client import JavaOracle, Oracle
-from tests.support.builders import compact, content, new_table, rows
+from tests.support.tables.builders import compact, content, new_table, rows
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 Row = dict[str, Any]

@@ -16,8 +16,8 @@ from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Oracle, OracleError, WritingOracle
-from tests.support.builders import EVENTS, compact, content, events, new_table, rows
-from tests.support.every_type import ATOMS, NESTED, table_of
+from tests.support.tables.builders import EVENTS, compact, content, events, new_table, rows
+from tests.support.values.every_type import ATOMS, NESTED, table_of
 
 OTHER_FORMATS = ["orc", "avro"]
 

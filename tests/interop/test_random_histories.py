@@ -11,11 +11,11 @@ import pytest
 
 from lakewright.storage import Catalog
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.carrying_out import HistoryDiffers, Proof, Readers
-from tests.support.histories import History, Setting, draw, shrink
-from tests.support.history_actors import Java, Ours
-from tests.support.history_settings import NEWER_SETTINGS, SETTINGS
-from tests.support.invariants import (
+from tests.support.histories.actors import Java, Ours
+from tests.support.histories.carrying_out import HistoryDiffers, Proof, Readers
+from tests.support.histories.drawing import History, Setting, draw, shrink
+from tests.support.histories.settings import NEWER_SETTINGS, SETTINGS
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_readable_history,
     assert_sound,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog
-from tests.support.builders import new_table
-from tests.support.invariants import assert_nothing_missing, assert_sound
-from tests.support.killing import MORTAL, Place, survives, write_numbered
-from tests.support.ordeals import COLUMNS, KINDS, besiege, counted, expected_of, sweep
+from tests.support.processes.killing import MORTAL, Place, survives, write_numbered
+from tests.support.processes.ordeals import COLUMNS, KINDS, besiege, counted, expected_of, sweep
+from tests.support.tables.builders import new_table
+from tests.support.tables.invariants import assert_nothing_missing, assert_sound
 from tests.support.tally import tally
 
 

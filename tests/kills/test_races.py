@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.support.ordeals import KINDS, race_through
+from tests.support.processes.ordeals import KINDS, race_through
 from tests.support.tally import tally
 
 

@@ -8,18 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog, CompactionPlan, LocalEngine, VerifyLevel
-from lakewright.storage.errors import (
-    CorruptionError,
-    FileMissing,
-    StorageError,
-    VerificationFailed,
-)
+from lakewright.storage.errors import CorruptionError, FileMissing, StorageError, VerificationFailed
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import filled
 from tests.on_spark.test_write import KINDS, by_bucket, twins
-from tests.support import planted
-from tests.support.builders import content, events, rows
-from tests.support.invariants import unreachable_files
+from tests.support.stores import planted
+from tests.support.tables.builders import content, events, rows
+from tests.support.tables.invariants import unreachable_files
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

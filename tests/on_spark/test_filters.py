@@ -18,7 +18,7 @@ from lakewright.storage.spark import read_dataframe, system_table_dataframe
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 from lakewright.storage.sql.where import parse_where
-from tests.support.builders import new_table
+from tests.support.tables.builders import new_table
 
 NAN, INF = float("nan"), float("inf")
 MOMENTS = [

@@ -15,7 +15,7 @@ from lakewright.storage.errors import SnapshotNotFound, TagNotFound, Unsupported
 from lakewright.storage.spark import read_dataframe
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
-from tests.support.builders import (
+from tests.support.tables.builders import (
     compact,
     comparable,
     content,
@@ -25,7 +25,7 @@ from tests.support.builders import (
     rows,
     with_options,
 )
-from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
+from tests.support.values.every_type import ATOMS, NESTED, PARTITIONS, table_of
 
 
 def frame_content(frame: DataFrame, table: Table, columns: list[str] | None = None) -> list[str]:

@@ -9,16 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, TagNotFound, UnsupportedError
 from lakewright.storage.operations.inspection.system_tables import system_table_names
-from lakewright.storage.spark import (
-    SparkEngine,
-    read_incremental_dataframe,
-    system_table_dataframe,
-)
+from lakewright.storage.spark import SparkEngine, read_incremental_dataframe, system_table_dataframe
 from lakewright.storage.sql import parse_where
 from tests.on_spark.test_write import KINDS
-from tests.support.builders import compact, comparable, events, new_table, rows
-from tests.support.every_type import ATOMS, table_of
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import compact, comparable, events, new_table, rows
+from tests.support.tables.fixtures import memory_uri
+from tests.support.values.every_type import ATOMS, table_of
 
 
 def filled(catalog: Catalog, kind: str = "keyed") -> Table:

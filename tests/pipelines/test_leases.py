@@ -17,7 +17,7 @@ from lakewright.platform.run_identity import commit_user
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
-from tests.support.faults import Call, InterruptedFiles
+from tests.support.stores.watched_files import Call, InterruptedFiles
 
 FIRST, SECOND = "2024-01-01", "2024-01-02"
 INTERRUPTIONS: list[tuple[Callable[[Call], bool], Callable[[], object]]] = []

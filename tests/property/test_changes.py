@@ -10,10 +10,10 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.environment import FixedEnv
-from tests.support.histories import Expire, History, Row, draw
-from tests.support.history_actors import Ours, comparable
-from tests.support.history_settings import SETTINGS
+from tests.support.histories.actors import Ours, comparable
+from tests.support.histories.drawing import Expire, History, Row, draw
+from tests.support.histories.settings import SETTINGS
+from tests.support.tables.environment import FixedEnv
 
 State = dict[tuple[Any, ...], Row]
 

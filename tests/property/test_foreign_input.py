@@ -28,17 +28,25 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.sql import parse_where
-from tests.support.builders import compact, events, expire, new_table, remove_orphans, rows, spec
-from tests.support.environment import FixedEnv
-from tests.support.foreign_metadata import root_of, table_of_everything
-from tests.support.mutations import (
+from tests.support.tables.builders import (
+    compact,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    spec,
+)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.foreign_metadata import root_of, table_of_everything
+from tests.support.tally import tally
+from tests.support.values.mutations import (
     DEEP,
     mutated_bytes,
     mutated_json,
     mutated_records,
     mutated_text,
 )
-from tests.support.tally import tally
 
 # An example that goes through all verbs of a table takes as long as a hundred texts.
 WHOLE_TABLES = settings(max_examples=settings().max_examples // 20)

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from lakewright.storage import Catalog, Column, SchemaSpec, Table
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.builders import compact, comparable, expire, rows
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_sound
-from tests.support.model import TableModel
-from tests.support.strategies import (
+from tests.support.models.table import TableModel
+from tests.support.tables.builders import compact, comparable, expire, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_sound
+from tests.support.values.strategies import (
     atomic_types,
     data_types,
     known_values,

@@ -20,11 +20,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitConflictError, InvalidRequestError
-from tests.support.builders import compact, content, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_true_hints, missing_files, unreachable_files
-from tests.support.model import Row, TableModel
+from tests.support.models.table import Row, TableModel
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_true_hints, missing_files, unreachable_files
 from tests.support.tally import tally
 
 SMALL = {"manifest.merge-min-count": "3"}

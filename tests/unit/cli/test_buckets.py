@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import content, events, new_table, rows
+from tests.support.tables.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 

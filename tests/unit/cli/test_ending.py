@@ -25,7 +25,7 @@ from lakewright.storage.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from tests.support.builders import EVENTS, events, new_table, rows
+from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 CODES = {

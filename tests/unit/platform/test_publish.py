@@ -11,16 +11,10 @@ import pyarrow as pa
 import pytest
 
 from lakewright.platform.declarations import TableDeclaration, WriteKind
-from lakewright.platform.publish import (
-    AlreadyPublished,
-    Published,
-    Rejected,
-    WriteOrder,
-    publish,
-)
+from lakewright.platform.publish import AlreadyPublished, Published, Rejected, WriteOrder, publish
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
-from tests.support.invariants import assert_sound
+from tests.support.tables.invariants import assert_sound
 
 DECLARATION = TableDeclaration.model_validate(
     {

@@ -36,7 +36,8 @@ from lakewright.storage.spec.data_types import DataField, DataType
 from lakewright.storage.spec.file_format import COMPRESSIONS, check_holds, file_encoding
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.schema import new_schema
-from tests.support.builders import (
+from tests.support.stores.watched_files import WatchedFiles
+from tests.support.tables.builders import (
     EVENTS,
     compact,
     content,
@@ -46,9 +47,8 @@ from tests.support.builders import (
     spec,
     with_options,
 )
-from tests.support.faults import WatchedFiles
-from tests.support.fixtures import memory_uri
-from tests.support.strategies import data_types, values
+from tests.support.tables.fixtures import memory_uri
+from tests.support.values.strategies import data_types, values
 
 FORMATS = list(COMPRESSIONS)
 DAYS = {"k": "BIGINT NOT NULL", "s": "STRING", "day": "DATE", "d": "DOUBLE"}

@@ -29,7 +29,7 @@ from lakewright.storage.spec.predicate import (
 )
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.values import order_key
-from tests.support.builders import spec
+from tests.support.tables.builders import spec
 
 SCHEMA = new_schema(spec({"i": "INT", "s": "STRING", "d": "DOUBLE", "b": "BOOLEAN"}), time_millis=0)
 ARROW = pa.schema([("i", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("b", pa.bool_())])

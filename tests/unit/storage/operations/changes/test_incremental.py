@@ -14,8 +14,8 @@ from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, Tag
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
 from lakewright.storage.operations.changes.incremental import IncrementalMode
 from lakewright.storage.sql import parse_where
-from tests.support.builders import compact, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import compact, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
 
 KEYED: dict[str, Any] = {
     "columns": {"id": "BIGINT", "day": "STRING", "v": "STRING"},

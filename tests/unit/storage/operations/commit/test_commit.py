@@ -27,8 +27,10 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from tests.support import faults
-from tests.support.builders import (
+from tests.support.processes.racing import append_many, share
+from tests.support.stores import watched_files
+from tests.support.stores.watched_files import Fault, WatchedFiles, watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -38,10 +40,12 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Fault, WatchedFiles, watched
-from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
-from tests.support.racing import append_many, share
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
+    assert_only_reachable_files,
+    assert_sound,
+    unreachable_files,
+)
 
 
 def over(table: Table, fs: FileSystem) -> Table:
@@ -449,7 +453,7 @@ def test_a_slow_commit_does_not_take_an_id_that_has_come_and_expired(catalog: Ca
         compact(table, full=True)
         expire(table)
 
-    slow, fs = faults.interrupted(
+    slow, fs = watched_files.interrupted(
         table, when=lambda call: "manifest-list" in call.path and call.changes, meanwhile=overtake
     )
     result = slow.commit(staged)

@@ -15,7 +15,7 @@ from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, Tab
 from lakewright.storage.operations.inspection.system_tables import system_table_names
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.sql import parse_where
-from tests.support.builders import compact, events, new_table, rows
+from tests.support.tables.builders import compact, events, new_table, rows
 
 Row = dict[str, Any]
 

@@ -10,10 +10,10 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import FileMissing, HistoryGap, SnapshotNotFound
-from tests.support.builders import compact, comparable, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, interrupted
-from tests.support.fixtures import empty_memory, memory_uri
+from tests.support.stores.watched_files import Call, interrupted
+from tests.support.tables.builders import compact, comparable, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory, memory_uri
 from tests.support.tally import tally
 
 Read = Callable[[Table], list[str]]

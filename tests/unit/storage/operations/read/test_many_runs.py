@@ -17,9 +17,9 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows, merged_windows
 from lakewright.storage.operations.running.task_memory import MergeMemory, free_memory
 from lakewright.storage.operations.state.scan import DataSplit
-from tests.support.builders import compact, content, new_table, rows, spec, write_as_files
-from tests.support.environment import FixedEnv
-from tests.support.open_files import at_most_more_open, open_below
+from tests.support.stores.open_files import at_most_more_open, open_below
+from tests.support.tables.builders import compact, content, new_table, rows, spec, write_as_files
+from tests.support.tables.environment import FixedEnv
 
 COLUMNS = {"id": "INT", "g": "INT", "v": "STRING", "n": "BIGINT"}
 RUNS = 90

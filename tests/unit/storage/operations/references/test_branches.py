@@ -20,7 +20,8 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.operations.references.branches import DeleteBranchPlan, FastForwardPlan
-from tests.support.builders import (
+from tests.support.stores.watched_files import Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
     compact,
     events,
     expire,
@@ -29,10 +30,9 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import (
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

@@ -15,11 +15,11 @@ from lakewright.storage.errors import (
     StalePlan,
     StorageError,
 )
-from tests.support.builders import compact, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import compact, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_nothing_missing, assert_readable_history
 
 Verb = Callable[[Table], object]
 

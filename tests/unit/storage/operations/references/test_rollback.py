@@ -18,7 +18,8 @@ from lakewright.storage.operations.references.rollback import RollbackPlan, chec
 from lakewright.storage.operations.references.rollback_pin import are_back, settled_roots
 from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.state.latest import is_latest
-from tests.support.builders import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -28,10 +29,9 @@ from tests.support.builders import (
     rows,
     values_of,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import check_all_tables, memory_uri
-from tests.support.invariants import (
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import check_all_tables, memory_uri
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
-    RetriesExhausted,
-    UnavailableError,
-)
+from lakewright.storage.errors import CommitOutcomeUnknownError, RetriesExhausted, UnavailableError
 from lakewright.storage.operations.references.sweep import sweep_repeated
 from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.operations.write.write import stage_rows
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, WatchedFiles, overtaken
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Call, WatchedFiles, overtaken
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     unreachable_files,

@@ -21,7 +21,8 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
-from tests.support.builders import (
+from tests.support.stores.watched_files import Crashed, Fault, watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -31,9 +32,8 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_only_reachable_files
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,12 +11,12 @@ import pytest
 
 from lakewright.storage import Catalog, ExpireResult, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
-from tests.support.backlog import add_history
-from tests.support.builders import compact, content, events, new_table, rows, with_options
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, WatchedFiles, watched
-from tests.support.fixtures import empty_memory, memory_uri
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles, watched
+from tests.support.tables.backlog import add_history
+from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory, memory_uri
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

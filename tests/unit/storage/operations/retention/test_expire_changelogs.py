@@ -16,7 +16,8 @@ from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
 )
-from tests.support.builders import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
     compact,
     events,
     expire,
@@ -25,10 +26,9 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
+from tests.support.tables.invariants import assert_nothing_missing, assert_only_reachable_files
 
 HOUR = 3_600_000
 LONG_LIVED_NAMES = {"changelog__num_retained__min": "20", "changelog__num_retained__max": "30"}

@@ -25,7 +25,16 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.retention.quarantine import OrphanFile
 from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
 from lakewright.storage.operations.running.plan import UnreachableFile
-from tests.support.builders import (
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    Fault,
+    OvertakenFiles,
+    WatchedFiles,
+    overtaken,
+    watched,
+)
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -35,17 +44,8 @@ from tests.support.builders import (
     rows,
     values_of,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import (
-    Call,
-    Crashed,
-    Fault,
-    OvertakenFiles,
-    WatchedFiles,
-    overtaken,
-    watched,
-)
-from tests.support.invariants import assert_only_reachable_files, unreachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_only_reachable_files, unreachable_files
 from tests.support.tally import tally
 
 HOUR = 3_600_000

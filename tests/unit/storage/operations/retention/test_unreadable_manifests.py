@@ -11,7 +11,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError, UnreadableManifest
-from tests.support.builders import (
+from tests.support.tables.builders import (
     compact,
     content,
     events,

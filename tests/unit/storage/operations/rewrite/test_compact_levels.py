@@ -17,10 +17,10 @@ from lakewright.storage.operations.state.scan import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
 from lakewright.storage.spec.snapshot import Snapshot
-from tests.support.builders import compact, events, expire, new_table, rows, with_options
-from tests.support.environment import FixedEnv
-from tests.support.faults import Fault, watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.stores.watched_files import Fault, watched
+from tests.support.tables.builders import compact, events, expire, new_table, rows, with_options
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_only_reachable_files
 
 COLUMNS = {"id": "INT", "v": "STRING"}
 Content = dict[int, str | None]

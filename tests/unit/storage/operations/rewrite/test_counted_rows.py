@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
 from lakewright.storage.errors import InvalidOption, InvalidSchema
-from tests.support.environment import FixedEnv
-from tests.support.invariants import assert_sound
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 ROWS = pa.schema([("day", pa.string()), ("n", pa.int64()), ("word", pa.string())])
 Row = tuple[str, int | None, str | None]

@@ -24,7 +24,8 @@ from lakewright.storage.operations.rewrite.postpone import (
 from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.builders import (
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -34,8 +35,7 @@ from tests.support.builders import (
     spec,
     values_of,
 )
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_only_reachable_files
 
 
 def postponed_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> Table:

@@ -19,8 +19,8 @@ from lakewright.storage.operations.running.task_memory import (
     free_memory,
     slices,
 )
-from tests.support.builders import EVENTS, new_table
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import EVENTS, new_table
+from tests.support.tables.environment import FixedEnv
 
 pytestmark = pytest.mark.mission("FS16")
 

@@ -21,7 +21,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.stepped_files import Call, Content, SteppedFiles, Stored, Verb, answer, parent
+from tests.support.stores.stepped_files import (
+    Call,
+    Content,
+    SteppedFiles,
+    Stored,
+    Verb,
+    answer,
+    parent,
+)
 
 _READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
 # Threads that stand still, to be gone on with; of more than these the oldest starts anew.

@@ -10,8 +10,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog
-from tests.support.environment import FixedEnv
-from tests.support.invariants import assert_sound
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 _NUMBERS = itertools.count()
 

@@ -22,9 +22,9 @@ from typing import Any
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing, SnapshotNotFound, StalePlan
-from tests.support.builders import compact, expire, remove_orphans, rows
-from tests.support.faults import Call, WatchedFiles
-from tests.support.racing import quick_starts, rows_of, run_in
+from tests.support.processes.racing import quick_starts, rows_of, run_in
+from tests.support.stores.watched_files import Call, WatchedFiles
+from tests.support.tables.builders import compact, expire, remove_orphans, rows
 
 WRITERS = ("writer-0", "writer-1", "writer-2", "writer-3")
 UPKEEP = ("compact", "expire", "remove orphans", "reader")

@@ -31,7 +31,7 @@ from lakewright.storage.operations.write.bucket_writer import BucketTarget, Roll
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta
-from tests.support.faults import WatchedFiles
+from tests.support.stores.watched_files import WatchedFiles
 
 # --- rows that change in memory -----------------------------------------------------------------
 
