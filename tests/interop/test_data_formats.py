@@ -259,6 +259,7 @@ FAR_TIMES = [
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "zlib", "snappy", "none"])
 @pytest.mark.parametrize("client", ["java", "java_latest"])
+@pytest.mark.sampled(2)
 def test_far_timestamps_in_orc_files_of_java_are_read(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, compression: str
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.tally import tally
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(
-    "kills", [pytest.param(12, id="some"), pytest.param(100, id="many", marks=pytest.mark.deep)]
+    "kills", [pytest.param(8, id="some"), pytest.param(100, id="many", marks=pytest.mark.deep)]
 )
 @pytest.mark.mission("FS9", "FS10", "PT50", "PT54")
 def test_processes_killed_at_random_lose_no_commit_and_make_none_twice(

@@ -49,7 +49,7 @@ from tests.support.values.mutations import (
 )
 
 # An example that goes through all verbs of a table takes as long as a hundred texts.
-WHOLE_TABLES = settings(max_examples=settings().max_examples // 20)
+WHOLE_TABLES = settings(max_examples=max(5, settings().max_examples // 20))
 ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -150,6 +150,7 @@ def file_of(table: Table, pattern: str, draw: st.DrawFn) -> Path:
 @pytest.mark.parametrize("pattern", [*JSON_FILES, *AVRO_FILES, *OTHER_FILES])
 @WHOLE_TABLES
 @given(data=st.data())
+@pytest.mark.sampled(8)
 def test_all_that_looks_at_a_table_with_a_damaged_file_says_so_in_our_words(
     whole: Table, pattern: str, data: st.DataObject
 ) -> None:

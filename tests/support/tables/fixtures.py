@@ -47,6 +47,11 @@ def memory_uri() -> str:
     return f"memory://warehouse-{next(_NUMBERS)}"
 
 
+def memory_catalog() -> Catalog:
+    """A warehouse in memory that no other test uses."""
+    return Catalog.open(memory_uri(), env=FixedEnv())
+
+
 def empty_memory() -> None:
     """Forget what is in memory: the more there is, of whatever table, the longer lists take."""
     MemoryFileSystem.store.clear()

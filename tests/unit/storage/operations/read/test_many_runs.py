@@ -81,6 +81,7 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sampled(3)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
@@ -153,6 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
+@pytest.mark.sampled(4)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:

@@ -22,37 +22,21 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.references.branches import DeleteBranchPlan, FastForwardPlan
 from tests.support.stores.watched_files import Crashed, Fault, interrupted, watched
 from tests.support.tables.builders import (
-    compact,
     events,
     expire,
-    new_table,
+    replace_rows,
+    replacing,
     rows,
     values_of,
     with_options,
 )
-from tests.support.tables.environment import FixedEnv
-from tests.support.tables.fixtures import memory_uri
 from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,
     assert_sound,
 )
-
-KEYED: dict[str, Any] = {"keys": ["id"], "options": {"bucket": "1"}}
-
-
-def history(catalog: Catalog, versions: str = "ab", **kind: Any) -> Table:
-    """A table in which every write is compacted with what was there."""
-    table = new_table(catalog, **(kind or KEYED))
-    for version in versions:
-        upsert(table, version)
-    return table
-
-
-def upsert(table: Table, version: str) -> None:
-    table.write(rows(table, events(0, 3, v=version)))
-    compact(table, full=True)
+from tests.support.tables.remade import Remade
 
 
 def ids(table: Table) -> list[int]:
@@ -74,15 +58,15 @@ def names(table: Table) -> list[str]:
 
 @pytest.mark.mission("FS19")
 def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     table.create_tag("start", snapshot_id=2)
     branch = table.create_branch("b", tag="start")
     assert branch.name == "db.t$branch_b"
     assert (values(branch), values(table)) == ("a", "b")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     assert ids(branch) == [2, 3, 4]
     assert (values(branch), values(table)) == ("x", "b")
-    upsert(table, "c")
+    replace_rows(table, "c")
     assert (values(branch), values(table)) == ("x", "c")
     assert [tag.name for tag in branch.tags()] == ["start"]
     (listed,) = table.branches()
@@ -91,7 +75,7 @@ def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
 
 
 def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.create_branch("b", snapshot_id=2)
     assert values(catalog.table("db.t$branch_b")) == "a"
     assert values(table.at_branch("b")) == "a"
@@ -106,7 +90,7 @@ def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
 
 
 def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b")
     assert branch.schema == table.schema
     assert (branch.latest_snapshot(), branch.read().num_rows) == (None, 0)
@@ -117,27 +101,27 @@ def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
 
 
 def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.create_tag("start", snapshot_id=2, time_retained_ms=1000)
     expire(table)
     branch = table.create_branch("b", tag="start")
     table.run_delete_tags(table.plan_delete_tags("start"))
     assert values(branch) == "a"
     assert b"tagCreateTime" not in branch.files.snapshots.read_file(2)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     assert_sound(table)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", "main", "42", "a$b"])
 def test_a_name_that_cannot_be_is_refused(catalog: Catalog, name: str) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     with pytest.raises(InvalidRequestError, match="branch"):
         table.create_branch(name)
     assert names(table) == []
 
 
 def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.create_branch("b")
     with pytest.raises(AlreadyExistsError, match="branch b of"):
         table.create_branch("b")
@@ -157,11 +141,11 @@ def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalog) -> None:
-    table = history(any_catalog, "ab")
+    table = replacing(any_catalog, "ab")
     table.create_tag("start", snapshot_id=2)
     branch = table.create_branch("b", tag="start")
     table.run_delete_tags(table.plan_delete_tags("start"))
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert ids(table) == [6]
     # On the branch the tag is still there, and what it stands for can be read.
@@ -171,14 +155,14 @@ def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalo
 
 @pytest.mark.mission("FS19")
 def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.create_branch("b", snapshot_id=4)
-    upsert(branch, "x")
-    upsert(branch, "y")
+    replace_rows(branch, "x")
+    replace_rows(branch, "y")
     expire(branch)
     assert ids(branch) == [8]
     assert (values(table), values(table, snapshot_id=2)) == ("b", "a")
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     expire(branch)
     assert (values(table), values(branch)) == ("c", "y")
@@ -187,14 +171,14 @@ def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
 
 
 def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.create_branch("b", snapshot_id=2)
     branch.create_tag("beginning")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     branch.create_tag("here")
-    upsert(branch, "y")
+    replace_rows(branch, "y")
     expire(branch)
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert (values(branch, tag="beginning"), values(branch, tag="here")) == ("a", "x")
     branch.run_delete_tags(branch.plan_delete_tags("beginning", "here"))
@@ -203,11 +187,11 @@ def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -
 
 
 def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b", snapshot_id=4)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     branch.create_tag("here")
-    upsert(branch, "y")
+    replace_rows(branch, "y")
     branch.run_rollback(branch.plan_rollback(tag="here"))
     assert (values(branch), values(table)) == ("x", "b")
     branch.run_rollback(branch.plan_rollback(snapshot_id=4))
@@ -221,9 +205,9 @@ def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.create_branch("b", snapshot_id=2)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     expire(table)
     plan = table.plan_delete_branch("b")
     assert (plan.branch, plan.snapshot_ids) == ("b", (2, 3, 4))
@@ -238,7 +222,7 @@ def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None
 
 
 def test_a_branch_in_use_stays(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b", snapshot_id=2)
     branch.set_consumer("me", 3)
     with pytest.raises(InvalidRequestError, match="in use by consumer me"):
@@ -256,7 +240,7 @@ def test_a_branch_in_use_stays(catalog: Catalog) -> None:
 
 
 def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b", snapshot_id=2)
     plan = table.plan_delete_branch("b")
     branch.write(rows(branch, events(5, 6)))
@@ -271,15 +255,15 @@ def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize("main_went_on", [0, 1, 3])
 def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     table.create_tag("start", snapshot_id=2)
     table.create_tag("main's", snapshot_id=4)
     branch = table.create_branch("b", tag="start")
     for version in "xy":
-        upsert(branch, version)
+        replace_rows(branch, version)
     branch.create_tag("branch's")
     for _ in range(main_went_on):
-        upsert(table, "m")
+        replace_rows(table, "m")
     plan = table.plan_fast_forward("b")
     assert plan.lost_snapshot_ids == tuple(range(3, 5 + 2 * main_went_on))
     assert (plan.kept_ids, plan.shared_id, plan.lost_tags) == ((1,), 2, ("main's",))
@@ -289,7 +273,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert (values(table), values(table, snapshot_id=4)) == ("y", "x")
     assert [tag.name for tag in table.tags()] == ["start", "branch's"]
     assert_sound(table)
-    upsert(table, "z")
+    replace_rows(table, "z")
     assert (values(table), values(branch)) == ("z", "y")
     expire(table)
     assert_sound(table)
@@ -298,7 +282,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
 
 
 def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b")
     branch.write(rows(branch, events(7, 9)))
     table.set_consumer("me", 5)
@@ -313,11 +297,11 @@ def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
 
 def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None:
     """Main's own snapshots do not lead there, and what they held is not left behind."""
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.create_tag("old", snapshot_id=1)
     branch = table.create_branch("b", snapshot_id=2)
     for version in "xyz":
-        upsert(branch, version)
+        replace_rows(branch, version)
     expire(branch, keep=2)
     assert ids(branch) == [7, 8]
     plan = table.plan_fast_forward("b")
@@ -329,14 +313,14 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
 
 
 def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b", snapshot_id=4)
     branch.files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
     branch = table.at_branch("b")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     for number in (1, 2):
         table.files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
-    upsert(catalog.table("db.t"), "m")
+    replace_rows(catalog.table("db.t"), "m")
     assert table.at_branch("b").schema.comment == "of the branch"
     table.run_fast_forward(table.plan_fast_forward("b"))
     table = catalog.table("db.t")
@@ -363,7 +347,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     catalog: Catalog, branch_changes_too: bool
 ) -> None:
     """The branch's beginning expired, so every snapshot of main is older than the branch."""
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.create_tag("before", snapshot_id=2)
     branch = table.create_branch("b", snapshot_id=2)
     table = with_column(table, "of_main")
@@ -372,7 +356,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     if branch_changes_too:
         branch = with_column(branch, "of_branch")
     for version in "xyz":
-        upsert(branch, version)
+        replace_rows(branch, version)
     expire(branch, keep=1)
     assert ids(branch)[0] > 5
     plan = table.plan_fast_forward("b")
@@ -390,18 +374,19 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
 def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_schema(
     first: str,
 ) -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "ab")
         branch = with_column(table.create_branch("b", snapshot_id=2), "of_branch")
-        upsert(branch, "x")
+        replace_rows(branch, "x")
         table = with_column(table, "of_main")
-        upsert(table, "m")
+        replace_rows(table, "m")
         if first == "expired":
             expire(branch, keep=1)
         return table
 
+    made = Remade(make)
     for number in range(1, 100):
-        table = make()
+        table = made.again()
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
@@ -424,15 +409,15 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
 
 
 def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b", snapshot_id=4)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "delete" and "/bucket-" in call.path,
-        meanwhile=lambda: upsert(table, "late"),
+        meanwhile=lambda: replace_rows(table, "late"),
     )
-    upsert(table, "m")
+    replace_rows(table, "m")
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
     ):
@@ -441,7 +426,7 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
 
 
 def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.create_branch("b")
     with pytest.raises(InvalidRequestError, match=r"branch b of db.t has no snapshot"):
         table.plan_fast_forward("b")
@@ -465,15 +450,16 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
 
 
 def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "ab")
         table = with_column(table, "one")
-        upsert(table, "c")
+        replace_rows(table, "c")
         table.create_tag("start")
         return with_column(table, "two")
 
+    made = Remade(make)
     for number in range(1, 100):
-        table = make()
+        table = made.again()
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
@@ -496,23 +482,23 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
     catalog: Catalog,
 ) -> None:
     """Other writers copy those schemas that there are."""
-    table = with_column(history(catalog), "more")
-    upsert(table, "c")
+    table = with_column(replacing(catalog, "ab"), "more")
+    replace_rows(table, "c")
     # What was written with it goes first, so that the table can be read without.
     expire(table)
     table.files.fs.delete(table.files.paths.schema(0))
     branch = table.create_branch("b", snapshot_id=6)
     assert names(table) == ["b"]
-    upsert(table, "d")
+    replace_rows(table, "d")
     expire(table)
     assert (values(branch), values(table)) == ("c", "d")
     assert_only_reachable_files(table)
 
 
 def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = with_column(table.create_branch("b", snapshot_id=4), "of_branch")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     plan = table.plan_delete_branch("b")
     late, fs = interrupted(
         branch,
@@ -523,7 +509,7 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
         late.write(rows(late, events(0, 3, v="y")))
     assert fs.has_happened
     assert names(table) == []
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert values(table) == "c"
     if "b" in table.files.references.branches():
