@@ -102,7 +102,7 @@ def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_los
     case: Case, kind: str, how: How, most: int | None, tmp_path: Path
 ) -> None:
     trial = trial_of(case, kind)
-    disk = FailingDisk(ERRORS[0], how.counts)
+    disk = FailingDisk(ERRORS[0], how.counts, afterwards=how.afterwards)
     told, _ = _run(trial, case, disk, tmp_path / "undisturbed")
     assert told is None, f"the verb fails where nothing does: {told!r}"
     numbers = range(1, disk.counted + 1)

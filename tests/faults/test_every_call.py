@@ -14,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from lakewright.storage import Catalog, Table
 from tests.faults.trials import FAULTS, TRIES, Trial, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
-from tests.support.stores.watched_files import Call, Fault, ObservedFiles, WatchedFiles
+from tests.support.stores.watched_files import Call, Fault, WatchedFiles, looked_at
 from tests.support.tables.builders import events, rows
 from tests.support.tables.fixtures import empty_memory
 from tests.support.tally import tally
@@ -130,7 +130,9 @@ def _data_files_that_stay(trial: Trial, case: Case) -> int:
             file = MemoryFileSystem.store.get(path)
             assert file is None or file.getvalue() == data, f"{call} changes {path}"
 
-    case.verb(Place(replace(catalog, fs=ObservedFiles(catalog.fs, look=look)), trial.ready))
+    case.verb(
+        Place(replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look))), trial.ready)
+    )
     return len(before)
 
 

@@ -27,7 +27,7 @@ from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, Stor
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
 from tests.support.sampling import sampled
-from tests.support.stores.watched_files import Call, Crashed, Fault, ObservedFiles, WatchedFiles
+from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, looked_at
 from tests.support.tables.builders import comparable, content, events, rows
 from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
 from tests.support.tables.invariants import (
@@ -311,7 +311,8 @@ class Trial:
         self.start.restore()
         moments: list[tuple[Call, Disk]] = []
         catalog = opened(TRIES)
-        fs = ObservedFiles(catalog.fs, look=lambda call: moments.append((call, Disk.now())))
+        look = looked_at(lambda call: moments.append((call, Disk.now())))
+        fs = WatchedFiles(catalog.fs, after=look)
         self.case.verb(Place(replace(catalog, fs=fs), self.ready))
         assert seen(opened(READS)) == self.after
         for call, disk in moments:

@@ -30,7 +30,7 @@ from tests.support.tables.invariants import assert_sound
 from tests.support.tally import tally
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 900
 DAY = "2024-01-01"
 TABLE = """
     table: shop.events

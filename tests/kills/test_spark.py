@@ -25,7 +25,7 @@ from tests.support.tables.invariants import (
 from tests.support.tally import tally
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 900
 
 pytestmark = [pytest.mark.deep, pytest.mark.spark]
 
