@@ -109,7 +109,8 @@ def test_a_disk_that_fails_at_any_call_is_told_truly_and_tried_again_without_los
     for number in numbers if most is None else sampled(numbers, most, seed=case.name):
         folder = tmp_path / str(number)
         disk = FailingDisk(
-            ERRORS[number % len(ERRORS)],
+            # A disk that is full says so before it does anything.
+            errno.EIO if how.afterwards else ERRORS[number % len(ERRORS)],
             how.counts,
             fail_at=number,
             for_good=how.for_good,
