@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -37,6 +38,8 @@ if (
     and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH_BYTES
 ):
     os.environ["TMPDIR"] = str(_IN_MEMORY)
+    # Asked for already, by pytest itself.
+    tempfile.tempdir = None
 
 # A time limit would test the machine, and a random seed would make two runs differ.
 settings.register_profile(
