@@ -197,11 +197,7 @@ class Trial:
         found = self.seen_in(point.disk)
         self.check_whole(found)
         if point.error is None:
-            lacks = {name for name, each in self.after.items() if found.get(name, ABSENT) != each}
-            may_lack = KINDS.get(self.kind, Kind()).may_lack or NAME + "-"
-            assert all(name.startswith(may_lack) for name in lacks), (
-                f"the verb told nothing, and did not do its work: {lacks}"
-            )
+            self.check_all_there(found)
         if point.may_clean_up and self.case.cleans_up:
             point.disk.restore()
             left = [each for table in _tables(opened(READS)) for each in unreachable_files(table)]
@@ -210,6 +206,14 @@ class Trial:
             assert not left, "a process that lived on left files"
         self.try_again(point.disk)
         self.leave_alone(point.disk, found)
+
+    def check_all_there(self, found: Seen) -> None:
+        """What must hold where the verb told nothing."""
+        lacks = {name for name, each in self.after.items() if found.get(name, ABSENT) != each}
+        may_lack = KINDS.get(self.kind, Kind()).may_lack or NAME + "-"
+        assert all(name.startswith(may_lack) for name in lacks), (
+            f"the verb told nothing, and did not do its work: {lacks}"
+        )
 
     def seen_in(self, disk: Disk) -> Seen:
         if disk.key not in self.states:
