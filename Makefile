@@ -46,9 +46,8 @@ test-stores: $(VENV)/.stores ## Talk to real servers of S3, GCS, Azure, HDFS, FT
 
 .PHONY: test-deep
 test-deep: java oracles ## Try properties with many more examples, and run the tests that take long
-	$(RUN) -m pytest tests/property tests/stateful tests/interop/test_random_histories.py \
-		-m "not deep" --hypothesis-profile=deep $(ARGS)
-	$(RUN) -m pytest -m "deep and not stores" $(ARGS)
+	$(RUN) -m pytest -m "(deep or hypothesis) and not stores" --hypothesis-profile=deep \
+		-n $(WORKERS) $(ARGS)
 
 .PHONY: mutate
 mutate: setup .mutation/.packages ## Put faults into commit, expiry and orphan code, and see what notices (tests/mutation)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,34 +23,79 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "yes"
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
+# Sessions live for minutes: the optimising compiler costs more than it saves.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1")
+
+# Warehouses lie in memory where there is enough of it: tests flush some ten thousand files, and
+# waiting for the machine's disk shows nothing. A folder that is asked for has precedence.
+_IN_MEMORY = Path("/dev/shm")
+_ENOUGH_BYTES = 4 << 30
+if (
+    "TMPDIR" not in os.environ
+    and _IN_MEMORY.is_dir()
+    and os.access(_IN_MEMORY, os.W_OK)
+    and shutil.disk_usage(_IN_MEMORY).free > _ENOUGH_BYTES
+):
+    os.environ["TMPDIR"] = str(_IN_MEMORY)
+    # Asked for already, by pytest itself.
+    tempfile.tempdir = None
 
 # A time limit would test the machine, and a random seed would make two runs differ.
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("default", settings.get_profile("default"), max_examples=50)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
 FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
-# One worker process runs each of these folders: their servers, sessions and clients start once.
-KEPT_TOGETHER = ("on_spark", "interop", "oracles", "stores", "pipelines", "demo")
+# One worker process runs what stands under one name: its servers, sessions and clients start once.
+KEPT_TOGETHER = {
+    "tests/on_spark/": "Spark",
+    "tests/pipelines/test_spark": "Spark",
+    "tests/interop/": "other clients",
+    "tests/oracles/": "other clients",
+    "tests/demo/": "the demo",
+    "tests/races/": "races",
+    "tests/stores/": "stores",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the folder they lie in."""
+    """Mark tests by their folder, and as deep what `sampled` leaves to `make test-deep`."""
     tests = Path(__file__).parent
+    sampled: dict[str, list[pytest.Item]] = {}
     for item in items:
         room = item.path.relative_to(tests).parts[0]
         if room in FOLDER_MARKERS:
             item.add_marker(FOLDER_MARKERS[room])
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("deep"):
+            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in sampled.values():
+        marker = cases[0].get_closest_marker("sampled")
+        assert marker is not None
+        # By its name, so that a case stays what it is when others come or go beside it.
+        for item in sorted(cases, key=lambda each: crc32(each.nodeid.encode()))[marker.args[0] :]:
+            item.add_marker("deep")
+
+
+def kept_with(nodeid: str) -> str:
+    """What a test is run together with, by name: a room, the faults of one verb, or itself."""
+    for prefix, name in KEPT_TOGETHER.items():
+        if nodeid.startswith(prefix):
+            return name
+    if nodeid.startswith("tests/faults/") and ", " in nodeid:
+        # "[verb, kind of table, …]": what one fault of a verb leaves is not looked at again.
+        return ", ".join(nodeid.partition("[")[2].rstrip("]").split(", ")[:2])
+    return nodeid
 
 
 class _ByRoom(LoadScopeScheduling):
-    """Hands worker processes whole folders where those are kept together, else single tests."""
+    """Hands worker processes whole rooms where those are kept together, else single tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        room = nodeid.removeprefix("tests/").split("/", 1)[0]
-        return room if room in KEPT_TOGETHER else nodeid
+        return kept_with(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -12,6 +12,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage.files.fsspec_files import FsspecFiles, parent, translated
 
+# All instances hold the same files; looking one up costs more than most calls do.
+_MEMORY = MemoryFileSystem()
 _MEMORY_LOCK = threading.Lock()
 
 
@@ -23,7 +25,7 @@ class MemoryFiles(FsspecFiles):
 
     @property
     def fs(self) -> fsspec.AbstractFileSystem:
-        return MemoryFileSystem()
+        return _MEMORY
 
     def uri(self, path: str) -> str:
         return "memory://" + path.lstrip("/")

@@ -19,7 +19,7 @@ from lakewright.demo import nycflights
 from lakewright.storage import Catalog
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_only_reachable_files
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = ("airlines", "airports", "delays_by_carrier", "flights", "planes", "weather")

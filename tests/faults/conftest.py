@@ -1,5 +1,5 @@
 """What tests of a disk share with others."""
 
-from tests.support.fixtures import catalog, env
+from tests.support.tables.fixtures import catalog, env
 
 __all__ = ["catalog", "env"]

@@ -10,7 +10,7 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from lakewright.storage import Catalog
 from lakewright.storage.files.local_files import LocalFiles
 from tests.faults.trials import TRIES, WAREHOUSE, Disk, Trial, opened
-from tests.support.disks import Left
+from tests.support.stores.disks import Left
 
 _ROOT = "/" + WAREHOUSE.partition("://")[2]
 

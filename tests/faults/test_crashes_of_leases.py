@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import LeaseHeld, StorageError
@@ -22,11 +21,12 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from tests.support.builders import content, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing
+from tests.support.stores.watched_files import Call, Crashed, Fault, watched
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory
+from tests.support.tables.invariants import assert_nothing_missing
+from tests.support.tables.remade import Remade
 from tests.support.tally import tally
 
 FAULTS = [Fault.DIES_BEFORE, Fault.DIES_AFTER, Fault.FAILS_BEFORE, Fault.FAILS_AFTER]
@@ -46,13 +46,11 @@ places = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def _empty_memory() -> Iterator[None]:
     yield
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+    empty_memory()
 
 
-def make_table() -> Table:
+def make_table(catalog: Catalog) -> Table:
     """Two days with something to compact, and so many books that old ones are deleted."""
-    catalog = Catalog.open(memory_uri(), env=FixedEnv())
     table = new_table(catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "1"})
     for version in ("one", "two"):
         for day in ("a", "b"):
@@ -100,10 +98,12 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
 ) -> None:
     """The second try is of the same owner; what others work on, it leaves in peace."""
     verb = VERBS[name]
-    undisturbed = make_table()
+    made = Remade(make_table)
+    undisturbed = made.again()
     verb(undisturbed)
+    expected = content(undisturbed)
     for number in range(1, 1000):
-        table = make_table()
+        table = made.again()
         broken, fs = watched(table, fail_at=number, fault=fault, counts=PLACES[calls])
         with suppress(Crashed, StorageError):
             verb(broken)
@@ -114,7 +114,7 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
             # Whoever else comes finds the lease in force, or none, and no broken book.
             acquire_lease(table.files, ask(table, LeaseKind.EXPIRE))
         verb(table)
-        assert content(table) == content(undisturbed), place
+        assert content(table) == expected, place
         assert_nothing_missing(table)
         assert [each.kind for each in table.upkeep.leases()] == [LeaseKind.EXPIRE], place
     assert number > 6
@@ -126,8 +126,9 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
 def test_a_lease_of_one_who_failed_anywhere_stops_nobody_for_longer_than_it_runs(
     calls: str, fault: Fault
 ) -> None:
+    made = Remade(make_table)
     for number in range(1, 1000):
-        table = make_table()
+        table = made.again()
         broken, fs = watched(table, fail_at=number, fault=fault, counts=PLACES[calls])
         with suppress(Crashed, StorageError):
             compact_leased(broken)

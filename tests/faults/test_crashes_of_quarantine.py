@@ -11,20 +11,19 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError
-from tests.support.builders import content, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, watched
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.fixtures import empty_memory, memory_catalog
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_sound,
     unreachable_files,
 )
+from tests.support.tables.remade import Remade
 from tests.support.tally import tally
 
 Bytes = dict[str, bytes]
@@ -36,8 +35,7 @@ MADE: dict[str, Bytes] = {}
 def _empty_memory() -> Iterator[None]:
     yield
     MADE.clear()
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+    empty_memory()
 
 
 FAULTS: dict[str, tuple[Fault, Callable[[Call], bool]]] = {
@@ -51,9 +49,8 @@ _SLOW = pytest.param("dies before", marks=pytest.mark.deep)
 faults = pytest.mark.parametrize("fault", [_SLOW, *list(FAULTS)[1:]])
 
 
-def with_orphans() -> Table:
+def with_orphans(catalog: Catalog) -> Table:
     """A table, and orphans of each kind: data files, manifests and their lists."""
-    catalog = Catalog.open(memory_uri(), env=FixedEnv())
     table = new_table(catalog, partitions=["day"])
     table.write(rows(table, events(0, 3)))
     broken, _ = watched(
@@ -83,14 +80,14 @@ def purge(table: Table) -> object:
     return table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
 
 
-def with_quarantine() -> Table:
-    table = with_orphans()
+def with_quarantine(catalog: Catalog) -> Table:
+    table = with_orphans(catalog)
     remove(table)
     return table
 
 
 def failing(
-    make: Callable[[], Table],
+    make: Callable[[Catalog], Table],
     fault: str,
     verb: Callable[[Table], object],
     *,
@@ -100,8 +97,9 @@ def failing(
     kind, counts = FAULTS[fault]
     if only_changes:
         counts = FAULTS["dies after"][1]
+    made = Remade(make)
     for number in range(1, 1_000):
-        table = make()
+        table = made.again()
         broken, fs = watched(table, fail_at=number, fault=kind, counts=counts)
         with suppress(Crashed, StorageError):
             verb(broken)
@@ -152,7 +150,7 @@ def assert_restored(table: Table, place: str) -> None:
 def test_a_removal_of_orphans_that_failed_anywhere_loses_none_and_is_finished_by_the_next(
     fault: str,
 ) -> None:
-    rows_before = content(with_orphans())
+    rows_before = content(with_orphans(memory_catalog()))
     for table, place in failing(with_orphans, fault, remove):
         assert_saved(table, place)
         remove(table)
@@ -165,7 +163,7 @@ def test_a_removal_of_orphans_that_failed_anywhere_loses_none_and_is_finished_by
 
 @faults
 def test_a_restore_that_failed_anywhere_is_finished_by_the_next(fault: str) -> None:
-    rows_before = content(with_orphans())
+    rows_before = content(with_orphans(memory_catalog()))
     for table, place in failing(with_quarantine, fault, restore):
         assert_saved(table, place)
         restore(table)
@@ -175,7 +173,7 @@ def test_a_restore_that_failed_anywhere_is_finished_by_the_next(fault: str) -> N
 
 @faults
 def test_a_purge_that_failed_anywhere_is_finished_by_the_next(fault: str) -> None:
-    rows_before = content(with_orphans())
+    rows_before = content(with_orphans(memory_catalog()))
     for table, place in failing(with_quarantine, fault, purge):
         assert_nothing_missing(table)
         assert content(table) == rows_before, place
@@ -194,8 +192,7 @@ def test_what_a_late_commit_refers_to_is_back_after_a_failure_anywhere_and_a_sec
     """Its snapshot is created when its files have been set aside: the next removal heals that."""
     rows_after: list[list[str]] = []
 
-    def make() -> Table:
-        catalog = Catalog.open(memory_uri(), env=FixedEnv())
+    def make(catalog: Catalog) -> Table:
         table = new_table(catalog)
         table.write(rows(table, events(0, 3)))
         table.write(rows(table, events(3, 6)))

@@ -19,8 +19,9 @@ from lakewright.storage.table_at import TableAt
 from lakewright.storage.upkeep import Upkeep
 from tests.faults.trials import FAULTS, TRIES, Trial, opened
 from tests.faults.verbs import CASES, READERS, Case, Place
-from tests.support.builders import events, rows
-from tests.support.faults import Call, Fault, ObservedFiles, WatchedFiles
+from tests.support.stores.watched_files import Call, Fault, WatchedFiles, looked_at
+from tests.support.tables.builders import events, rows
+from tests.support.tables.fixtures import empty_memory
 from tests.support.tally import tally
 
 FACES = (Catalog, Table, TableAt, Scan, ChangeScan, Upkeep, History, Inspection)
@@ -31,8 +32,7 @@ _TAKES_AWAY = ("delete", "delete_tree", "move_if_absent")
 @pytest.fixture(autouse=True)
 def _empty_memory() -> Iterator[None]:
     yield
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+    empty_memory()
 
 
 @cache
@@ -40,38 +40,47 @@ def trial_of(case: Case, kind: str) -> Trial:
     return Trial(case, kind)
 
 
-def _on_every_kind(case: Case) -> Iterator[Any]:
-    for number, kind in enumerate(dict.fromkeys(case.on)):
-        marks = [pytest.mark.deep] if number or not case.quick else []
-        yield pytest.param(case, kind, id=f"{case.name}, {kind}", marks=marks)
+def _on_every_kind() -> Iterator[tuple[Case, str, bool]]:
+    """Every case on every kind of table, and whether `make test` tries it there."""
+    for case in CASES:
+        for number, kind in enumerate(dict.fromkeys(case.on)):
+            yield case, kind, case.quick and not number
 
 
 cases = pytest.mark.parametrize(
-    ("case", "kind"), [each for case in CASES for each in _on_every_kind(case)]
+    ("case", "kind"),
+    [
+        pytest.param(
+            case, kind, id=f"{case.name}, {kind}", marks=[] if is_quick else [pytest.mark.deep]
+        )
+        for case, kind, is_quick in _on_every_kind()
+    ],
 )
 
 
 # Of deaths one in `make test`: what the others leave is much like what failures leave.
 QUICK_FAULTS = (Fault.FAILS_BEFORE, Fault.FAILS_AFTER, Fault.FAILS_HALFWAY, Fault.DIES_AFTER)
-faults = pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(each, marks=[] if each in QUICK_FAULTS else [pytest.mark.deep])
-        for each in FAULTS
-    ],
-    ids=lambda fault: fault.value,
-)
+# So many calls in `make test`, besides those that make or delete a snapshot; all where it is deep.
+SOME = 4
 
 
-@faults
-@cases
+def _ways_to_fail() -> Iterator[Any]:
+    for case, kind, is_quick in _on_every_kind():
+        for fault in FAULTS:
+            name = f"{case.name}, {kind}, {fault.value}"
+            if is_quick and fault in QUICK_FAULTS:
+                yield pytest.param(case, kind, fault, SOME, id=f"{name}, some")
+            yield pytest.param(case, kind, fault, None, id=name, marks=pytest.mark.deep)
+
+
+@pytest.mark.parametrize(("case", "kind", "fault", "most"), list(_ways_to_fail()))
 @pytest.mark.mission("FS9", "FS10", "FS11", "FS19", "BK37", "PT50")
 def test_a_verb_that_failed_at_any_call_is_tried_again_without_loss_or_doubling(
-    case: Case, kind: str, fault: Fault
+    case: Case, kind: str, fault: Fault, most: int | None
 ) -> None:
     trial = trial_of(case, kind)
     count = 0
-    for point in trial.points(fault):
+    for point in trial.points(fault, most):
         count += 1
         try:
             trial.check(point)
@@ -127,7 +136,9 @@ def _data_files_that_stay(trial: Trial, case: Case) -> int:
             file = MemoryFileSystem.store.get(path)
             assert file is None or file.getvalue() == data, f"{call} changes {path}"
 
-    case.verb(Place(replace(catalog, fs=ObservedFiles(catalog.fs, look=look)), trial.ready))
+    case.verb(
+        Place(replace(catalog, fs=WatchedFiles(catalog.fs, after=looked_at(look))), trial.ready)
+    )
     return len(before)
 
 

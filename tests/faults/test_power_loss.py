@@ -15,10 +15,10 @@ from tests.faults.local_trials import in_memory, laid_out
 from tests.faults.test_every_call import cases, trial_of
 from tests.faults.trials import READS, _tables, opened
 from tests.faults.verbs import Case, Place
-from tests.support.builders import compact, content, events, expire, new_table, rows
-from tests.support.disks import LOSSES, RANDOM_LOSSES, LossyDisk
-from tests.support.fixtures import empty_memory
-from tests.support.invariants import assert_nothing_missing
+from tests.support.stores.disks import LOSSES, RANDOM_LOSSES, LossyDisk
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.fixtures import empty_memory
+from tests.support.tables.invariants import assert_nothing_missing
 from tests.support.tally import tally
 
 

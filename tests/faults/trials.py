@@ -26,10 +26,11 @@ from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitOutcomeUnknownError, StalePlan, StorageError
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from tests.faults.verbs import EVERY_ORPHAN, KINDS, LATER_MS, NAME, Case, Kind, Place, make_table
-from tests.support.builders import comparable, content, events, rows
-from tests.support.environment import FixedClock, FixedEnv, SeededIds
-from tests.support.faults import Call, Crashed, Fault, ObservedFiles, WatchedFiles
-from tests.support.invariants import (
+from tests.support.sampling import sampled
+from tests.support.stores.watched_files import Call, Crashed, Fault, WatchedFiles, looked_at
+from tests.support.tables.builders import comparable, content, events, rows
+from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,
@@ -151,10 +152,31 @@ class Trial:
         self.settle()
         self.expected = {**seen(opened(READS)), **_history(opened(READS))}
 
-    def points(self, fault: Fault) -> Iterator[Point]:
-        """Every point at which the verb can fail so."""
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """What the verb asks of the store where nothing fails."""
+        self.start.restore()
+        catalog = opened(TRIES)
+        fs = WatchedFiles(catalog.fs)
+        self.case.verb(Place(replace(catalog, fs=fs), self.ready))
+        return tuple(fs.calls)
+
+    def some_numbers(self, fault: Fault, most: int) -> list[int]:
+        """Which of the calls that can fail so are tried: some by chance, and all of snapshots."""
+        calls = [call for call in self.calls if FAULTS[fault](call)]
+        return sampled(
+            range(1, len(calls) + 1),
+            most,
+            seed=f"{self.case.name} {self.kind} {fault.value}",
+            always=lambda number: (
+                calls[number - 1].changes and "/snapshot/snapshot-" in calls[number - 1].path
+            ),
+        )
+
+    def points(self, fault: Fault, most: int | None = None) -> Iterator[Point]:
+        """Every point at which the verb can fail so, or some of them."""
         counts = FAULTS[fault]
-        for number in range(1, 2000):
+        for number in range(1, 2000) if most is None else self.some_numbers(fault, most):
             self.start.restore()
             catalog = opened(TRIES)
             fs = WatchedFiles(catalog.fs, fail_at=number, fault=fault, counts=counts)
@@ -165,20 +187,17 @@ class Trial:
                 error = raised
             if fs.failed is None:
                 assert error is None, f"the verb fails where nothing does: {error!r}"
+                assert most is None, "the verb makes fewer calls than before"
                 return
             yield Point(fault, fs.failed, error, Disk.now())
-        raise AssertionError("the verb makes too many calls")
+        assert most is not None, "the verb makes too many calls"
 
     def check(self, point: Point) -> None:
         """All that must hold where a verb failed."""
         found = self.seen_in(point.disk)
         self.check_whole(found)
         if point.error is None:
-            lacks = {name for name, each in self.after.items() if found.get(name, ABSENT) != each}
-            may_lack = KINDS.get(self.kind, Kind()).may_lack or NAME + "-"
-            assert all(name.startswith(may_lack) for name in lacks), (
-                f"the verb told nothing, and did not do its work: {lacks}"
-            )
+            self.check_all_there(found)
         if point.may_clean_up and self.case.cleans_up:
             point.disk.restore()
             left = [each for table in _tables(opened(READS)) for each in unreachable_files(table)]
@@ -187,6 +206,14 @@ class Trial:
             assert not left, "a process that lived on left files"
         self.try_again(point.disk)
         self.leave_alone(point.disk, found)
+
+    def check_all_there(self, found: Seen) -> None:
+        """What must hold where the verb told nothing."""
+        lacks = {name for name, each in self.after.items() if found.get(name, ABSENT) != each}
+        may_lack = KINDS.get(self.kind, Kind()).may_lack or NAME + "-"
+        assert all(name.startswith(may_lack) for name in lacks), (
+            f"the verb told nothing, and did not do its work: {lacks}"
+        )
 
     def seen_in(self, disk: Disk) -> Seen:
         if disk.key not in self.states:
@@ -288,7 +315,8 @@ class Trial:
         self.start.restore()
         moments: list[tuple[Call, Disk]] = []
         catalog = opened(TRIES)
-        fs = ObservedFiles(catalog.fs, look=lambda call: moments.append((call, Disk.now())))
+        look = looked_at(lambda call: moments.append((call, Disk.now())))
+        fs = WatchedFiles(catalog.fs, after=look)
         self.case.verb(Place(replace(catalog, fs=fs), self.ready))
         assert seen(opened(READS)) == self.after
         for call, disk in moments:

@@ -29,7 +29,7 @@ from lakewright.storage.operations.inspection.system_tables import (
 )
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from lakewright.storage.spec.lease import LeaseKind
-from tests.support.builders import EVENTS, compact, events, expire, new_table, rows, spec
+from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows, spec
 
 NAME = "db.t"
 # A moment that no file of a test is younger than.

@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import compact, new_table, rows
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import compact, new_table, rows
+from tests.support.tables.environment import FixedEnv
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE / "table"

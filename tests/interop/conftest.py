@@ -1,7 +1,7 @@
 """Other Paimon clients, and a warehouse on disk that they and we share."""
 
 from tests.oracles.fixtures import java, java_latest, pypaimon, released_pypaimon, rust
-from tests.support.fixtures import catalog, env, unchecked_catalog
+from tests.support.tables.fixtures import catalog, env, unchecked_catalog
 
 __all__ = [
     "catalog",

@@ -12,8 +12,8 @@ from lakewright.storage.errors import BucketCountChanged, IndexMoved
 from tests.interop.test_they_read_ours import as_read_by
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Oracle, OracleError, WritingOracle
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_nothing_missing, assert_readable_history
 
 KEYED = {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "v": "STRING"}
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "file.format": "parquet"}

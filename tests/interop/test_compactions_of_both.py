@@ -12,7 +12,7 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.oracles.client import JavaOracle, Oracle
-from tests.support.builders import compact, content, new_table, rows
+from tests.support.tables.builders import compact, content, new_table, rows
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 Row = dict[str, Any]
@@ -34,6 +34,7 @@ def change(table: Table, rng: random.Random, step: int) -> None:
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.mission("FS7", "FS12")
+@pytest.mark.sampled(2)
 def test_others_read_what_any_compaction_of_ours_leaves(
     catalog: Catalog,
     java: JavaOracle,
@@ -83,6 +84,7 @@ TOLD: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("settings", TOLD.values(), ids=TOLD.keys())
 @pytest.mark.mission("FS2", "FS7")
+@pytest.mark.sampled(4)
 def test_a_follower_hears_what_our_compactions_tell(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_table_is_compacted_by_both_in_turn(
     "settings", [{}, {"deletion-vectors.enabled": "true"}], ids=["plain", "vectors"]
 )
 @pytest.mark.mission("FS12")
+@pytest.mark.sampled(2)
 def test_we_pick_what_java_picks(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:

@@ -16,8 +16,8 @@ from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, Oracle, OracleError, WritingOracle
-from tests.support.builders import EVENTS, compact, content, events, new_table, rows
-from tests.support.every_type import ATOMS, NESTED, table_of
+from tests.support.tables.builders import EVENTS, compact, content, events, new_table, rows
+from tests.support.values.every_type import ATOMS, NESTED, table_of
 
 OTHER_FORMATS = ["orc", "avro"]
 
@@ -259,6 +259,7 @@ FAR_TIMES = [
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "zlib", "snappy", "none"])
 @pytest.mark.parametrize("client", ["java", "java_latest"])
+@pytest.mark.sampled(2)
 def test_far_timestamps_in_orc_files_of_java_are_read(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, compression: str
 ) -> None:

@@ -8,9 +8,9 @@ from lakewright.storage import Catalog
 from tests.interop.test_they_read_ours import as_read_by, assert_read_alike
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import LatestJavaOracle
-from tests.support.builders import content, rows
-from tests.support.evolution import with_default_values
-from tests.support.zones import machine_in
+from tests.support.tables.builders import content, rows
+from tests.support.tables.zones import machine_in
+from tests.support.values.evolution import with_default_values
 
 COLUMNS = {
     "k": "INT",

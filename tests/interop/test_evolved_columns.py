@@ -18,9 +18,9 @@ from lakewright.storage.sql.where import parse_where
 from tests.interop.test_they_read_ours import as_read_by
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
-from tests.support.builders import compact, content, new_table, rows
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.zones import machine_in
+from tests.support.tables.builders import compact, content, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.zones import machine_in
 
 # Left out is where the two releases of Java differ from the newest source: the time of the day
 # before 1970 (negative there), and texts of numbers for which Java before 19 writes a digit more.

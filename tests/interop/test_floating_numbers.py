@@ -10,7 +10,7 @@ import pytest
 from lakewright.storage import Catalog
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
-from tests.support.builders import content, new_table, rows
+from tests.support.tables.builders import content, new_table, rows
 
 FIVE = [(0.0, "plus"), (-0.0, "minus"), (float("nan"), "nan"), (1.5, "some"), (-2.5, "less")]
 

@@ -10,7 +10,7 @@ import pytest
 from lakewright.storage import Catalog
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle
-from tests.support.builders import compact
+from tests.support.tables.builders import compact
 
 Columns = Mapping[str, Any]
 Written = tuple[Any, ...]

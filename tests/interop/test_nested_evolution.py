@@ -11,7 +11,7 @@ from lakewright.storage import Catalog
 from tests.interop.test_they_read_ours import as_read_by
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle
-from tests.support.builders import compact, content
+from tests.support.tables.builders import compact, content
 
 ROW = "ROW<a INT, b INT, s STRING>"
 # How a column holds such rows, the path that leads to their members, and a value around two rows.

@@ -15,7 +15,7 @@ from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.supported_options import find_option
 from tests.oracles.client import LatestJavaOracle
-from tests.support.builders import (
+from tests.support.tables.builders import (
     EVENTS,
     compact,
     content,
@@ -25,7 +25,7 @@ from tests.support.builders import (
     rows,
     with_options,
 )
-from tests.support.invariants import assert_only_reachable_files, assert_sound
+from tests.support.tables.invariants import assert_only_reachable_files, assert_sound
 
 pytestmark = pytest.mark.interop
 

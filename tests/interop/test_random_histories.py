@@ -11,11 +11,11 @@ import pytest
 
 from lakewright.storage import Catalog
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.carrying_out import HistoryDiffers, Proof, Readers
-from tests.support.histories import History, Setting, draw, shrink
-from tests.support.history_actors import Java, Ours
-from tests.support.history_settings import NEWER_SETTINGS, SETTINGS
-from tests.support.invariants import (
+from tests.support.histories.actors import Java, Ours
+from tests.support.histories.carrying_out import HistoryDiffers, Proof, Readers
+from tests.support.histories.drawing import History, Setting, draw, shrink
+from tests.support.histories.settings import NEWER_SETTINGS, SETTINGS
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_readable_history,
     assert_sound,
@@ -177,6 +177,7 @@ def _compaction_shows(setting: Setting) -> bool:
 
 @pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
 @pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS))
+@pytest.mark.sampled(12)
 def test_the_same_history_gives_the_same_rows_in_our_hands_and_in_those_of_java(
     shared: Catalog, parallel: Build, setting: Setting, seed: int
 ) -> None:

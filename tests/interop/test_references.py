@@ -12,9 +12,17 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.operations.state.lineage import Lineage
 from tests.interop.test_they_read_ours import as_read_by, as_texts
 from tests.oracles.client import JavaOracle, Oracle, WritingOracle
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.environment import FixedEnv
-from tests.support.invariants import (
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

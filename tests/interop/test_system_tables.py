@@ -20,11 +20,11 @@ from tests.interop.test_they_read_ours import as_texts
 from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, LatestJavaOracle, Row
-from tests.support.builders import compact, events, new_table, rows
-from tests.support.every_type import ATOMS, table_of
-from tests.support.histories import Expire, Rescale, Setting, draw
-from tests.support.history_actors import Ours
-from tests.support.history_settings import SETTINGS
+from tests.support.histories.actors import Ours
+from tests.support.histories.drawing import Expire, Rescale, Setting, draw
+from tests.support.histories.settings import SETTINGS
+from tests.support.tables.builders import compact, events, new_table, rows
+from tests.support.values.every_type import ATOMS, table_of
 
 KEYED: dict[str, Any] = {
     "columns": {"id": "BIGINT", "day": "STRING", "v": "STRING"},

@@ -13,8 +13,8 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.schema_json import type_to_json
 from lakewright.storage.spec.data_types import nested_fields
 from tests.oracles.client import JavaOracle, Oracle, OracleError, Row, WritingOracle
-from tests.support.builders import compact, content, events, expire, new_table, rows
-from tests.support.every_type import ATOMS, FLOATING_PARTITIONS, NESTED, PARTITIONS, table_of
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.values.every_type import ATOMS, FLOATING_PARTITIONS, NESTED, PARTITIONS, table_of
 
 
 @pytest.fixture

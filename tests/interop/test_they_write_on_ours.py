@@ -10,8 +10,8 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.interop.test_they_read_ours import KINDS, as_read_by, make
 from tests.oracles.client import JavaOracle, WritingOracle
-from tests.support.builders import compact, content, events, expire, rows, values_of
-from tests.support.invariants import (
+from tests.support.tables.builders import compact, content, events, expire, rows, values_of
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,

@@ -16,9 +16,9 @@ from lakewright.storage.spec.values import from_python
 from tests.interop.test_they_read_ours import KINDS, as_read_by, without_ids
 from tests.oracles.arrow_values import canonical_rows
 from tests.oracles.client import JavaOracle, OracleError, WritingOracle
-from tests.support.builders import EVENTS, compact, content, events, expire, rows, values_of
-from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
-from tests.support.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.tables.builders import EVENTS, compact, content, events, expire, rows, values_of
+from tests.support.tables.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.values.every_type import ATOMS, NESTED, PARTITIONS, table_of
 
 
 @pytest.fixture(params=["java", "released_pypaimon"])

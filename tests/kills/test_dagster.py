@@ -25,12 +25,12 @@ from lakewright.demo.dagster_server import DagsterServer
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import descendants, kill, of_session
 from tests.kills.slow_source import NOTES_VARIABLE, ROWS
-from tests.support.builders import remove_orphans
-from tests.support.invariants import assert_sound
+from tests.support.tables.builders import remove_orphans
+from tests.support.tables.invariants import assert_sound
 from tests.support.tally import tally
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 900
 DAY = "2024-01-01"
 TABLE = """
     table: shop.events

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog
-from tests.support.builders import new_table
-from tests.support.invariants import assert_nothing_missing, assert_sound
-from tests.support.killing import MORTAL, Place, survives, write_numbered
-from tests.support.ordeals import COLUMNS, KINDS, besiege, counted, expected_of, sweep
+from tests.support.processes.killing import MORTAL, Place, survives, write_numbered
+from tests.support.processes.ordeals import COLUMNS, KINDS, besiege, counted, expected_of, sweep
+from tests.support.tables.builders import new_table
+from tests.support.tables.invariants import assert_nothing_missing, assert_sound
 from tests.support.tally import tally
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(
-    "kills", [pytest.param(12, id="some"), pytest.param(100, id="many", marks=pytest.mark.deep)]
+    "kills", [pytest.param(8, id="some"), pytest.param(100, id="many", marks=pytest.mark.deep)]
 )
 @pytest.mark.mission("FS9", "FS10", "PT50", "PT54")
 def test_processes_killed_at_random_lose_no_commit_and_make_none_twice(

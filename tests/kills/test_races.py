@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tests.support.ordeals import KINDS, race_through
+from tests.support.processes.ordeals import KINDS, race_through
 from tests.support.tally import tally
 
 
@@ -20,7 +20,7 @@ from tests.support.tally import tally
     ("writers", "commits", "compactions"),
     # So many compactions get their turn among writers that never pause, at least.
     [
-        pytest.param(4, 15, 1, id="some"),
+        pytest.param(4, 10, 1, id="some"),
         pytest.param(8, 100, 4, id="many", marks=pytest.mark.deep),
     ],
 )

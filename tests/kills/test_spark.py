@@ -16,12 +16,16 @@ import pytest
 from lakewright.storage import Catalog, Table
 from tests.kills.processes import command_of, descendants, kill, of_session
 from tests.kills.spark_driver import ROWS
-from tests.support.builders import events, new_table, remove_orphans, rows, values_of
-from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
+from tests.support.tables.builders import events, new_table, remove_orphans, rows, values_of
+from tests.support.tables.invariants import (
+    assert_only_reachable_files,
+    assert_sound,
+    unreachable_files,
+)
 from tests.support.tally import tally
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 900
 
 pytestmark = [pytest.mark.deep, pytest.mark.spark]
 

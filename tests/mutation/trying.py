@@ -27,7 +27,7 @@ from _pytest.runner import runtestprotocol
 
 from tests.mutation.graft import graft
 from tests.mutation.mutant import Mutant
-from tests.support.fixtures import empty_memory
+from tests.support.tables.fixtures import empty_memory
 
 # A test that takes so much longer with a mutant goes round in circles.
 _TIMES_AS_LONG, _SECONDS_AT_LEAST = 10, 5

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakewright.storage import Catalog
 from lakewright.storage.spark import build_session
-from tests.support.fixtures import check_all_tables
+from tests.support.tables.fixtures import check_all_tables
 
 # What somebody else's session may be set to; no answer may depend on it.
 HOSTILE = {

@@ -12,9 +12,9 @@ from lakewright.storage.errors import CorruptionError, FileMissing, StorageError
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import filled
 from tests.on_spark.test_write import KINDS, by_bucket, twins
-from tests.support import planted
-from tests.support.builders import content, events, rows
-from tests.support.invariants import unreachable_files
+from tests.support.stores import planted
+from tests.support.tables.builders import content, events, rows
+from tests.support.tables.invariants import unreachable_files
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

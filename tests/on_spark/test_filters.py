@@ -17,7 +17,7 @@ from lakewright.storage.codec.arrow_values import scalar_of
 from lakewright.storage.spec.predicate import And, Leaf, Not, Operator, Or, Predicate
 from lakewright.storage.spec.values import Value, from_python
 from lakewright.storage.sql.where import parse_where
-from tests.support.builders import new_table
+from tests.support.tables.builders import new_table
 
 NAN, INF = float("nan"), float("inf")
 MOMENTS = [
@@ -130,6 +130,7 @@ def check(spark: SparkSession, table: Table, every: list[Predicate]) -> None:
 
 
 @pytest.mark.parametrize("kind", list(VALUES))
+@pytest.mark.sampled(8)
 def test_a_filter_keeps_the_rows_that_arrow_keeps(
     catalog: Catalog, spark: SparkSession, kind: str
 ) -> None:

@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 from lakewright.storage import Catalog
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_read import frame_content
-from tests.support.builders import content, new_table, rows
-from tests.support.evolution import CHANGES, CONTAINERS, altered, by_id, with_changed_members
+from tests.support.tables.builders import content, new_table, rows
+from tests.support.values.evolution import CHANGES, CONTAINERS, altered, by_id, with_changed_members
 
 _KINDS = ("row", "array", "map_value", "map_of_arrays_in_row")
 _CHANGES = ("rename", "drop_and_add", "swap", "add")

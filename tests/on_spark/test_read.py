@@ -14,7 +14,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SnapshotNotFound, TagNotFound, UnsupportedError
 from lakewright.storage.sql.where import parse_where
 from tests.on_spark.test_write import DAYS, KINDS, SPARK_PARTITIONS
-from tests.support.builders import (
+from tests.support.tables.builders import (
     compact,
     comparable,
     content,
@@ -24,7 +24,7 @@ from tests.support.builders import (
     rows,
     with_options,
 )
-from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
+from tests.support.values.every_type import ATOMS, NESTED, PARTITIONS, table_of
 
 
 def frame_content(frame: DataFrame, table: Table, columns: list[str] | None = None) -> list[str]:

@@ -12,9 +12,9 @@ from lakewright.storage.operations.inspection.system_tables import system_table_
 from lakewright.storage.spark import SparkEngine
 from lakewright.storage.sql import parse_where
 from tests.on_spark.test_write import KINDS
-from tests.support.builders import compact, comparable, events, new_table, rows
-from tests.support.every_type import ATOMS, table_of
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import compact, comparable, events, new_table, rows
+from tests.support.tables.fixtures import memory_uri
+from tests.support.values.every_type import ATOMS, table_of
 
 
 def filled(catalog: Catalog, kind: str = "keyed") -> Table:

@@ -26,7 +26,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.spark import SparkEngine
 from lakewright.storage.spark.spark_types import to_spark_schema
 from lakewright.storage.spec.predicate import Leaf, Operator
-from tests.support.builders import (
+from tests.support.tables.builders import (
     EVENTS,
     comparable,
     content,
@@ -36,9 +36,9 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.every_type import ATOMS, NESTED, PARTITIONS, table_of
-from tests.support.evolution import with_default_values
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.values.every_type import ATOMS, NESTED, PARTITIONS, table_of
+from tests.support.values.evolution import with_default_values
 
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"partitions": ("day",)},

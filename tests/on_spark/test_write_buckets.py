@@ -9,8 +9,8 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import BucketCountChanged
 from lakewright.storage.spark import SparkEngine
 from tests.on_spark.test_write import by_bucket, dataframe
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_only_reachable_files
 
 
 def keyed(catalog: Catalog, name: str = "db.t", **options: str) -> Table:

@@ -22,7 +22,7 @@ from typing import IO, Any, Literal, Self
 
 HERE = Path(__file__).resolve().parent
 STDERR_TAIL_BYTES = 4000
-TIMEOUT_SECONDS = 180.0
+TIMEOUT_SECONDS = 900.0
 
 Row = dict[str, Any]
 DataType = str | Mapping[str, Any]

@@ -16,7 +16,7 @@ from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
-from tests.support.invariants import assert_sound
+from tests.support.tables.invariants import assert_sound
 
 EVENTS = """
     table: shop.events

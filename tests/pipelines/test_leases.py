@@ -17,7 +17,7 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events
-from tests.support.faults import Call, InterruptedFiles
+from tests.support.stores.watched_files import Call, Meanwhile, WatchedFiles
 
 FIRST, SECOND = "2024-01-01", "2024-01-02"
 INTERRUPTIONS: list[tuple[Callable[[Call], bool], Callable[[], object]]] = []
@@ -29,7 +29,7 @@ class InterruptedWarehouse(WarehouseResource):
     def catalog(self) -> Catalog:
         opened = super().catalog()
         when, meanwhile = INTERRUPTIONS[-1]
-        return replace(opened, fs=InterruptedFiles(opened.fs, when=when, meanwhile=meanwhile))
+        return replace(opened, fs=WatchedFiles(opened.fs, before=Meanwhile(when, meanwhile)))
 
 
 def new_file_of(day: str) -> Callable[[Call], bool]:

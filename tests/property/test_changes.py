@@ -10,10 +10,10 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.environment import FixedEnv
-from tests.support.histories import Expire, History, Row, draw
-from tests.support.history_actors import Ours, comparable
-from tests.support.history_settings import SETTINGS
+from tests.support.histories.actors import Ours, comparable
+from tests.support.histories.drawing import Expire, History, Row, draw
+from tests.support.histories.settings import SETTINGS
+from tests.support.tables.environment import FixedEnv
 
 State = dict[tuple[Any, ...], Row]
 
@@ -39,6 +39,7 @@ def followed(before: State, table: Table, history: History, first: int, last: in
 @pytest.mark.parametrize("seed", [0, pytest.param(range(1, 20), marks=pytest.mark.deep)])
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.mission("FS1", "FS19")
+@pytest.mark.sampled(10)
 def test_a_difference_leads_from_any_state_to_any_later_one(
     tmp_path: Path, setting: Any, seed: Any
 ) -> None:

@@ -33,14 +33,28 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.sql import parse_where
-from tests.support.builders import compact, events, expire, new_table, remove_orphans, rows, spec
-from tests.support.environment import FixedEnv
-from tests.support.foreign_metadata import root_of, table_of_everything
-from tests.support.mutations import DEEP, mutated_bytes, mutated_json, mutated_records, mutated_text
+from tests.support.tables.builders import (
+    compact,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+    spec,
+)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.foreign_metadata import root_of, table_of_everything
 from tests.support.tally import tally
+from tests.support.values.mutations import (
+    DEEP,
+    mutated_bytes,
+    mutated_json,
+    mutated_records,
+    mutated_text,
+)
 
 # An example that goes through all verbs of a table takes as long as a hundred texts.
-WHOLE_TABLES = settings(max_examples=settings().max_examples // 20)
+WHOLE_TABLES = settings(max_examples=max(5, settings().max_examples // 20))
 ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -141,6 +155,7 @@ def file_of(table: Table, pattern: str, draw: st.DrawFn) -> Path:
 @pytest.mark.parametrize("pattern", [*JSON_FILES, *AVRO_FILES, *OTHER_FILES])
 @WHOLE_TABLES
 @given(data=st.data())
+@pytest.mark.sampled(8)
 def test_all_that_looks_at_a_table_with_a_damaged_file_says_so_in_our_words(
     whole: Table, pattern: str, data: st.DataObject
 ) -> None:

@@ -24,9 +24,9 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from tests.support.builders import new_table
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import new_table
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 from tests.support.tally import tally
 
 DAYS, BUCKETS = ("a", "b"), (0, 1)

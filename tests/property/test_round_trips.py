@@ -57,7 +57,7 @@ from lakewright.storage.spec.partition import escape_path, unescape_path
 from lakewright.storage.spec.schema import Column, SchemaSpec, new_schema
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.values import Value, from_python, to_python
-from tests.support.strategies import (
+from tests.support.values.strategies import (
     AWKWARD,
     FIRST_MICROS,
     LAST_MICROS,

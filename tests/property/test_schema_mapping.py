@@ -31,12 +31,12 @@ from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.schema import TableSchema, with_member_ids
 from lakewright.storage.spec.schema_mapping import schema_mapping
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.builders import compact, comparable, rows
-from tests.support.environment import FixedEnv
-from tests.support.evolution import altered, by_id
-from tests.support.fixtures import empty_memory, memory_uri
-from tests.support.invariants import assert_sound
-from tests.support.strategies import values
+from tests.support.tables.builders import compact, comparable, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory, memory_uri
+from tests.support.tables.invariants import assert_sound
+from tests.support.values.evolution import altered, by_id
+from tests.support.values.strategies import values
 
 # Few enough for a new member to take the name of one that was dropped or renamed.
 NAMES = "abcde"

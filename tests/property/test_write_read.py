@@ -11,19 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from tests.oracles.arrow_values import canonical_rows
-from tests.support.builders import compact, comparable, expire, rows
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_sound
-from tests.support.model import TableModel
-from tests.support.strategies import (
+from tests.support.models.table import TableModel
+from tests.support.tables.builders import compact, comparable, expire, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory, memory_uri
+from tests.support.tables.invariants import assert_sound
+from tests.support.values.strategies import (
     atomic_types,
     data_types,
     known_values,
@@ -40,8 +39,7 @@ FEWER = settings().max_examples // 4
 @pytest.fixture(autouse=True)
 def _empty_memory() -> Any:
     yield
-    MemoryFileSystem.store.clear()
-    MemoryFileSystem.pseudo_dirs[:] = [""]
+    empty_memory()
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import fastavro
 
 from lakewright.storage.errors import StorageError
 from tests.races.verbs import NOW_MS, WRITERS, Arena, litter
-from tests.support.builders import comparable
-from tests.support.interleaving import Actor, Explored, Explorer, Outcome, State, schedule
-from tests.support.stepped_files import Call, Content, DictFiles, Verb, answer
+from tests.support.processes.interleaving import Actor, Explored, Explorer, Outcome, State, schedule
+from tests.support.stores.stepped_files import Call, Content, DictFiles, Verb, answer
+from tests.support.tables.builders import comparable
 
 Json = dict[str, Any]
 

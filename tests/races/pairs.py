@@ -8,7 +8,7 @@ from itertools import combinations, combinations_with_replacement
 
 from tests.races.outcomes import Race
 from tests.races.verbs import VERBS, Arena, actors_of, append_arena, keyed_arena
-from tests.support.interleaving import Actor, Explored
+from tests.support.processes.interleaving import Actor, Explored
 
 ARENAS = {"keyed": keyed_arena, "append": append_arena}
 # Every pair of these, each with itself too, and every triple.

@@ -10,8 +10,15 @@ import pytest
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.file_systems import open_file_system
-from tests.support.interleaving import Actor, Explored, Explorer, State, Undetermined, schedule
-from tests.support.stepped_files import Call, DictFiles, SteppedFiles, Stored
+from tests.support.processes.interleaving import (
+    Actor,
+    Explored,
+    Explorer,
+    State,
+    Undetermined,
+    schedule,
+)
+from tests.support.stores.stepped_files import Call, DictFiles, SteppedFiles, Stored
 
 NOW_MS = 1000
 ROOT = "/w"

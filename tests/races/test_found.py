@@ -11,9 +11,9 @@ from lakewright.storage.errors import FilesGone, StalePlan
 from tests.races.outcomes import Race, told
 from tests.races.pairs import actor, arena
 from tests.races.verbs import NOW_MS, Arena, actor_of
-from tests.support.interleaving import Actor, Outcome, follow
-from tests.support.invariants import assert_nothing_missing, assert_readable_history
-from tests.support.stepped_files import Content
+from tests.support.processes.interleaving import Actor, Outcome, follow
+from tests.support.stores.stepped_files import Content
+from tests.support.tables.invariants import assert_nothing_missing, assert_readable_history
 
 
 @pytest.fixture

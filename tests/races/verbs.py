@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.operations.running.engine import LocalEngine
-from tests.support.builders import Values, comparable, expire, new_table, rows
-from tests.support.environment import START_MS, FixedClock, FixedEnv, SeededIds
-from tests.support.interleaving import Actor
-from tests.support.stepped_files import Content, DictFiles, SteppedFiles, Stored
+from tests.support.processes.interleaving import Actor
+from tests.support.stores.stepped_files import Content, DictFiles, SteppedFiles, Stored
+from tests.support.tables.builders import Values, comparable, expire, new_table, rows
+from tests.support.tables.environment import START_MS, FixedClock, FixedEnv, SeededIds
 
 _HOUR_MS = 3_600_000
 # When the race is run: what lies there by then is old.

@@ -14,17 +14,16 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lakewright.storage import Catalog, StagedWrite, Table
 from lakewright.storage.errors import CommitConflictError, InvalidRequestError
-from tests.support.builders import compact, content, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_true_hints, missing_files, unreachable_files
-from tests.support.model import Row, TableModel
+from tests.support.models.table import Row, TableModel
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import empty_memory, memory_uri
+from tests.support.tables.invariants import assert_true_hints, missing_files, unreachable_files
 from tests.support.tally import tally
 
 SMALL = {"manifest.merge-min-count": "3"}
@@ -471,8 +470,7 @@ class TableMachine(RuleBasedStateMachine):
             if hasattr(self, "models"):
                 self.read_every_state()
         finally:
-            MemoryFileSystem.store.clear()
-            MemoryFileSystem.pseudo_dirs[:] = [""]
+            empty_memory()
 
 
 def _text(row: Row) -> str:
@@ -488,4 +486,4 @@ def _once(candidates: Sequence[Row], found: Sequence[str]) -> list[Row]:
 @pytest.mark.mission("FS9", "FS10", "PT50", "PT54", "RS8")
 class TestTableMachine(TableMachine.TestCase):
     # A step here reads several tables, so a fifth of what other laws try has to do.
-    settings = settings(max_examples=settings().max_examples // 5, stateful_step_count=40)
+    settings = settings(max_examples=max(20, settings().max_examples // 5), stateful_step_count=40)

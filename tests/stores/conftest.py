@@ -14,10 +14,9 @@ from fsspec.config import conf
 
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
-from tests.support.environment import FixedEnv
-from tests.support.faulty_proxy import FaultyProxy, faulty_proxy
-from tests.support.store_contract import Store
-from tests.support.store_servers import (
+from tests.support.stores.contract import Store
+from tests.support.stores.faulty_proxy import FaultyProxy, faulty_proxy
+from tests.support.stores.servers import (
     KEY,
     SECRET,
     azure_server,
@@ -29,6 +28,7 @@ from tests.support.store_servers import (
     s3_server,
     sftp_server,
 )
+from tests.support.tables.environment import FixedEnv
 
 NUMBERS = itertools.count()
 S3_SETTINGS = {

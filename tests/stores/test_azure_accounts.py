@@ -8,7 +8,7 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.azure_files import AzureFiles
 from lakewright.storage.files.file_systems import open_file_system
 from tests.stores.conftest import settings
-from tests.support.store_servers import AZURE_ACCOUNT, AZURE_KEY
+from tests.support.stores.servers import AZURE_ACCOUNT, AZURE_KEY
 
 pytest.importorskip("adlfs")
 

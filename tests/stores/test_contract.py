@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.support.store_contract import *  # noqa: F403 - every test of the contract, by name
+from tests.support.stores.contract import *  # noqa: F403 - every test of the contract, by name

@@ -17,9 +17,9 @@ from lakewright.storage.errors import AccessRefused, UnavailableError
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from tests.stores.conftest import settings
-from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.invariants import assert_sound
-from tests.support.store_servers import free_port
+from tests.support.stores.servers import free_port
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.invariants import assert_sound
 from tests.support.tally import tally
 
 pytest.importorskip("pyftpdlib")

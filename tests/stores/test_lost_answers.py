@@ -14,9 +14,13 @@ from lakewright.storage import Catalog, Table
 from tests.faults.trials import seen
 from tests.faults.verbs import CASES, KINDS, NAME, Case, Place, make_table
 from tests.stores.conftest import settings
-from tests.support.faulty_proxy import FaultyProxy
-from tests.support.fixtures import empty_memory, memory_uri
-from tests.support.invariants import assert_nothing_missing, assert_true_hints, unreachable_files
+from tests.support.stores.faulty_proxy import FaultyProxy
+from tests.support.tables.fixtures import empty_memory, memory_uri
+from tests.support.tables.invariants import (
+    assert_nothing_missing,
+    assert_true_hints,
+    unreachable_files,
+)
 from tests.support.tally import tally
 
 

@@ -14,9 +14,9 @@ import pytest
 from lakewright.storage import Catalog
 from lakewright.storage.errors import UnavailableError
 from lakewright.storage.files.locks import PostgresLock, open_lock
-from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.invariants import assert_sound
-from tests.support.store_servers import SECRET, ftp_server, postgres_server
+from tests.support.stores.servers import SECRET, ftp_server, postgres_server
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.invariants import assert_sound
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faulty_proxy import FaultyProxy, Trouble
-from tests.support.ordeals import KINDS, besiege, race_through
-from tests.support.racing import Race
+from tests.support.processes.ordeals import KINDS, besiege, race_through
+from tests.support.processes.racing import Race
+from tests.support.stores.faulty_proxy import FaultyProxy, Trouble
 from tests.support.tally import tally
 
 

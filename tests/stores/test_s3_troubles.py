@@ -25,11 +25,11 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.files.clients import client, forget_clients
 from lakewright.storage.files.file_systems import open_file_system
-from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.faulty_proxy import FaultyProxy, Trouble
-from tests.support.invariants import assert_only_reachable_files, assert_sound
-from tests.support.racing import append_many, share
-from tests.support.store_servers import SECRET
+from tests.support.processes.racing import append_many, share
+from tests.support.stores.faulty_proxy import FaultyProxy, Trouble
+from tests.support.stores.servers import SECRET
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files, assert_sound
 from tests.support.tally import tally
 
 Store = tuple[FileSystem, str]

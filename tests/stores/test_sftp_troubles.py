@@ -12,9 +12,9 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import AccessRefused, CredentialsMissing, UnavailableError
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.file_systems import open_file_system
-from tests.support.builders import EVENTS, compact, events, expire, new_table, rows
-from tests.support.invariants import assert_sound
-from tests.support.store_servers import SECRET, sftp_server
+from tests.support.stores.servers import SECRET, sftp_server
+from tests.support.tables.builders import EVENTS, compact, events, expire, new_table, rows
+from tests.support.tables.invariants import assert_sound
 
 
 def test_a_server_that_is_started_again_is_reached_again(

@@ -15,8 +15,20 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import FileMissing, SnapshotNotFound
 from tests.faults.verbs import KINDS, Kind
 from tests.stateful.test_table_machine import TableMachine
-from tests.support.builders import compact, content, events, expire, new_table, remove_orphans, rows
-from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    remove_orphans,
+    rows,
+)
+from tests.support.tables.invariants import (
+    assert_only_reachable_files,
+    assert_sound,
+    unreachable_files,
+)
 from tests.support.tally import tally
 
 # A step reads all of a table, each file of it over HTTP.

@@ -11,7 +11,7 @@ import pytest
 
 from lakewright.cli import main
 from lakewright.storage import Catalog
-from tests.support.fixtures import catalog, env, unchecked_catalog
+from tests.support.tables.fixtures import catalog, env, unchecked_catalog
 
 __all__ = ["catalog", "env", "lakewright", "unchecked_catalog"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import events, new_table, rows
+from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, LocalEngine, Table
-from tests.support.builders import content, events, new_table, rows
+from tests.support.tables.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -25,7 +25,7 @@ from lakewright.storage.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from tests.support.builders import EVENTS, events, new_table, rows
+from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 CODES = {
@@ -206,7 +206,7 @@ def run_alone(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=900,
         env={**os.environ, "PYTHONWARNINGS": "error::ResourceWarning"},
     )
 
@@ -268,7 +268,7 @@ def test_a_reader_that_goes_away_is_no_error(catalog: Catalog) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=900) == 141
 
 
 def test_the_entry_point_is_main() -> None:

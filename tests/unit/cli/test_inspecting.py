@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import compact, events, new_table, rows
+from tests.support.tables.builders import compact, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -12,7 +12,7 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from tests.support.builders import events, new_table, rows
+from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import EVENTS, events, new_table, rows
+from tests.support.tables.builders import EVENTS, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
 KEYED = {"keys": ["id", "day"], "partitions": ["day"], "options": {"bucket": "2"}}

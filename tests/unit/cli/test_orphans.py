@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import events, new_table, rows
+from tests.support.tables.builders import events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.cli.test_upkeep import on_disk
 

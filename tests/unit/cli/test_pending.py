@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import events, new_table, rows, values_of
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.builders import events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_only_reachable_files
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.environment import START_MS, FixedEnv
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.environment import START_MS, FixedEnv
 from tests.unit.cli.conftest import Lakewright
 
 EVERY_TYPE = {

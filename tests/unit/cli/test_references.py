@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
 from tests.unit.cli.conftest import Lakewright
 from tests.unit.cli.test_upkeep import on_disk
 

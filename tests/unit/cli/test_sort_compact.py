@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewright.storage import Catalog, SortCompactionPlan
-from tests.support.builders import EVENTS, events, new_table, rows, values_of
+from tests.support.tables.builders import EVENTS, events, new_table, rows, values_of
 from tests.unit.cli.conftest import Lakewright
 
 

@@ -17,8 +17,8 @@ from lakewright.storage.errors import (
     TableNotFound,
     UnsupportedError,
 )
-from tests.support.builders import EVENTS, events, new_table, rows, spec
-from tests.support.faults import watched_catalog
+from tests.support.stores.watched_files import watched_catalog
+from tests.support.tables.builders import EVENTS, events, new_table, rows, spec
 
 
 @pytest.mark.mission("SE30", "FS4", "CT11")

@@ -14,7 +14,7 @@ from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.inspection.system_tables import READ_OPTIMIZED
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.upkeep import Upkeep
-from tests.support.builders import events, new_table, remove_orphans, rows, values_of
+from tests.support.tables.builders import events, new_table, remove_orphans, rows, values_of
 
 Verb = Callable[..., object]
 

@@ -20,7 +20,7 @@ from lakewright.platform.ingest.publish import (
 )
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
-from tests.support.invariants import assert_sound
+from tests.support.tables.invariants import assert_sound
 
 DECLARATION = TableDeclaration.model_validate(
     {

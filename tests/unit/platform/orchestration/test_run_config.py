@@ -16,8 +16,8 @@ from lakewright.platform.upkeep.verbs import VERBS
 from lakewright.storage import Catalog, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.lsm.sort_layout import SortOrder
-from tests.support.builders import new_table
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import new_table
+from tests.support.tables.fixtures import memory_uri
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.platform.orchestration.runs import release_of_ended_runs
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.support.builders import new_table
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import new_table
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 
 ENDED, RUNNING = dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.STARTED
 

@@ -13,9 +13,9 @@ from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.decide import Asked
 from lakewright.platform.upkeep.verb import Work, carry_out
 from lakewright.storage import Catalog, Table
-from tests.support.builders import events, new_table, rows
-from tests.support.environment import START_MS, FixedEnv
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.environment import START_MS, FixedEnv
+from tests.support.tables.fixtures import memory_uri
 
 HOUR_MS = 3_600_000
 

@@ -24,10 +24,10 @@ from lakewright.platform.upkeep.leases import (
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import LeaseHeld
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.support.builders import events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import interrupted, watched
-from tests.support.fixtures import memory_uri
+from tests.support.stores.watched_files import interrupted, watched
+from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 
 KEYED: dict[str, Any] = {"keys": ("id", "day"), "partitions": ("day",)}
 

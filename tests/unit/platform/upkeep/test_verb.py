@@ -27,9 +27,9 @@ from lakewright.platform.upkeep.verbs import VERBS, compaction_of
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
-from tests.support.builders import events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from lakewright.storage.codec.column_stats import (
 )
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import new_schema
-from tests.support.builders import spec
+from tests.support.tables.builders import spec
 
 CUT = {
     ("abc", 16): "abc",

@@ -11,7 +11,7 @@ import pytest
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.distinct_count import EXACT_LIMIT, DistinctCount, value_hashes
 from lakewright.storage.spec.data_types import parse_data_type
-from tests.support.every_type import ATOMS
+from tests.support.values.every_type import ATOMS
 
 
 def counted(*arrays: pa.Array) -> DistinctCount:

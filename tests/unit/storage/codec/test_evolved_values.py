@@ -13,7 +13,7 @@ from lakewright.storage import parse_data_type
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.spec.data_types import AtomicType
-from tests.support.zones import machine_in
+from tests.support.tables.zones import machine_in
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -19,7 +19,7 @@ from lakewright.storage.codec.statistics_json import (
 from lakewright.storage.errors import CorruptionError
 from lakewright.storage.spec.data_types import DataField, parse_data_type
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
-from tests.support.every_type import ATOMS
+from tests.support.values.every_type import ATOMS
 
 FULL = TableStatistics(
     snapshot_id=3,

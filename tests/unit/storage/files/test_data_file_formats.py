@@ -6,7 +6,6 @@ import datetime as dt
 import errno
 import itertools
 import json
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -36,7 +35,8 @@ from lakewright.storage.spec.data_types import DataField, DataType
 from lakewright.storage.spec.file_format import COMPRESSIONS, check_holds, file_encoding
 from lakewright.storage.spec.options import read_options
 from lakewright.storage.spec.schema import new_schema
-from tests.support.builders import (
+from tests.support.stores.watched_files import WatchedFiles
+from tests.support.tables.builders import (
     EVENTS,
     compact,
     content,
@@ -46,9 +46,8 @@ from tests.support.builders import (
     spec,
     with_options,
 )
-from tests.support.faults import WatchedFiles
-from tests.support.fixtures import memory_uri
-from tests.support.strategies import data_types, values
+from tests.support.tables.fixtures import memory_uri
+from tests.support.values.strategies import data_types, values
 
 FORMATS = list(COMPRESSIONS)
 DAYS = {"k": "BIGINT NOT NULL", "s": "STRING", "day": "DATE", "d": "DOUBLE"}
@@ -137,14 +136,6 @@ def test_a_name_with_a_dot_is_no_member_of_another_column(
     assert read_footer(folder.fs, path, ["k", "a.b", "a"]).bounds == expected
 
 
-@dataclass
-class FailingDisk(WatchedFiles):
-    """A disk that opens files, and fails while they are read."""
-
-    def open_input(self, path: str) -> Any:
-        return _FailingInput(self.inner.open_input(path).read())
-
-
 class _FailingInput(BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
@@ -155,8 +146,10 @@ def test_a_disk_that_fails_while_a_file_is_read_is_not_taken_for_damage(
     folder: Folder, format_name: str
 ) -> None:
     path = folder.write([days(1000)], format_name)
+    opens = lambda call, opened: _FailingInput(opened.read())  # noqa: E731
+    failing = WatchedFiles(folder.fs, tells=opens)
     with pytest.raises(UnavailableError, match="cannot be read now"):
-        list(read_rows(FailingDisk(folder.fs), path, ["k"]))
+        list(read_rows(failing, path, ["k"]))
     assert folder.read(path, ["k"])[0].num_rows == 1000
 
 

@@ -12,9 +12,9 @@ from lakewright.storage import Catalog
 from lakewright.storage.errors import InvalidRequestError, UnavailableError
 from lakewright.storage.files.durability import folders_to
 from lakewright.storage.files.local_files import LocalFiles
-from tests.support.builders import content, events, expire, new_table, rows
-from tests.support.disks import LOSSES, FailingDisk, LossyDisk, heard
-from tests.support.environment import FixedEnv
+from tests.support.stores.disks import LOSSES, FailingDisk, LossyDisk, heard
+from tests.support.tables.builders import content, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
 
 FLUSHES = ("fsync", "syncfs")
 losses = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

@@ -17,10 +17,10 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.files.file_systems import open_file_system
-from tests.support.fixtures import memory_uri
-from tests.support.racing import put_each, share
-from tests.support.store_contract import *  # noqa: F403 - every test of the contract, by name
-from tests.support.store_contract import Store
+from tests.support.processes.racing import put_each, share
+from tests.support.stores.contract import *  # noqa: F403 - every test of the contract, by name
+from tests.support.stores.contract import Store
+from tests.support.tables.fixtures import memory_uri
 
 
 @pytest.fixture(params=["local", "memory"])

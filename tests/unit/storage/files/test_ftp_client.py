@@ -10,17 +10,12 @@ from dataclasses import dataclass, field
 import fsspec
 import pytest
 
-from lakewright.storage.errors import (
-    AccessRefused,
-    FileMissing,
-    UnavailableError,
-    UnsupportedError,
-)
+from lakewright.storage.errors import AccessRefused, FileMissing, UnavailableError, UnsupportedError
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.ftp_client import FtpClient
 from lakewright.storage.files.locks import SqliteLock
 from lakewright.storage.files.renaming_files import RenamingFiles
-from tests.support.environment import FixedEnv
+from tests.support.tables.environment import FixedEnv
 from tests.support.tally import tally
 
 MISSING = "550 No such file or directory."

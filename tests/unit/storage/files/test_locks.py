@@ -22,11 +22,11 @@ from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.files.locks import PostgresLock, SqliteLock, open_lock
 from lakewright.storage.files.renaming_files import RenamingFiles
-from tests.support.builders import EVENTS, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.invariants import assert_sound
-from tests.support.store_contract import *  # noqa: F403 - every test of the contract, by name
-from tests.support.store_contract import Store
+from tests.support.stores.contract import *  # noqa: F403 - every test of the contract, by name
+from tests.support.stores.contract import Store
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 
 class PlainFileSystem(MemoryFileSystem):

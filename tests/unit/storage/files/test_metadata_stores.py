@@ -14,8 +14,8 @@ from lakewright.storage.errors import (
     SnapshotNotFound,
     UnsupportedError,
 )
-from tests.support.builders import events, new_table, rows, values_of
-from tests.support.faults import interrupted
+from tests.support.stores.watched_files import interrupted
+from tests.support.tables.builders import events, new_table, rows, values_of
 
 
 @pytest.fixture

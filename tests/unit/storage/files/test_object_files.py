@@ -15,7 +15,7 @@ from lakewright.storage.errors import AccessRefused, ClockJumped, StorageError, 
 from lakewright.storage.files.clients import forget_clients
 from lakewright.storage.files.locks import SqliteLock
 from lakewright.storage.files.object_files import ObjectFiles
-from tests.support.environment import FixedEnv
+from tests.support.tables.environment import FixedEnv
 
 
 class Answer(OSError):

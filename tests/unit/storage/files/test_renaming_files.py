@@ -17,7 +17,7 @@ from lakewright.storage.errors import FileMissing, UnavailableError
 from lakewright.storage.files.clients import client_at, forget_clients
 from lakewright.storage.files.locks import SqliteLock
 from lakewright.storage.files.renaming_files import RenamingFiles
-from tests.support.environment import FixedEnv
+from tests.support.tables.environment import FixedEnv
 
 
 class Shaky(MemoryFileSystem):

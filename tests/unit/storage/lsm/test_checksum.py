@@ -19,8 +19,8 @@ from lakewright.storage.lsm.checksum import (
     UnorderedChecksum,
     row_hashes,
 )
-from tests.support.every_type import ATOMS, NESTED
 from tests.support.tally import tally
+from tests.support.values.every_type import ATOMS, NESTED
 
 TYPES = {**ATOMS, **NESTED}
 LONG = ["", "a", "abcdefg", "abcdefgh", "abcdefghi", "x" * 16, "x" * 17, "y" * 300, "y" * 301]

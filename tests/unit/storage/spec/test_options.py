@@ -14,8 +14,8 @@ from lakewright.storage.spec.option_values import parse_duration_ms, parse_size
 from lakewright.storage.spec.options import BucketMode, read_options
 from lakewright.storage.spec.schema import TableSchema, new_schema
 from lakewright.storage.spec.supported_options import KNOWN_OPTIONS, Use, check_supported
-from tests.support.builders import EVENTS, events, new_table, rows, spec, with_options
-from tests.support.faults import watched
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import EVENTS, events, new_table, rows, spec, with_options
 
 
 def schema_with(keyed: bool = True, **given: str) -> TableSchema:

@@ -29,7 +29,7 @@ from lakewright.storage.spec.predicate import (
 )
 from lakewright.storage.spec.schema import new_schema
 from lakewright.storage.spec.values import order_key
-from tests.support.builders import spec
+from tests.support.tables.builders import spec
 
 SCHEMA = new_schema(spec({"i": "INT", "s": "STRING", "d": "DOUBLE", "b": "BOOLEAN"}), time_millis=0)
 ARROW = pa.schema([("i", pa.int32()), ("s", pa.string()), ("d", pa.float64()), ("b", pa.bool_())])
@@ -179,12 +179,12 @@ def test_a_hundred_thousand_literals_are_looked_up_at_once(kind: str) -> None:
     as_stored = {"BIGINT": int, "DOUBLE": float, "STRING": str}[kind]
     held = pa.array([as_stored(number) for number in range(300_000)])
     leaf = Leaf("x", Operator.IN, tuple(as_stored(number) for number in range(0, 1_000_000, 10)))
-    started = time.monotonic()
+    started = time.process_time()
     assert keep_matching(pa.table({"x": held}), leaf, schema).num_rows == 30_000
     between = [Bounds(as_stored(n * 10 + 1), as_stored(n * 10 + 1), 0, 1) for n in range(1_000)]
     assert not any(may_match(leaf, {"x": bounds}) for bounds in between)
     assert sum(matches(leaf, {"x": as_stored(number)}) is True for number in range(1_000)) == 100
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_list_of_literals_may_hold_null_both_zeros_and_nan() -> None:

@@ -9,7 +9,7 @@ import pytest
 from lakewright.storage.errors import InvalidRequestError, InvalidSchema
 from lakewright.storage.spec.data_types import nested_fields
 from lakewright.storage.spec.schema import new_schema
-from tests.support.builders import spec
+from tests.support.tables.builders import spec
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no column": ({"columns": {}}, "at least one column"),

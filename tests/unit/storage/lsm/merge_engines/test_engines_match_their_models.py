@@ -18,8 +18,8 @@ from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import TableSchema
-from tests.support.engine_models import Event, Refused, merge_events
-from tests.support.key_rows import groups_of, schema_of
+from tests.support.models.merge_engines import Event, Refused, merge_events
+from tests.support.tables.key_rows import groups_of, schema_of
 
 KINDS = list(RowKind)
 # Tables of many columns try many things with each example.

@@ -15,8 +15,8 @@ from lakewright.storage.lsm.merge_engines import MergeFunction, merge_function
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import TableSchema
-from tests.support.engine_models import Event
-from tests.support.key_rows import groups_of, schema_of
+from tests.support.models.merge_engines import Event
+from tests.support.tables.key_rows import groups_of, schema_of
 
 INSERTS = [RowKind.INSERT, RowKind.UPDATE_AFTER]
 COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {

@@ -17,8 +17,8 @@ from lakewright.storage.lsm.merge_engines import merge_function
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.rows import RowKind
-from tests.support.engine_models import Event
-from tests.support.key_rows import groups_of, schema_of
+from tests.support.models.merge_engines import Event
+from tests.support.tables.key_rows import groups_of, schema_of
 
 KINDS = {kind.short: kind for kind in RowKind}
 

@@ -15,8 +15,8 @@ from lakewright.storage.operations.changes.change_plan import IncrementalMode
 from lakewright.storage.operations.changes.change_read import ChangeReader, collect_changes
 from lakewright.storage.sql import parse_where
 from lakewright.storage.table_at import TableAt
-from tests.support.builders import compact, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import compact, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
 
 KEYED: dict[str, Any] = {
     "columns": {"id": "BIGINT", "day": "STRING", "v": "STRING"},

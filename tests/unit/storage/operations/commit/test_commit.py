@@ -6,14 +6,12 @@ import json
 import multiprocessing as mp
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import (
     BucketCountChanged,
     CommitOutcomeUnknownError,
@@ -27,8 +25,18 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.commit.commit import commit_compaction
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from tests.support import faults
-from tests.support.builders import (
+from tests.support.processes.racing import append_many, share
+from tests.support.stores import watched_files
+from tests.support.stores.watched_files import (
+    Call,
+    Fault,
+    WatchedFiles,
+    over,
+    overtaken,
+    puts_snapshot,
+    watched,
+)
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -38,32 +46,17 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Fault, WatchedFiles, watched
-from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
-from tests.support.racing import append_many, share
-
-
-def over(table: Table, fs: FileSystem) -> Table:
-    return Table(replace(table.files, fs=fs))
-
-
-@dataclass
-class Interrupted(WatchedFiles):
-    """Lets somebody else in just before each of the first `times` snapshots is put."""
-
-    meanwhile: Callable[[], object] = lambda: None
-    times: int = 1
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        if "/snapshot-" in path and self.times > 0:
-            self.times -= 1
-            self.meanwhile()
-        return super().put_if_absent(path, data)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
+    assert_only_reachable_files,
+    assert_sound,
+    unreachable_files,
+)
 
 
 def interrupted(table: Table, meanwhile: Callable[[], object], times: int = 1) -> Table:
-    return over(table, Interrupted(table.files.fs, meanwhile=meanwhile, times=times))
+    """Another actor goes first just before each of the first snapshots is put."""
+    return watched_files.interrupted(table, when=puts_snapshot, meanwhile=meanwhile, times=times)[0]
 
 
 # --- once -------------------------------------------------------------------------------------
@@ -304,20 +297,6 @@ def test_racing_processes_lose_no_row_and_double_none(catalog: Catalog) -> None:
     assert len(table.history.snapshots()) == writers * commits
 
 
-@dataclass
-class Overtaken(WatchedFiles):
-    """Lets others in right after the first snapshot is put, before its writer looks at it again."""
-
-    meanwhile: Callable[[], object] = lambda: None
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        created = super().put_if_absent(path, data)
-        if is_snapshot(self.calls[-1]):
-            meanwhile, self.meanwhile = self.meanwhile, lambda: None
-            meanwhile()
-        return created
-
-
 @pytest.mark.parametrize("later", [0, 1, 2], ids="{} later commits".format)
 @pytest.mark.parametrize("merged", ["30", "2"], ids=["manifests kept", "manifests merged"])
 @pytest.mark.mission("FS10")
@@ -333,8 +312,7 @@ def test_a_commit_whose_base_expires_before_it_is_looked_at_stands_once(
             table.write(rows(table, events(10 + number, 11 + number)))
         expire(table, keep=1 + later)
 
-    overtaken = over(table, Overtaken(table.files.fs, meanwhile=others_go_on))
-    result = overtaken.write(rows(table, events(5, 6)))
+    result = overtaken(table, puts_snapshot, others_go_on).write(rows(table, events(5, 6)))
     assert result.snapshot is not None
     assert (result.snapshot.id, result.attempts) == (3, 1)
     assert [each.id for each in table.history.snapshots()] == list(range(3, 4 + later))
@@ -346,48 +324,25 @@ def test_a_commit_whose_base_expires_before_it_is_looked_at_stands_once(
 # --- a store that answers wrongly, or not -----------------------------------------------------
 
 
-def is_snapshot(call: Any) -> bool:
-    return call.name == "put_if_absent" and "/snapshot/snapshot-" in call.path
-
-
 def test_a_lost_answer_is_looked_up(catalog: Catalog) -> None:
     table = new_table(catalog)
-    broken, _ = watched(table, fail_at=1, fault=Fault.FAILS_AFTER, counts=is_snapshot)
+    broken, _ = watched(table, fail_at=1, fault=Fault.FAILS_AFTER, counts=puts_snapshot)
     result = broken.write(rows(table, events(0, 3)))
     assert result.snapshot is not None
     assert not result.already_committed
     assert values_of(table, "id") == [0, 1, 2]
 
 
-class Denying(WatchedFiles):
-    """Creates a file and says that it was there already, as a request that was sent twice does."""
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        super().put_if_absent(path, data)
-        return False
-
-
 def test_a_store_that_finds_its_own_file_has_not_lost_the_race(catalog: Catalog) -> None:
     table = new_table(catalog)
-    result = over(table, Denying(table.files.fs)).write(rows(table, events(0, 3)))
+    # A request that was sent twice creates a file, and is told that it was there already.
+    denies = lambda call, told: told if call.name != "put_if_absent" else False  # noqa: E731
+    denying = over(table, WatchedFiles(table.files.fs, tells=denies))
+    result = denying.write(rows(table, events(0, 3)))
     assert result.snapshot is not None
     assert result.attempts == 1
     assert values_of(table, "id") == [0, 1, 2]
     assert_sound(table)
-
-
-@dataclass
-class Overwriting(WatchedFiles):
-    """A writer that renames over files replaces the first snapshot put, as others do on POSIX."""
-
-    other: bytes = b""
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        created = super().put_if_absent(path, data)
-        if is_snapshot(self.calls[-1]) and self.other:
-            self.inner.replace(path, self.other)
-            self.other = b""
-        return created
 
 
 def test_a_snapshot_that_another_writer_replaced_is_committed_again(catalog: Catalog) -> None:
@@ -398,8 +353,9 @@ def test_a_snapshot_that_another_writer_replaced_is_committed_again(catalog: Cat
     path = Path(table.files.paths.snapshot(2))
     data = path.read_bytes()
     path.unlink()
-    fs = Overwriting(table.files.fs, other=data)
-    over(table, fs).write(rows(table, events(9, 10)))
+    # A writer that renames over files replaces the snapshot, as others do on POSIX.
+    replaced = overtaken(table, puts_snapshot, lambda: table.files.fs.replace(str(path), data))
+    replaced.write(rows(table, events(9, 10)))
     assert values_of(table, "id") == [0, 5, 9]
     assert len(table.history.snapshots()) == 3
 
@@ -451,7 +407,7 @@ def test_a_slow_commit_does_not_take_an_id_that_has_come_and_expired(catalog: Ca
         compact(table, full=True)
         expire(table)
 
-    slow, fs = faults.interrupted(
+    slow, fs = watched_files.interrupted(
         table, when=lambda call: "manifest-list" in call.path and call.changes, meanwhile=overtake
     )
     result = slow.commit(staged)
@@ -506,7 +462,7 @@ def test_an_unknown_outcome_says_what_to_look_for_and_deletes_nothing(
     unchecked_catalog: Catalog,
 ) -> None:
     table = new_table(unchecked_catalog)
-    broken, _ = watched(table, fail_at=1, fault=Fault.FAILS_BEFORE, counts=is_snapshot)
+    broken, _ = watched(table, fail_at=1, fault=Fault.FAILS_BEFORE, counts=puts_snapshot)
     with pytest.raises(CommitOutcomeUnknownError, match="commit user job, identifier 4"):
         broken.write(rows(table, events(0, 3)), commit_user="job", commit_identifier=4)
     assert any("bucket-0" in path for path in unreachable_files(table))
@@ -530,21 +486,6 @@ def test_a_store_that_fails_before_the_decisive_moment_leaves_no_metadata(
     assert_sound(table)
 
 
-@dataclass
-class GoneAfterwards(WatchedFiles):
-    """A store that puts the first snapshot, and then does not answer for a while."""
-
-    silent: Callable[[str], bool] = lambda path: True
-    is_put: bool = False
-
-    def run(self, name: str, path: str, effect: Callable[[], Any], half: Any = None) -> Any:
-        if self.is_put and self.silent(path):
-            raise UnavailableError(f"{path} cannot be reached")
-        done = super().run(name, path, effect, half)
-        self.is_put = self.is_put or is_snapshot(self.calls[-1])
-        return done
-
-
 @pytest.mark.parametrize("silent", ["all of it", "its own snapshot", "its base"])
 @pytest.mark.mission("FS9")
 def test_a_commit_that_cannot_be_looked_at_again_is_neither_taken_for_made_nor_undone(
@@ -553,7 +494,14 @@ def test_a_commit_that_cannot_be_looked_at_again_is_neither_taken_for_made_nor_u
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 1)))
     path = table.files.paths.snapshot({"its own snapshot": 2, "its base": 1}.get(silent, 0))
-    fs = GoneAfterwards(table.files.fs, silent=lambda asked: silent == "all of it" or asked == path)
+    fs = WatchedFiles(table.files.fs)
+
+    def be_silent(call: Call) -> None:
+        """Once the snapshot is put."""
+        if any(map(puts_snapshot, fs.calls)) and (silent == "all of it" or call.path == path):
+            raise UnavailableError(f"{call.path} cannot be reached")
+
+    fs.before = be_silent
     with pytest.raises(CommitOutcomeUnknownError, match="snapshot 2 of "):
         over(table, fs).write(rows(table, events(5, 6)), commit_user="job", commit_identifier=1)
     found = table.find_committed("job", 1)

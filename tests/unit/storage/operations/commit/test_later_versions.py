@@ -9,8 +9,13 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
-from tests.support.builders import compact, content, events, expire, remove_orphans, rows
-from tests.support.foreign_metadata import change_json, change_records, root_of, table_of_everything
+from tests.support.tables.builders import compact, content, events, expire, remove_orphans, rows
+from tests.support.tables.foreign_metadata import (
+    change_json,
+    change_records,
+    root_of,
+    table_of_everything,
+)
 
 WRITES: dict[str, Callable[[Table], object]] = {
     "write": lambda table: table.write(rows(table, events(3, 4))),

@@ -19,9 +19,9 @@ from lakewright.storage.spec.manifest import (
     ManifestFileMeta,
     fold_entries,
 )
-from tests.support.builders import compact, content, events, new_table, rows, with_options
-from tests.support.environment import FixedEnv
-from tests.support.fixtures import memory_uri
+from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_uri
 
 
 def entry(number: int, kind: FileKind = FileKind.ADD) -> ManifestEntry:

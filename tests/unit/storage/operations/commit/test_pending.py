@@ -19,8 +19,8 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 from lakewright.storage.spec.data_types import parse_data_type
-from tests.support.builders import events, expire, new_table, remove_orphans, rows, values_of
-from tests.support.invariants import RawTable, assert_only_reachable_files
+from tests.support.tables.builders import events, expire, new_table, remove_orphans, rows, values_of
+from tests.support.tables.invariants import RawTable, assert_only_reachable_files
 
 
 def staged(table: Table, number: int, new: list[dict[str, Any]] | None = None) -> StagedWrite:

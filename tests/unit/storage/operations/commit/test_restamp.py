@@ -9,9 +9,9 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import FilesGone, RetriesExhausted, StorageError
 from lakewright.storage.spec.commit import StagedWrite
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.faults import Call, Fault, interrupted, watched
-from tests.support.invariants import assert_only_reachable_files, assert_sound
+from tests.support.stores.watched_files import Call, Fault, interrupted, watched
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_only_reachable_files, assert_sound
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "parquet": {},

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import events, new_table, rows
-from tests.support.faults import Call, WatchedFiles, watched
-from tests.support.invariants import assert_sound
+from tests.support.stores.watched_files import Call, WatchedFiles, watched
+from tests.support.tables.builders import events, new_table, rows
+from tests.support.tables.invariants import assert_sound
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -22,7 +22,7 @@ from lakewright.storage.operations.inspection.analyze import AnalyzePlan, Analyz
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
-from tests.support.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.builders import compact, content, events, expire, new_table, rows
 
 COLUMNS = {
     "id": "INT",

@@ -16,7 +16,7 @@ from lakewright.storage.operations.inspection.system_tables import system_table_
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.sql import parse_where
 from lakewright.storage.table_at import TableAt
-from tests.support.builders import compact, events, new_table, rows
+from tests.support.tables.builders import compact, events, new_table, rows
 
 Row = dict[str, Any]
 

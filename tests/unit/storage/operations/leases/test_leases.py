@@ -36,10 +36,10 @@ from lakewright.storage.operations.leases.leases import (
     whole_table,
 )
 from lakewright.storage.spec.lease import LeaseScope
-from tests.support.builders import new_table
-from tests.support.environment import FixedClock, FixedEnv, SeededIds
-from tests.support.faults import Fault, interrupted, watched
-from tests.support.racing import hold_one_by_one, share
+from tests.support.processes.racing import hold_one_by_one, share
+from tests.support.stores.watched_files import Fault, interrupted, watched
+from tests.support.tables.builders import new_table
+from tests.support.tables.environment import FixedClock, FixedEnv, SeededIds
 from tests.support.tally import tally
 
 WORKS_IN_VAIN = [

@@ -17,10 +17,10 @@ from lakewright.storage.operations.leases.leases import (
     scope_of,
     whole_table,
 )
-from tests.support.builders import content, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, interrupted
-from tests.support.invariants import assert_sound
+from tests.support.stores.watched_files import Call, interrupted
+from tests.support.tables.builders import content, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 DAYS = ("a", "b", "c")
 # What is written where is the same on disk.

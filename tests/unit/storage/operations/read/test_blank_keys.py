@@ -8,8 +8,8 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRows
-from tests.support.builders import compact, content, new_table, rows, with_options
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.builders import compact, content, new_table, rows, with_options
+from tests.support.tables.invariants import assert_only_reachable_files
 
 NAMES = [{"k": "ab", "n": 1}, {"k": "ab ", "n": 2}]
 

@@ -10,25 +10,25 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import FileMissing, HistoryGap, SnapshotNotFound
-from tests.support.builders import compact, comparable, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, interrupted
-from tests.support.fixtures import empty_memory, memory_uri
+from tests.support.stores.watched_files import Call, interrupted
+from tests.support.tables.builders import compact, comparable, events, expire, new_table, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import memory_catalog
+from tests.support.tables.remade import Remade
 from tests.support.tally import tally
 
 Read = Callable[[Table], list[str]]
 SAID = r"snapshot \d+ of db\.t expired while it was read; read again.* with a tag or a consumer"
 
 
-def history(kind: str = "changelog") -> Table:
+def history(kind: str = "changelog", catalog: Catalog | None = None) -> Table:
     """Three commits of a file each, which the next compaction replaces."""
-    empty_memory()
     options = {"bucket": "1", "changelog-producer": "input"}
     if kind == "dynamic":
         options = {"bucket": "-1"}
     if kind == "lasting":
         options |= {"changelog.num-retained.min": "20", "changelog.time-retained": "10 h"}
-    table = new_table(Catalog.open(memory_uri(), env=FixedEnv()), keys=["id"], options=options)
+    table = new_table(catalog or memory_catalog(), keys=["id"], options=options)
     for number in range(3):
         table.write(rows(table, events(number, number + 3, v=f"v{number}-")))
     return table
@@ -90,10 +90,11 @@ READS: dict[str, Read] = {
 def test_a_reader_that_an_expiry_overtakes_finishes_or_gets_one_clear_error(
     name: str, kind: str
 ) -> None:
-    expected = READS[name](history(kind))
+    made = Remade(lambda catalog: history(kind, catalog))
+    expected = READS[name](made.again())
     told = 0
     for moment in range(1, 200):
-        table = history(kind)
+        table = made.again()
         calls = 0
 
         def is_next(call: Call) -> bool:

@@ -14,8 +14,8 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows, InvalidSchema
 from lakewright.storage.operations.read.lookup import Lookup, lookup
 from lakewright.storage.spec.data_types import DataField, parse_data_type
-from tests.support.builders import compact, comparable, events, new_table, rows
-from tests.support.faults import watched
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import compact, comparable, events, new_table, rows
 
 
 def many(catalog: Catalog, **options: str) -> Table:

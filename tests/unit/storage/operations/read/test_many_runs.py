@@ -17,9 +17,9 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows, merged_windows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import MergeMemory, free_memory
-from tests.support.builders import compact, content, new_table, rows, spec, write_as_files
-from tests.support.environment import FixedEnv
-from tests.support.open_files import at_most_more_open, open_below
+from tests.support.stores.open_files import at_most_more_open, open_below
+from tests.support.tables.builders import compact, content, new_table, rows, spec, write_as_files
+from tests.support.tables.environment import FixedEnv
 
 COLUMNS = {"id": "INT", "g": "INT", "v": "STRING", "n": "BIGINT"}
 RUNS = 90
@@ -81,6 +81,7 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sampled(3)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
@@ -153,6 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
+@pytest.mark.sampled(4)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:

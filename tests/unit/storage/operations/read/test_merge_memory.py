@@ -9,7 +9,7 @@ from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.read.merge_read import key_windows, merged_rows
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.running.task_memory import MergeMemory
-from tests.support.builders import new_table, rows
+from tests.support.tables.builders import new_table, rows
 
 
 @pytest.mark.parametrize("text", ["x", "the same text over and over " * 40], ids=["short", "long"])

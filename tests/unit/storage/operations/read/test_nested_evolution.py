@@ -18,14 +18,8 @@ from lakewright.storage.errors import VerificationFailed
 from lakewright.storage.operations.read import file_rows
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.schema_mapping import TypeMapping
-from tests.support.builders import compact, new_table, rows
-from tests.support.evolution import (
-    CHANGES,
-    CONTAINERS,
-    altered,
-    by_id,
-    with_changed_members,
-)
+from tests.support.tables.builders import compact, new_table, rows
+from tests.support.values.evolution import CHANGES, CONTAINERS, altered, by_id, with_changed_members
 
 FORMATS = ("parquet", "orc", "avro")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -83,6 +77,7 @@ def expected(before: list[dict[str, Any]], old: Table, new: Table) -> list[dict[
 @containers
 @formats
 @settings
+@pytest.mark.sampled(16)
 def test_members_are_paired_by_id_before_and_after_a_compaction(
     catalog: Catalog, container: str, file_format: str, kind: str
 ) -> None:

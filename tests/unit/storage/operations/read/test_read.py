@@ -16,9 +16,9 @@ from lakewright.storage.errors import InvalidSchema, SnapshotNotFound, Unsupport
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.predicate import And, Leaf, Operator
 from lakewright.storage.spec.schema import TableSchema
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.environment import FixedEnv
-from tests.support.faults import watched
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.environment import FixedEnv
 
 KEYED: dict[str, Any] = {"keys": ["k"], "options": {"bucket": "1"}}
 kinds = pytest.mark.parametrize("settings", [{}, KEYED], ids=["append", "keyed"])

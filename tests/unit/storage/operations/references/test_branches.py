@@ -22,31 +22,23 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.references.branches import DeleteBranchPlan
 from lakewright.storage.operations.references.fast_forward import FastForwardPlan
 from lakewright.storage.table_at import TableAt
-from tests.support.builders import compact, events, expire, new_table, rows, values_of, with_options
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
+    events,
+    expire,
+    replace_rows,
+    replacing,
+    rows,
+    values_of,
+    with_options,
+)
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,
     assert_sound,
 )
-
-KEYED: dict[str, Any] = {"keys": ["id"], "options": {"bucket": "1"}}
-
-
-def history(catalog: Catalog, versions: str = "ab", **kind: Any) -> Table:
-    """A table in which every write is compacted with what was there."""
-    table = new_table(catalog, **(kind or KEYED))
-    for version in versions:
-        upsert(table, version)
-    return table
-
-
-def upsert(table: Table, version: str) -> None:
-    table.write(rows(table, events(0, 3, v=version)))
-    compact(table, full=True)
+from tests.support.tables.remade import Remade
 
 
 def ids(table: Table) -> list[int]:
@@ -68,15 +60,15 @@ def names(table: Table) -> list[str]:
 
 @pytest.mark.mission("FS19")
 def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     table.history.create_tag("start", snapshot=2)
     branch = table.history.create_branch("b", tag="start")
     assert branch.name == "db.t$branch_b"
     assert (values(branch), values(table)) == ("a", "b")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     assert ids(branch) == [2, 3, 4]
     assert (values(branch), values(table)) == ("x", "b")
-    upsert(table, "c")
+    replace_rows(table, "c")
     assert (values(branch), values(table)) == ("x", "c")
     assert [tag.name for tag in branch.history.tags()] == ["start"]
     (listed,) = table.history.branches()
@@ -85,7 +77,7 @@ def test_a_branch_goes_its_own_way(any_catalog: Catalog) -> None:
 
 
 def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.history.create_branch("b", snapshot=2)
     assert values(catalog.table("db.t$branch_b")) == "a"
     assert values(table.history.at_branch("b")) == "a"
@@ -100,7 +92,7 @@ def test_a_branch_is_found_by_its_name(catalog: Catalog) -> None:
 
 
 def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b")
     assert branch.schema == table.schema
     assert (branch.history.latest_snapshot(), branch.read().num_rows) == (None, 0)
@@ -111,27 +103,27 @@ def test_an_empty_branch_has_the_schema_and_no_rows(catalog: Catalog) -> None:
 
 
 def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.history.create_tag("start", snapshot=2, time_retained_ms=1000)
     expire(table)
     branch = table.history.create_branch("b", tag="start")
     table.history.run_delete_tags(table.history.plan_delete_tags("start"))
     assert values(branch) == "a"
     assert b"tagCreateTime" not in branch.files.snapshots.read_file(2)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     assert_sound(table)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", "main", "42", "a$b"])
 def test_a_name_that_cannot_be_is_refused(catalog: Catalog, name: str) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     with pytest.raises(InvalidRequestError, match="branch"):
         table.history.create_branch(name)
     assert names(table) == []
 
 
 def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.history.create_branch("b")
     with pytest.raises(AlreadyExistsError, match="branch b of"):
         table.history.create_branch("b")
@@ -151,11 +143,11 @@ def test_what_is_there_or_not_is_said(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalog) -> None:
-    table = history(any_catalog, "ab")
+    table = replacing(any_catalog, "ab")
     table.history.create_tag("start", snapshot=2)
     branch = table.history.create_branch("b", tag="start")
     table.history.run_delete_tags(table.history.plan_delete_tags("start"))
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert ids(table) == [6]
     # On the branch the tag is still there, and what it stands for can be read.
@@ -165,14 +157,14 @@ def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalo
 
 @pytest.mark.mission("FS19")
 def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
-    upsert(branch, "x")
-    upsert(branch, "y")
+    replace_rows(branch, "x")
+    replace_rows(branch, "y")
     expire(branch)
     assert ids(branch) == [8]
     assert (values(table), values(table.at(snapshot=2))) == ("b", "a")
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     expire(branch)
     assert (values(table), values(branch)) == ("c", "y")
@@ -181,14 +173,14 @@ def test_expiring_a_branch_leaves_main_whole(any_catalog: Catalog) -> None:
 
 
 def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.history.create_branch("b", snapshot=2)
     branch.history.create_tag("beginning")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     branch.history.create_tag("here")
-    upsert(branch, "y")
+    replace_rows(branch, "y")
     expire(branch)
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert (values(branch.at(tag="beginning")), values(branch.at(tag="here"))) == ("a", "x")
     branch.history.run_delete_tags(branch.history.plan_delete_tags("beginning", "here"))
@@ -197,11 +189,11 @@ def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -
 
 
 def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     branch.history.create_tag("here")
-    upsert(branch, "y")
+    replace_rows(branch, "y")
     branch.history.run_rollback(branch.history.plan_rollback(tag="here"))
     assert (values(branch), values(table)) == ("x", "b")
     branch.history.run_rollback(branch.history.plan_rollback(snapshot=4))
@@ -215,9 +207,9 @@ def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     branch = table.history.create_branch("b", snapshot=2)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     expire(table)
     plan = table.history.plan_delete_branch("b")
     assert (plan.branch, plan.snapshot_ids) == ("b", (2, 3, 4))
@@ -232,7 +224,7 @@ def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None
 
 
 def test_a_branch_in_use_stays(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=2)
     branch.history.set_consumer("me", 3)
     with pytest.raises(InvalidRequestError, match="in use by consumer me"):
@@ -250,7 +242,7 @@ def test_a_branch_in_use_stays(catalog: Catalog) -> None:
 
 
 def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=2)
     plan = table.history.plan_delete_branch("b")
     branch.write(rows(branch, events(5, 6)))
@@ -265,15 +257,15 @@ def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize("main_went_on", [0, 1, 3])
 def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "ab")
     table.history.create_tag("start", snapshot=2)
     table.history.create_tag("main's", snapshot=4)
     branch = table.history.create_branch("b", tag="start")
     for version in "xy":
-        upsert(branch, version)
+        replace_rows(branch, version)
     branch.history.create_tag("branch's")
     for _ in range(main_went_on):
-        upsert(table, "m")
+        replace_rows(table, "m")
     plan = table.history.plan_fast_forward("b")
     assert plan.lost_snapshot_ids == tuple(range(3, 5 + 2 * main_went_on))
     assert (plan.kept_ids, plan.shared_id, plan.lost_tags) == ((1,), 2, ("main's",))
@@ -283,7 +275,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert (values(table), values(table.at(snapshot=4))) == ("y", "x")
     assert [tag.name for tag in table.history.tags()] == ["start", "branch's"]
     assert_sound(table)
-    upsert(table, "z")
+    replace_rows(table, "z")
     assert (values(table), values(branch)) == ("z", "y")
     expire(table)
     assert_sound(table)
@@ -292,7 +284,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
 
 
 def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b")
     branch.write(rows(branch, events(7, 9)))
     table.history.set_consumer("me", 5)
@@ -307,11 +299,11 @@ def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
 
 def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None:
     """Main's own snapshots do not lead there, and what they held is not left behind."""
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.history.create_tag("old", snapshot=1)
     branch = table.history.create_branch("b", snapshot=2)
     for version in "xyz":
-        upsert(branch, version)
+        replace_rows(branch, version)
     expire(branch, keep=2)
     assert ids(branch) == [7, 8]
     plan = table.history.plan_fast_forward("b")
@@ -323,14 +315,14 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
 
 
 def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
     branch.files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
     branch = table.history.at_branch("b")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     for number in (1, 2):
         table.files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
-    upsert(catalog.table("db.t"), "m")
+    replace_rows(catalog.table("db.t"), "m")
     assert table.history.at_branch("b").schema.comment == "of the branch"
     table.history.run_fast_forward(table.history.plan_fast_forward("b"))
     table = catalog.table("db.t")
@@ -357,7 +349,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     catalog: Catalog, branch_changes_too: bool
 ) -> None:
     """The branch's beginning expired, so every snapshot of main is older than the branch."""
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     table.history.create_tag("before", snapshot=2)
     branch = table.history.create_branch("b", snapshot=2)
     table = with_column(table, "of_main")
@@ -366,7 +358,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     if branch_changes_too:
         branch = with_column(branch, "of_branch")
     for version in "xyz":
-        upsert(branch, version)
+        replace_rows(branch, version)
     expire(branch, keep=1)
     assert ids(branch)[0] > 5
     plan = table.history.plan_fast_forward("b")
@@ -384,18 +376,19 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
 def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_schema(
     first: str,
 ) -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "ab")
         branch = with_column(table.history.create_branch("b", snapshot=2), "of_branch")
-        upsert(branch, "x")
+        replace_rows(branch, "x")
         table = with_column(table, "of_main")
-        upsert(table, "m")
+        replace_rows(table, "m")
         if first == "expired":
             expire(branch, keep=1)
         return table
 
+    made = Remade(make)
     for number in range(1, 100):
-        table = make()
+        table = made.again()
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
@@ -418,15 +411,15 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
 
 
 def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "delete" and "/bucket-" in call.path,
-        meanwhile=lambda: upsert(table, "late"),
+        meanwhile=lambda: replace_rows(table, "late"),
     )
-    upsert(table, "m")
+    replace_rows(table, "m")
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
     ):
@@ -435,7 +428,7 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
 
 
 def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = table.history.create_branch("b")
     with pytest.raises(InvalidRequestError, match=r"branch b of db.t has no snapshot"):
         table.history.plan_fast_forward("b")
@@ -459,15 +452,16 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
 
 
 def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()))
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "ab")
         table = with_column(table, "one")
-        upsert(table, "c")
+        replace_rows(table, "c")
         table.history.create_tag("start")
         return with_column(table, "two")
 
+    made = Remade(make)
     for number in range(1, 100):
-        table = make()
+        table = made.again()
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
@@ -490,23 +484,23 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
     catalog: Catalog,
 ) -> None:
     """Other writers copy those schemas that there are."""
-    table = with_column(history(catalog), "more")
-    upsert(table, "c")
+    table = with_column(replacing(catalog, "ab"), "more")
+    replace_rows(table, "c")
     # What was written with it goes first, so that the table can be read without.
     expire(table)
     table.files.fs.delete(table.files.paths.schema(0))
     branch = table.history.create_branch("b", snapshot=6)
     assert names(table) == ["b"]
-    upsert(table, "d")
+    replace_rows(table, "d")
     expire(table)
     assert (values(branch), values(table)) == ("c", "d")
     assert_only_reachable_files(table)
 
 
 def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "ab")
     branch = with_column(table.history.create_branch("b", snapshot=4), "of_branch")
-    upsert(branch, "x")
+    replace_rows(branch, "x")
     plan = table.history.plan_delete_branch("b")
     late, fs = interrupted(
         branch,
@@ -517,7 +511,7 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
         late.write(rows(late, events(0, 3, v="y")))
     assert fs.has_happened
     assert names(table) == []
-    upsert(table, "c")
+    replace_rows(table, "c")
     expire(table)
     assert values(table) == "c"
     if "b" in table.files.references.branches():

@@ -15,7 +15,7 @@ from lakewright.storage.operations.references.commit_standing import (
     trace_of,
 )
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
-from tests.support.builders import compact, events, new_table, rows
+from tests.support.tables.builders import compact, events, new_table, rows
 
 
 @pytest.mark.parametrize("merge_from", ["2", "30"])

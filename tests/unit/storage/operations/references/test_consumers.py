@@ -10,8 +10,8 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import ConsumerNotFound, InvalidRequestError
-from tests.support.builders import events, expire, new_table, rows, with_options
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import events, expire, new_table, rows, with_options
+from tests.support.tables.environment import FixedEnv
 
 HOUR = 3_600_000
 

@@ -13,8 +13,8 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.env import FileStatus, FileSystem
 from lakewright.storage.errors import CorruptionError, UnavailableError
 from lakewright.storage.files.rounds import MOST_ROUNDS
-from tests.support.builders import compact, content, events, expire, remove_orphans, rows
-from tests.support.foreign_metadata import change_json, root_of, table_of_everything
+from tests.support.tables.builders import compact, content, events, expire, remove_orphans, rows
+from tests.support.tables.foreign_metadata import change_json, root_of, table_of_everything
 
 VERBS: dict[str, Callable[[Table], object]] = {
     "read": lambda table: table.read(),

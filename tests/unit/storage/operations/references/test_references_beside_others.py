@@ -15,24 +15,13 @@ from lakewright.storage.errors import (
     StalePlan,
     StorageError,
 )
-from tests.support.builders import compact, events, expire, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import events, expire, replacing, rows
+from tests.support.tables.fixtures import memory_catalog
+from tests.support.tables.invariants import assert_nothing_missing, assert_readable_history
+from tests.support.tables.remade import Remade
 
 Verb = Callable[[Table], object]
-
-
-def history(versions: str = "abc") -> Table:
-    """Snapshots 1, 3, 5 write, and 2, 4, 6 compact."""
-    table = new_table(
-        Catalog.open(memory_uri(), env=FixedEnv()), keys=["id"], options={"bucket": "1"}
-    )
-    for version in versions:
-        table.write(rows(table, events(0, 3, v=version)))
-        compact(table, full=True)
-    return table
 
 
 def expire_to_last(table: Table) -> object:
@@ -83,19 +72,20 @@ def whole(table: Table, place: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (expire_to_last, roll_back),
+        # tests/races tries expiry, rollback and tags beside each other at all of their calls.
+        pytest.param(expire_to_last, roll_back, marks=pytest.mark.deep),
         pytest.param(expire_to_last, roll_back_to_tag, marks=pytest.mark.deep),
-        (expire_to_last, tag),
+        pytest.param(expire_to_last, tag, marks=pytest.mark.deep),
         pytest.param(expire_to_last, replace_tag, marks=pytest.mark.deep),
         (expire_to_last, branch),
-        (roll_back, expire_to_last),
+        pytest.param(roll_back, expire_to_last, marks=pytest.mark.deep),
         pytest.param(roll_back, tag, marks=pytest.mark.deep),
         pytest.param(roll_back, branch, marks=pytest.mark.deep),
         pytest.param(roll_back_to_tag, expire_to_last, marks=pytest.mark.deep),
         pytest.param(roll_back_to_tag, delete_tag, marks=pytest.mark.deep),
         (delete_tag, branch_of_tag),
         pytest.param(delete_tag, roll_back_to_tag, marks=pytest.mark.deep),
-        (tag, expire_to_last),
+        pytest.param(tag, expire_to_last, marks=pytest.mark.deep),
         pytest.param(tag, roll_back, marks=pytest.mark.deep),
         pytest.param(replace_tag, expire_to_last, marks=pytest.mark.deep),
         pytest.param(branch, expire_to_last, marks=pytest.mark.deep),
@@ -104,13 +94,18 @@ def whole(table: Table, place: str) -> None:
     ],
 )
 def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Verb) -> None:
-    for number in range(1, 400):
-        table = history()
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog)
         table.history.create_tag("old", snapshot=1)
         table.history.create_tag("held", snapshot=2)
         if delete_tag in (first, second):
             # So that the tag is the only one to hold it.
             expire(table, keep=4)
+        return table
+
+    made = Remade(make)
+    for number in range(1, 400):
+        table = made.again()
         moments = 0
         was_change = False
 
@@ -155,9 +150,14 @@ def test_what_comes_between_any_two_calls_loses_nothing(first: Verb, second: Ver
     ],
 )
 def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Verb) -> None:
-    for number in range(1, 100):
-        table = history("abcd")
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "abcd")
         table.history.create_tag("old", snapshot=8)
+        return table
+
+    made = Remade(make)
+    for number in range(1, 100):
+        table = made.again()
         broken, fs = watched(
             table,
             fail_at=number,
@@ -178,10 +178,15 @@ def test_nothing_begins_at_a_snapshot_that_an_expiry_has_begun_to_take(verb: Ver
 @pytest.mark.deep
 @pytest.mark.mission("FS19")
 def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> None:
-    for number in range(1, 100):
-        table = history("abcdef")
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "abcdef")
         table.history.create_tag("held", snapshot=2)
         table.history.create_branch("b", snapshot=12)
+        return table
+
+    made = Remade(make)
+    for number in range(1, 100):
+        table = made.again()
         broken, fs = watched(
             table,
             fail_at=number,
@@ -210,7 +215,7 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
 
 
 def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_before() -> None:
-    table = history()
+    table = replacing(memory_catalog())
     table.history.create_tag("late", snapshot=6)
     plan = table.history.plan_rollback(snapshot=4)
     table.history.replace_tag("late", snapshot=2)
@@ -220,7 +225,7 @@ def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_bef
 
 
 def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> None:
-    table = history()
+    table = replacing(memory_catalog())
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "delete" and call.path.endswith("/snapshot-5"),
@@ -237,7 +242,7 @@ def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> N
 
 
 def test_a_commit_on_what_a_rollback_left_stands() -> None:
-    table = history()
+    table = replacing(memory_catalog())
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
@@ -251,7 +256,7 @@ def test_a_commit_on_what_a_rollback_left_stands() -> None:
 
 
 def test_a_rollback_that_died_leaves_no_tag_of_its_own_once_it_is_done_again() -> None:
-    table = history()
+    table = replacing(memory_catalog())
     broken, _ = watched(
         table,
         fail_at=1,

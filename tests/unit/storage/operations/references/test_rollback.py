@@ -18,37 +18,30 @@ from lakewright.storage.operations.references.rollback import RollbackPlan, chec
 from lakewright.storage.operations.references.rollback_pin import are_back, settled_roots
 from lakewright.storage.operations.references.roots import all_roots
 from lakewright.storage.operations.state.latest import is_latest
-from tests.support.builders import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
     expire,
     new_table,
     remove_orphans,
+    replacing,
     rows,
     values_of,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import check_all_tables, memory_uri
-from tests.support.invariants import (
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import check_all_tables
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,
     assert_sound,
 )
+from tests.support.tables.remade import Remade
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-
-
-def history(catalog: Catalog, versions: str = "abcd") -> Table:
-    """Snapshots 1, 3, 5, … write, and 2, 4, 6, … compact."""
-    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
-    for version in versions:
-        table.write(rows(table, events(0, 3, v=version)))
-        compact(table, full=True)
-    return table
 
 
 def ids(table: Table) -> list[int]:
@@ -57,7 +50,7 @@ def ids(table: Table) -> list[int]:
 
 @pytest.mark.mission("FS19")
 def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog, "abcd")
     before = content(table.at(snapshot=4))
     plan = table.history.plan_rollback(snapshot=4)
     assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
@@ -73,7 +66,7 @@ def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog
 
 
 def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     for number in (2, 4, 6):
         table.history.create_tag(f"t{number}", snapshot=number)
     plan = table.history.plan_rollback(tag="t4")
@@ -104,7 +97,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     any_catalog: Catalog, how: str, target: int
 ) -> None:
     """Also where the snapshot after it is still there."""
-    table = history(any_catalog)
+    table = replacing(any_catalog, "abcd")
     before = content(table.at(snapshot=target))
     table.history.create_tag("t", snapshot=target, time_retained_ms=HOUR)
     expire(table, keep=2)
@@ -131,9 +124,9 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
 
 
 def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
-    table = history(catalog, "ab")
+    table = replacing(catalog, "ab")
     table.history.create_tag("latest")
-    for target in ({"snapshot": 4}, {"tag": "latest"}, {"time": 2**50}):
+    for target in ({"snapshot_id": 4}, {"tag": "latest"}, {"as_of_ms": 2**50}):
         with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
             table.history.plan_rollback(**target)  # type: ignore[arg-type]
     with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):
@@ -149,7 +142,7 @@ def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
 
 
 def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     for name, position in (("behind", 3), ("next", 5), ("beyond", 8)):
         table.history.set_consumer(name, position)
     plan = table.history.plan_rollback(snapshot=4)
@@ -163,7 +156,7 @@ def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> No
 
 
 def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     later = content(table.at(snapshot=6))
     table.history.create_branch("b", snapshot=6)
     table.history.run_rollback(table.history.plan_rollback(snapshot=2))
@@ -173,7 +166,7 @@ def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("meanwhile", ["commit", "tag", "expiry"])
 def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile: str) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     plan = table.history.plan_rollback(snapshot=2)
     match meanwhile:
         case "commit":
@@ -190,7 +183,7 @@ def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile
 
 
 def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     staged = table.stage(rows(table, events(5, 6)))
     table.history.run_rollback(table.history.plan_rollback(snapshot=2))
     assert table.commit(staged).snapshot is not None
@@ -211,17 +204,18 @@ def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog
 )
 @pytest.mark.parametrize("target", ["snapshot", "expired tag"])
 def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, target: str) -> None:
-    def make() -> Table:
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()), "abc")
+    def make(catalog: Catalog) -> Table:
+        table = replacing(catalog, "abc")
         table.history.create_tag("t", snapshot=3)
         table.history.create_tag("late", snapshot=5)
         if target == "expired tag":
             expire(table, keep=2)
         return table
 
-    expected = content(make().at(tag="t"))
+    made = Remade(make)
+    expected = content(made.again().at(tag="t"))
     for number in range(1, 100):
-        table = make()
+        table = made.again()
         plan = table.history.plan_rollback(tag="t")
         broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
         with suppress(Crashed, StorageError):
@@ -248,7 +242,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
 
 def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
     """It may still put back what it took; what they leave is for the removal of orphans."""
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     for name in ("old", "begins"):
         table.history.create_tag(name, snapshot=2)
     table.history.create_branch("b", tag="begins")
@@ -284,7 +278,7 @@ def files_of(table: Table) -> set[str]:
 
 def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> None:
     """Expiry of a table whose rollback to an old tag was stopped halfway."""
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
     expire(table, keep=2)
     plan = table.history.plan_rollback(tag="t")
@@ -317,7 +311,7 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
     catalog: Catalog,
 ) -> None:
     """By a commit that died before it looked whether its base is there."""
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     fs, root = table.files.fs, table.files.paths.root
     table.write(rows(table, events(3, 5)))
     files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
@@ -357,7 +351,7 @@ def half_rolled_back(table: Table, target: int) -> str:
 
 
 def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog: Catalog) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, "abcd")
     # One that comes before the rollback's, in any order.
     for name in ("a", "z"):
         table.history.create_tag(name, snapshot=6)
@@ -377,7 +371,7 @@ def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog
 def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
     unchecked_catalog: Catalog, env: FixedEnv
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, "abcd")
     half_rolled_back(table, 4)
     env.clock.advance(DAY - 1_000)
     with pytest.raises(StalePlan, match="is being rolled back"):
@@ -388,7 +382,7 @@ def test_half_a_rollback_that_nobody_finishes_is_forgotten_after_a_day(
 
 def half_expired(catalog: Catalog) -> Table:
     """A table of eight snapshots, of which an expiry that died has taken five out of sight."""
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
     plan = table.upkeep.plan_expire_snapshots(retain_min=3, retain_max=3, time_retained_ms=0)
     broken, _ = watched(
@@ -410,7 +404,7 @@ def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -
 
 
 def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
     roots = all_roots(table.files)
     assert not are_back(table.files, roots)
@@ -436,7 +430,7 @@ def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
 
 
 def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     late, fs = interrupted(
         table,
         when=lambda call: call.name == "replace" and "rollback-in-progress" in call.path,
@@ -453,7 +447,7 @@ def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Cat
 def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
     unchecked_catalog: Catalog,
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, "abcd")
     late, _ = interrupted(
         table,
         when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
@@ -467,7 +461,7 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
 def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
     unchecked_catalog: Catalog,
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, "abcd")
     late, fs = interrupted(
         table,
         when=lambda call: call.path.endswith("/snapshot-8"),
@@ -478,7 +472,7 @@ def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
 
 
 def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog, "abcd")
     check_nothing_newer(table.files, 8, "it was being watched")
     told = r"snapshot 8 was committed to db\.t while it was being watched, .* roll back to 7"
     with pytest.raises(StalePlan, match=told):
@@ -486,7 +480,7 @@ def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> 
 
 
 def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
-    table, empty = history(catalog, "a"), new_table(catalog, name="db.empty")
+    table, empty = replacing(catalog, "a"), new_table(catalog, name="db.empty")
     first, second = table.history.snapshots()
     assert is_latest(empty.files, None)
     assert not is_latest(empty.files, first)

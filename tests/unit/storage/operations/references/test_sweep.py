@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.errors import (
-    CommitOutcomeUnknownError,
-    RetriesExhausted,
-    UnavailableError,
-)
+from lakewright.storage.errors import CommitOutcomeUnknownError, RetriesExhausted, UnavailableError
 from lakewright.storage.operations.references.sweep import sweep_repeated
 from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.operations.write.write import stage_rows
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, WatchedFiles, overtaken
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Call, Fault, overtaken, puts_snapshot, watched
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     unreachable_files,
@@ -216,38 +220,23 @@ def run(table: Table, verb: str) -> None:
         table.upkeep.run_rescale(table.upkeep.plan_rescale(2, days))
 
 
-@dataclass
-class Mute(WatchedFiles):
-    """A store that does not say whether it created the first snapshot it was asked for."""
-
-    creates: bool = True
-    asked: int = 0
-
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        if "/snapshot-" in path and name in ("put_if_absent", "exists"):
-            self.asked += name == "put_if_absent"
-            if self.asked == 1:
-                if name == "put_if_absent" and self.creates:
-                    super().run(name, path, effect, half)
-                raise UnavailableError("no answer")
-        return super().run(name, path, effect, half)
-
-
 @pytest.mark.parametrize("creates", [True, False])
 @pytest.mark.parametrize("verb", ["postpone", "rescale"])
 def test_a_commit_of_unknown_outcome_leaves_nothing_of_the_partitions_that_follow(
     unchecked_catalog: Catalog, verb: str, creates: bool
 ) -> None:
     table = several_partitions(unchecked_catalog, verb)
-    fs = Mute(table.files.fs, creates=creates)
+    fault = Fault.FAILS_AFTER if creates else Fault.FAILS_BEFORE
+    mute, fs = watched(table, fail_at=1, fault=fault, counts=puts_snapshot)
+
+    def be_silent(call: Call) -> None:
+        """The store does not say whether it created the first snapshot."""
+        if call.name == "exists" and "/snapshot-" in call.path and fs.counted == 1:
+            raise UnavailableError("no answer")
+
+    fs.before = be_silent
     with pytest.raises(CommitOutcomeUnknownError):
-        run(Table(replace(table.files, fs=fs)), verb)
+        run(mute, verb)
     days = {path.split("/")[-3] for path in unreachable_files(table) if "/bucket-" in path}
     # What the commit names may be the table's yet, so it must stay.
     assert days == (set() if creates else {"day=a"})

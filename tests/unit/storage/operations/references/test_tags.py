@@ -21,32 +21,23 @@ from lakewright.storage.errors import (
     TagNotFound,
 )
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
-from tests.support.builders import (
+from tests.support.stores.watched_files import Crashed, Fault, watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
     expire,
     new_table,
+    replacing,
     rows,
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_only_reachable_files
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
-KEYED: dict[str, Any] = {"keys": ["id"], "options": {"bucket": "1"}}
-
-
-def history(catalog: Catalog, versions: str = "abc", **kind: Any) -> Table:
-    """A table in which every commit replaces the rows of the one before."""
-    table = new_table(catalog, **(kind or KEYED))
-    for version in versions:
-        table.write(rows(table, events(0, 3, v=version)))
-        compact(table, full=True)
-    return table
 
 
 def tag_json(table: Table, name: str) -> dict[str, Any]:
@@ -67,7 +58,7 @@ def delete(table: Table, *tags: str) -> int:
 
 @pytest.mark.mission("FS19")
 def test_a_tag_is_read_after_its_snapshot_expired(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog)
     tagged = content(table.at(snapshot=2))
     table.history.create_tag("kept", snapshot=2)
     expire(table)
@@ -80,7 +71,7 @@ def test_a_tag_is_read_after_its_snapshot_expired(any_catalog: Catalog) -> None:
 
 
 def test_a_tag_is_the_text_of_its_snapshot(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     path = Path(table.files.paths.snapshot(2))
     # What other writers know of a snapshot and we do not is carried over.
     path.write_text(json.dumps({**json.loads(path.read_text()), "uuid": "u", "logOffsets": {}}))
@@ -110,7 +101,7 @@ def test_a_tag_is_the_text_of_its_snapshot(catalog: Catalog) -> None:
 def test_times_of_tags_that_others_made_are_read(
     catalog: Catalog, parts: list[int], time: dt.datetime
 ) -> None:
-    table = history(catalog, "a")
+    table = replacing(catalog, "a")
     found = json.loads(Path(table.files.paths.snapshot(1)).read_text())
     found |= {"tagCreateTime": parts, "tagTimeRetained": 1.5}
     table.files.references.put_tag("theirs", json.dumps(found).encode())
@@ -121,14 +112,14 @@ def test_times_of_tags_that_others_made_are_read(
 
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "a\\b", ".hidden", "a\nb"])
 def test_a_name_that_is_no_file_is_refused(catalog: Catalog, name: str) -> None:
-    table = history(catalog, "a")
+    table = replacing(catalog, "a")
     with pytest.raises(InvalidRequestError, match="tag name"):
         table.history.create_tag(name)
     assert table.history.tags() == ()
 
 
 def test_a_name_is_taken_once(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("2024", snapshot=1)
     with pytest.raises(AlreadyExistsError, match="exists already, for snapshot 1"):
         table.history.create_tag("2024")
@@ -137,7 +128,7 @@ def test_a_name_is_taken_once(catalog: Catalog) -> None:
 
 
 def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("one", snapshot=1)
     table.history.create_tag("two", snapshot=2)
     with pytest.raises(TagNotFound, match=r"no tag three .*there are one, two"):
@@ -154,7 +145,7 @@ def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
 
 
 def test_a_tag_of_a_tag_holds_what_expired(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("first", snapshot=2, time_retained_ms=HOUR)
     expire(table)
     table.history.create_tag("second", snapshot=2)
@@ -168,7 +159,7 @@ def test_a_tag_of_a_tag_holds_what_expired(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
-    table = history(any_catalog)
+    table = replacing(any_catalog)
     table.history.create_tag("a", snapshot=2)
     table.history.create_tag("b", snapshot=4)
     expire(table)
@@ -187,7 +178,7 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
 
 
 def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
     plan = table.history.plan_delete_tags("a")
     assert plan.files == ()
@@ -197,7 +188,7 @@ def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> 
 
 
 def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     for name in "xy":
         table.history.create_tag(name, snapshot=2)
     expire(table)
@@ -210,7 +201,7 @@ def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> Non
 
 @pytest.mark.parametrize("meanwhile", ["gone", "moved"])
 def test_a_plan_for_another_tag_of_that_name_is_stale(catalog: Catalog, meanwhile: str) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
     expire(table)
     plan = table.history.plan_delete_tags("a")
@@ -223,7 +214,7 @@ def test_a_plan_for_another_tag_of_that_name_is_stale(catalog: Catalog, meanwhil
 
 
 def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("a", snapshot=2)
     expire(table)
     plan = table.history.plan_delete_tags("a")
@@ -247,7 +238,7 @@ def test_folders_that_a_tag_leaves_empty_go_if_the_table_says_so(catalog: Catalo
 
 
 def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("now", snapshot=2)
     expire(table)
     table.history.replace_tag("now", time_retained_ms=HOUR)
@@ -276,7 +267,7 @@ def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
 
 @pytest.mark.mission("FS19")
 def test_tags_go_when_their_time_is_over(catalog: Catalog, env: FixedEnv) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("hour", snapshot=2, time_retained_ms=HOUR)
     table.history.create_tag("day", snapshot=4, time_retained_ms=DAY)
     table.history.create_tag("always", snapshot=6)
@@ -295,7 +286,7 @@ def test_tags_go_when_their_time_is_over(catalog: Catalog, env: FixedEnv) -> Non
 
 
 def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: FixedEnv) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     table.history.create_tag("old", snapshot=2, time_retained_ms=365 * DAY)
     env.clock.advance(2 * HOUR)
     table.history.create_tag("young", snapshot=4, time_retained_ms=365 * DAY)
@@ -304,7 +295,7 @@ def test_tags_older_than_an_age_go_whatever_they_say(catalog: Catalog, env: Fixe
 
 
 def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> None:
-    table = history(catalog)
+    table = replacing(catalog)
     env.clock.step_ms = 0
     table.history.create_tag("hour", snapshot=2, time_retained_ms=HOUR)
     table.history.create_tag("old", snapshot=4, time_retained_ms=365 * DAY)
@@ -319,7 +310,7 @@ def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> 
 
 
 def test_the_default_time_is_the_options(catalog: Catalog) -> None:
-    table = with_options(history(catalog, "a"), tag__default_time_retained="2 h")
+    table = with_options(replacing(catalog, "a"), tag__default_time_retained="2 h")
     assert table.history.create_tag("x").time_retained_ms == 2 * HOUR
     assert table.history.create_tag("y", time_retained_ms=5000).time_retained_ms == 5000
     with pytest.raises(InvalidRequestError, match="retained for 0 ms"):

@@ -11,27 +11,18 @@ import pytest
 
 from lakewright.storage import Catalog, ExpireResult, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
-from tests.support.backlog import add_history
-from tests.support.builders import compact, content, events, new_table, rows, with_options
-from tests.support.environment import FixedEnv
-from tests.support.faults import Crashed, Fault, WatchedFiles, watched
-from tests.support.fixtures import empty_memory, memory_uri
-from tests.support.invariants import (
+from tests.support.stores.watched_files import Crashed, Fault, WatchedFiles, watched
+from tests.support.tables.backlog import add_history
+from tests.support.tables.builders import content, events, new_table, replacing, rows, with_options
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     assert_readable_history,
     assert_true_hints,
 )
+from tests.support.tables.remade import Remade
 from tests.support.tally import tally
-
-
-def replacing(catalog: Catalog, versions: int) -> Table:
-    """A table whose every other snapshot compacts away what was there."""
-    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
-    for number in range(versions):
-        table.write(rows(table, events(0, 3, v=f"v{number}-")))
-        compact(table, full=True)
-    return table
 
 
 def in_steps(table: Table, size: int, *, keep: int = 1, **bounds: Any) -> list[int]:
@@ -47,7 +38,7 @@ def left(table: Table) -> list[int]:
 
 @pytest.mark.mission("FS19")
 def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
-    table = replacing(any_catalog, 6)
+    table = replacing(any_catalog, "abcdef")
     table.history.create_tag("held", snapshot=5)
     before = content(table)
     told = with_options(table, snapshot__expire__limit="3")
@@ -63,7 +54,7 @@ def test_each_step_leaves_a_whole_table(any_catalog: Catalog) -> None:
 
 
 def test_a_plan_is_one_step_and_says_how_many_wait(catalog: Catalog, env: FixedEnv) -> None:
-    table = replacing(catalog, 5)
+    table = replacing(catalog, "abcde")
     told = with_options(table, snapshot__expire__limit="3")
     plan = told.upkeep.plan_expire_snapshots(retain_min=2, retain_max=2)
     assert (plan.snapshot_ids, plan.waiting) == ((1, 2, 3), 5)
@@ -75,7 +66,7 @@ def test_a_plan_is_one_step_and_says_how_many_wait(catalog: Catalog, env: FixedE
 
 
 def test_a_run_ends_where_it_is_told_to(catalog: Catalog, env: FixedEnv) -> None:
-    table = replacing(catalog, 6)
+    table = replacing(catalog, "abcdef")
     assert in_steps(table, 3, max_deletes=4) == [3, 1]
     assert left(table)[0] == 5
     # The time is up at once, but a step is made.
@@ -98,9 +89,9 @@ def test_what_the_steps_did_adds_up() -> None:
 
 @pytest.mark.mission("FS9")
 def test_a_run_that_died_anywhere_is_gone_on_with_by_the_next() -> None:
+    made = Remade(replacing)
     for number in range(1, 400):
-        empty_memory()
-        table = replacing(Catalog.open(memory_uri(), env=FixedEnv()), 3)
+        table = made.again()
         before = content(table)
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
@@ -145,16 +136,16 @@ def calls_of_steps(table: Table, size: int) -> list[Counter[str]]:
 
 def test_a_step_reads_no_more_of_a_long_history_than_of_a_short_one(tmp_path: Path) -> None:
     reads = {}
-    for count in (120, 300):
+    for count in (60, 150):
         table = backlog(tmp_path / str(count), count)
-        steps = calls_of_steps(table, 50)
+        steps = calls_of_steps(table, 25)
         assert left(table) == list(range(count - 4, count + 1))
         assert_only_reachable_files(table)
         # The first step proves the lineage for the others; each lists snapshots a few times.
         reads[count] = max(step["read_bytes"] for step in steps[1:])
         assert max(step["list_dir"] for step in steps) < 25
         tally("snapshots expired from backlogs", count - 5)
-    assert reads[300] < 1.4 * reads[120]
+    assert reads[150] < 1.4 * reads[60]
 
 
 @pytest.mark.deep

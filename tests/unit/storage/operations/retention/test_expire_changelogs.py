@@ -16,7 +16,8 @@ from lakewright.storage.operations.retention.expire_changelogs import (
     ExpireChangelogsPlan,
     ExpireChangelogsResult,
 )
-from tests.support.builders import (
+from tests.support.stores.watched_files import Call, Crashed, Fault, interrupted, watched
+from tests.support.tables.builders import (
     compact,
     events,
     expire,
@@ -25,10 +26,9 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, Crashed, Fault, interrupted, watched
-from tests.support.fixtures import memory_uri
-from tests.support.invariants import assert_nothing_missing, assert_only_reachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_nothing_missing, assert_only_reachable_files
+from tests.support.tables.remade import Remade
 
 HOUR = 3_600_000
 LONG_LIVED_NAMES = {"changelog__num_retained__min": "20", "changelog__num_retained__max": "30"}
@@ -268,8 +268,9 @@ def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() 
         expire(table)
         return table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
 
+    made = Remade(lambda catalog: history(catalog, 2, **LONG_LIVED))
     for number in range(1, 100):
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()), 2, **LONG_LIVED)
+        table = made.again()
         broken, fs = watched(
             table, fail_at=number, fault=Fault.DIES_AFTER, counts=lambda call: call.changes
         )
@@ -309,10 +310,15 @@ def test_a_consumer_begins_where_changelogs_are_left(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("other", ["snapshots", pytest.param("changelogs", marks=pytest.mark.deep)])
 def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> None:
-    for number in range(1, 200):
-        table = history(Catalog.open(memory_uri(), env=FixedEnv()), **LONG_LIVED_NAMES)
+    def make(catalog: Catalog) -> Table:
+        table = history(catalog, **LONG_LIVED_NAMES)
         table.history.create_tag("t", snapshot=1)
         expire(table, keep=4)
+        return table
+
+    made = Remade(make)
+    for number in range(1, 200):
+        table = made.again()
         calls = 0
 
         def is_next(call: Call) -> bool:

@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from lakewright.storage import Catalog, ExpirePlan, Table
-from lakewright.storage.errors import (
-    ClockJumped,
-    CorruptionError,
-    InvalidRequestError,
-    StalePlan,
-)
-from tests.support.builders import (
+from lakewright.storage.errors import ClockJumped, CorruptionError, InvalidRequestError, StalePlan
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -27,8 +22,8 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.environment import FixedEnv
-from tests.support.invariants import (
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import (
     assert_nothing_missing,
     assert_only_reachable_files,
     unreachable_files,

@@ -13,15 +13,11 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.codec.commit_json import decode_message, encode_message
-from lakewright.storage.errors import (
-    CorruptionError,
-    InvalidOption,
-    StorageError,
-)
+from lakewright.storage.errors import CorruptionError, InvalidOption, StorageError
 from lakewright.storage.spec.file_names import UnsafeName, place_below, plain_name
-from tests.support.builders import content, events, new_table, remove_orphans, rows
-from tests.support.environment import FixedEnv
-from tests.support.foreign_metadata import (
+from tests.support.tables.builders import content, events, new_table, remove_orphans, rows
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.foreign_metadata import (
     Json,
     Record,
     change_json,

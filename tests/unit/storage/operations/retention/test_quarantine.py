@@ -25,12 +25,16 @@ from lakewright.storage.errors import (
 )
 from lakewright.storage.operations.references.sweep import sweep
 from lakewright.storage.operations.state.store_clock import check_clock
-from tests.support.builders import events, new_table, rows, values_of
-from tests.support.environment import FixedEnv
-from tests.support.faults import Call, interrupted, overtaken
-from tests.support.fixtures import any_catalog
-from tests.support.invariants import assert_only_reachable_files, assert_sound, unreachable_files
-from tests.support.stepped_files import DictFiles
+from tests.support.stores.stepped_files import DictFiles
+from tests.support.stores.watched_files import Call, interrupted, overtaken
+from tests.support.tables.builders import events, new_table, rows, values_of
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.fixtures import any_catalog
+from tests.support.tables.invariants import (
+    assert_only_reachable_files,
+    assert_sound,
+    unreachable_files,
+)
 
 __all__ = ["any_catalog"]
 

@@ -7,13 +7,13 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Table
-from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import (
     ClockJumped,
     CorruptionError,
@@ -25,7 +25,17 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.retention.quarantine import OrphanFile
 from lakewright.storage.operations.retention.remove_orphans import OrphansPlan
 from lakewright.storage.operations.running.plan import UnreachableFile
-from tests.support.builders import (
+from tests.support.stores.watched_files import (
+    Call,
+    Crashed,
+    Fault,
+    Meanwhile,
+    WatchedFiles,
+    over,
+    overtaken,
+    watched,
+)
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -35,17 +45,8 @@ from tests.support.builders import (
     rows,
     values_of,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import (
-    Call,
-    Crashed,
-    Fault,
-    OvertakenFiles,
-    WatchedFiles,
-    overtaken,
-    watched,
-)
-from tests.support.invariants import assert_only_reachable_files, unreachable_files
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_only_reachable_files, unreachable_files
 from tests.support.tally import tally
 
 HOUR = 3_600_000
@@ -228,12 +229,9 @@ def test_what_a_commit_publishes_before_the_first_move_does_not_move(
     """While checksums are read, or once what is to move has been written down."""
     table, snapshot = published_late(catalog)
     plan = table.upkeep.plan_remove_orphans()
-    fs = OvertakenFiles(
-        table.files.fs,
-        at=lambda call: call.name == at,
-        meanwhile=lambda: publish(table, snapshot),
-    )
-    result = Table(replace(table.files, fs=fs)).upkeep.run_remove_orphans(plan)
+    commit = Meanwhile(lambda call: call.name == at, lambda: publish(table, snapshot))
+    fs = WatchedFiles(table.files.fs, after=commit)
+    result = over(table, fs).upkeep.run_remove_orphans(plan)
     assert (result.files_moved, result.quarantine_ids) == (0, ())
     assert "move_if_absent" not in {call.name for call in fs.calls}
     assert values_of(table, "id") == list(range(7))
@@ -350,17 +348,14 @@ def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
 
 def test_a_store_that_keeps_no_times_has_no_orphans(catalog: Catalog) -> None:
     table = history(catalog)
-    timeless = Table(replace(table.files, fs=TimelessFiles(table.files.fs)))
+
+    def without_times(call: Call, answer: Any) -> Any:
+        is_listing = call.name == "list_dir"
+        return [replace(each, modified_ms=0) for each in answer] if is_listing else answer
+
+    timeless = over(table, WatchedFiles(table.files.fs, tells=without_times))
     with pytest.raises(UnsupportedError, match="does not say when files were written"):
         timeless.upkeep.plan_remove_orphans()
-
-
-@dataclass
-class TimelessFiles(WatchedFiles):
-    """A store whose files are of no time."""
-
-    def list_dir(self, path: str) -> list[FileStatus]:
-        return [replace(each, modified_ms=0) for each in super().list_dir(path)]
 
 
 def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -> None:

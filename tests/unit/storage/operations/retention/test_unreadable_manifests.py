@@ -11,27 +11,17 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StorageError, UnreadableManifest
-from tests.support.builders import (
+from tests.support.tables.builders import (
     compact,
     content,
     events,
     expire,
     new_table,
     remove_orphans,
+    replacing,
     rows,
 )
 from tests.support.tally import tally
-
-
-def history(catalog: Catalog) -> Table:
-    """A table whose snapshots replace each other's files, with manifests of every kind."""
-    table = new_table(
-        catalog, keys=["id"], options={"bucket": "1", "deletion-vectors.enabled": "true"}
-    )
-    for version in "abc":
-        table.write(rows(table, events(0, 3, v=version)))
-        compact(table, full=True)
-    return table
 
 
 def files_on_disk(table: Table) -> dict[str, bytes]:
@@ -69,7 +59,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_a_manifest_that_cannot_be_decoded_is_named_with_the_table_and_a_way_out(
     unchecked_catalog: Catalog, damage: str
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, deletion_vectors__enabled="true")
     for path in manifests_of(table, 6):
         whole = path.read_bytes()
         path.write_bytes(DAMAGES[damage](whole))
@@ -86,7 +76,7 @@ def test_a_manifest_that_cannot_be_decoded_is_named_with_the_table_and_a_way_out
 def test_nothing_is_deleted_while_a_manifest_that_stays_cannot_be_read(
     unchecked_catalog: Catalog, damage: str
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, deletion_vectors__enabled="true")
     table.history.create_tag("t", snapshot=3)
     paths = {*manifests_of(table, 6), *manifests_of(table, 3)}
     tried = 0
@@ -110,7 +100,7 @@ def test_nothing_is_deleted_while_a_manifest_that_stays_cannot_be_read(
 
 
 def test_a_commit_on_a_damaged_list_leaves_nothing_behind(unchecked_catalog: Catalog) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, deletion_vectors__enabled="true")
     latest = table.history.latest_snapshot()
     assert latest is not None
     path = Path(table.files.paths.manifest(latest.delta_manifest_list))
@@ -145,7 +135,7 @@ def test_a_manifest_cut_short_between_two_blocks_is_told(unchecked_catalog: Cata
 def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     unchecked_catalog: Catalog, damage: str
 ) -> None:
-    table = history(unchecked_catalog)
+    table = replacing(unchecked_catalog, deletion_vectors__enabled="true")
     staying = set(manifests_of(table, 6))
     before = content(table)
     going = next(each for each in manifests_of(table, 2)[1:] if each not in staying)

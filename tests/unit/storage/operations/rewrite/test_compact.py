@@ -25,10 +25,18 @@ from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.meddling import Meddling
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.meddling import Meddling
 
 
 def small_appends(table: Table, count: int, day: str = "a") -> None:

@@ -7,8 +7,8 @@ import pytest
 from lakewright.storage import Catalog, LocalEngine, Table
 from lakewright.storage.errors import InvalidRequestError, StorageError
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.builders import content, events, new_table, rows
-from tests.support.faults import Fault, watched
+from tests.support.stores.watched_files import Fault, watched
+from tests.support.tables.builders import content, events, new_table, rows
 
 
 def table_with_small_files(catalog: Catalog) -> Table:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lakewright.storage import Catalog, Column, SchemaSpec, Table, parse_data_type
 from lakewright.storage.errors import InvalidOption, InvalidSchema
-from tests.support.environment import FixedEnv
-from tests.support.invariants import assert_sound
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 ROWS = pa.schema([("day", pa.string()), ("n", pa.int64()), ("word", pa.string())])
 Row = tuple[str, int | None, str | None]
@@ -90,7 +90,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=max(8, settings().max_examples // 20))
 @pytest.mark.mission("LG8")
 def test_counts_are_sums_whatever_is_compacted_when(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any]
@@ -176,7 +176,7 @@ def test_changes_tell_every_copy_of_a_row(tmp_path: Path) -> None:
 
 
 @given(steps=STEPS)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=max(5, settings().max_examples // 20))
 @pytest.mark.mission("LG8")
 def test_a_difference_leads_from_any_count_to_any_later_one(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any]

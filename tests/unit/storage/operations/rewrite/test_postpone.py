@@ -23,7 +23,8 @@ from lakewright.storage.operations.rewrite.postpone import (
 )
 from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.builders import (
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -33,9 +34,8 @@ from tests.support.builders import (
     spec,
     values_of,
 )
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.meddling import Meddling
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.meddling import Meddling
 
 
 def postponed_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> Table:

@@ -20,10 +20,10 @@ from lakewright.storage.errors import (
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.meddling import Meddling
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.meddling import Meddling
 
 KEYED: dict[str, Any] = {"partitions": ["day"], "keys": ["day", "id"]}
 APPEND: dict[str, Any] = {"partitions": ["day"]}

@@ -15,10 +15,10 @@ from lakewright.storage.operations.leases.leases import LeaseRequest, leased, sc
 from lakewright.storage.operations.running.engine import Result, Task
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.upkeep import Upkeep
-from tests.support.builders import events, expire, new_table, rows
-from tests.support.faults import Call, WatchedFiles, interrupted, watched
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.meddling import Meddling
+from tests.support.stores.watched_files import Call, WatchedFiles, interrupted, watched
+from tests.support.tables.builders import events, expire, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.meddling import Meddling
 
 DAYS = ("a", "b", "c")
 KEYED: dict[str, Any] = {"keys": ("day", "id")}

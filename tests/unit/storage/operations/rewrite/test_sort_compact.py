@@ -17,9 +17,9 @@ from lakewright.storage.operations.rewrite.sort_compact import run_sort_compact
 from lakewright.storage.spec.manifest import FileSource
 from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.sql.where import parse_where
-from tests.support.builders import compact, content, events, new_table, rows, values_of
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.meddling import Meddling
+from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.tables.meddling import Meddling
 
 POINTS = {"x": "INT", "y": "DOUBLE", "s": "STRING"}
 

@@ -21,8 +21,8 @@ from lakewright.storage.operations.running.task_memory import (
     slices,
 )
 from lakewright.storage.operations.write.write import stage_rows
-from tests.support.builders import EVENTS, new_table
-from tests.support.environment import FixedEnv
+from tests.support.tables.builders import EVENTS, new_table
+from tests.support.tables.environment import FixedEnv
 
 pytestmark = pytest.mark.mission("FS16")
 

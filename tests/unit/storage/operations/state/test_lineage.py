@@ -11,7 +11,8 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.operations.state.lineage import Chain, Lineage
-from tests.support.builders import (
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -20,9 +21,8 @@ from tests.support.builders import (
     remove_orphans,
     rows,
 )
-from tests.support.environment import FixedEnv
-from tests.support.faults import watched
-from tests.support.invariants import assert_nothing_missing
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_nothing_missing
 
 KINDS: dict[str, dict[str, Any]] = {
     "append": {"options": {"manifest.merge-min-count": "2"}},

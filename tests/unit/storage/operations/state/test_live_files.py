@@ -7,9 +7,9 @@ from typing import Any
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.operations.state.live_files import LiveFiles, live_entries
-from tests.support.builders import compact, events, new_table, rows
-from tests.support.environment import FixedEnv
-from tests.support.stepped_files import Call, DictFiles, Verb
+from tests.support.stores.stepped_files import Call, DictFiles, Verb
+from tests.support.tables.builders import compact, events, new_table, rows
+from tests.support.tables.environment import FixedEnv
 
 
 class CountedFiles(DictFiles):

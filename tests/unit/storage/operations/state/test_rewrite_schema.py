@@ -10,9 +10,9 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import SchemaMoved
-from tests.support.builders import compact, content, new_table, rows
-from tests.support.faults import overtaken
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.stores.watched_files import overtaken
+from tests.support.tables.builders import compact, content, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
 VERBS: dict[str, tuple[dict[str, Any], Callable[[Table], object]]] = {

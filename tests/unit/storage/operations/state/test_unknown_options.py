@@ -10,9 +10,9 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnsupportedError
-from tests.support.builders import events, new_table, rows, with_options
-from tests.support.faults import WatchedFiles
-from tests.support.fixtures import empty_memory, memory_uri
+from tests.support.stores.watched_files import WatchedFiles
+from tests.support.tables.builders import events, new_table, rows, with_options
+from tests.support.tables.fixtures import empty_memory, memory_uri
 
 Plan = Callable[[Table], Any]
 Run = Callable[[Table, Any], object]

@@ -10,9 +10,17 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import UnavailableError
 from lakewright.storage.files.data_files import read_rows
 from lakewright.storage.spec.manifest import ManifestEntry
-from tests.support.builders import compact, content, events, expire, new_table, rows, values_of
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
+    compact,
+    content,
+    events,
+    expire,
+    new_table,
+    rows,
+    values_of,
+)
+from tests.support.tables.invariants import assert_only_reachable_files
 
 
 def telling(catalog: Catalog, **options: str) -> Table:

@@ -11,8 +11,8 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRows, UnsupportedError
 from lakewright.storage.operations.write.default_values import with_left_out_columns
-from tests.support.builders import compact, content, new_table, rows
-from tests.support.evolution import with_default_values
+from tests.support.tables.builders import compact, content, new_table, rows
+from tests.support.values.evolution import with_default_values
 
 COLUMNS = {"id": "BIGINT NOT NULL", "n": "INT", "s": "STRING", "d": "DECIMAL(5, 2)", "plain": "INT"}
 DEFAULTS = {"n": "7", "s": "'a b'", "d": "1.005"}

@@ -26,7 +26,8 @@ from lakewright.storage.operations.state.assign_buckets import DynamicPartition
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.supported_options import Use, check_supported
-from tests.support.builders import (
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
     compact,
     content,
     events,
@@ -37,8 +38,7 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_only_reachable_files
 
 DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
 

@@ -18,7 +18,7 @@ from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.operations.read.lookup import lookup
 from lakewright.storage.spec.predicate import Leaf, Operator
-from tests.support.builders import compact, new_table, rows
+from tests.support.tables.builders import compact, new_table, rows
 
 NAN = float("nan")
 # What a processor makes of 0.0 / 0.0; Java and Python write the one without the sign.

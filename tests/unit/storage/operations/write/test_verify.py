@@ -16,8 +16,9 @@ import pytest
 
 from lakewright.storage import Catalog, Table, VerifyLevel
 from lakewright.storage.errors import InvalidRequestError, VerificationFailed
-from tests.support import planted
-from tests.support.builders import (
+from tests.support.stores import planted
+from tests.support.stores.planted import ROW_FAULTS, Once
+from tests.support.tables.builders import (
     compact,
     comparable,
     content,
@@ -26,8 +27,7 @@ from tests.support.builders import (
     rows,
     values_of,
 )
-from tests.support.invariants import assert_only_reachable_files
-from tests.support.planted import ROW_FAULTS, Once
+from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tally import tally
 
 COLUMNS = {"id": "BIGINT", "n": "BIGINT", "v": "STRING", "day": "STRING"}

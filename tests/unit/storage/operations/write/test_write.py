@@ -14,7 +14,8 @@ import pytest
 
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
-from tests.support.builders import (
+from tests.support.stores.watched_files import watched
+from tests.support.tables.builders import (
     EVENTS,
     compact,
     content,
@@ -25,9 +26,8 @@ from tests.support.builders import (
     values_of,
     with_options,
 )
-from tests.support.every_type import ATOMS, NESTED, table_of
-from tests.support.faults import watched
-from tests.support.invariants import assert_only_reachable_files
+from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.values.every_type import ATOMS, NESTED, table_of
 
 
 def days_of(table: Table) -> dict[Any, int]:

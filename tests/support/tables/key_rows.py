@@ -11,7 +11,7 @@ from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.lsm.key_groups import KeyGroups
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema, new_schema
-from tests.support.engine_models import Event
+from tests.support.models.merge_engines import Event
 
 
 def schema_of(columns: dict[str, str], options: dict[str, str]) -> TableSchema:

@@ -94,7 +94,25 @@ def content(table: Table | TableAt, **read: Any) -> list[str]:
     return comparable(table.read(**read))
 
 
-def values_of(table: Table | TableAt, column: str, **read: Any) -> list[Any]:
+def replacing(catalog: Catalog, versions: Iterable[str] = "abc", **options: str) -> Table:
+    """A keyed table whose snapshots 1, 3, 5 each replace three rows, and 2, 4, 6 compact that.
+
+    In names of options underscores stand for hyphens, `__` for dots.
+    """
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    table = new_table(catalog, keys=["id"], options={"bucket": "1", **named})
+    for version in versions:
+        replace_rows(table, version)
+    return table
+
+
+def replace_rows(table: Table, version: str) -> None:
+    """Write the three rows once more, and compact."""
+    table.write(rows(table, events(0, 3, v=version)))
+    compact(table, full=True)
+
+
+def values_of(table: Table, column: str, **read: Any) -> list[Any]:
     """One column of a table, sorted, nulls last."""
     found = table.read(columns=[column], **read).column(column).to_pylist()
     return sorted(found, key=lambda value: (value is None, value))

@@ -22,15 +22,15 @@ from typing import Any
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import FileSystem
 from lakewright.storage.errors import FileMissing, SnapshotNotFound, StalePlan
-from tests.support.builders import compact, expire, remove_orphans, rows
-from tests.support.faults import Call, WatchedFiles
-from tests.support.racing import quick_starts, rows_of, run_in
+from tests.support.processes.racing import quick_starts, rows_of, run_in
+from tests.support.stores.watched_files import Call, WatchedFiles, looked_at
+from tests.support.tables.builders import compact, expire, remove_orphans, rows
 
 WRITERS = ("writer-0", "writer-1", "writer-2", "writer-3")
 UPKEEP = ("compact", "expire", "remove orphans", "reader")
 
 _ORPHAN_AGE_MS = 120_000
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 900
 
 
 @dataclass(frozen=True)
@@ -212,27 +212,15 @@ _UPKEEP: dict[str, Callable[[Place], None]] = {
 # --- a kill at a chosen moment ----------------------------------------------------------------
 
 
-@dataclass
-class DeadlyFiles(WatchedFiles):
-    """Kills its own process right after the effect of the chosen call."""
+def deadly(fs: FileSystem, call: int) -> WatchedFiles:
+    """A file system that kills its process right after that of its changing calls took effect."""
 
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        result = effect()
-        self.counted += self.counts(Call(name, path))
-        if self.counted == self.fail_at and self.counts(Call(name, path)):
+    def die_here(_: Call) -> None:
+        if len(files.changes) == call:
             os.kill(os.getpid(), signal.SIGKILL)
-        return result
 
-
-def deadly(fs: FileSystem, call: int) -> DeadlyFiles:
-    """A file system that kills its process at the given changing call."""
-    return DeadlyFiles(fs, fail_at=call, counts=lambda each: each.changes)
+    files = WatchedFiles(fs, after=looked_at(die_here))
+    return files
 
 
 def survives(place: Place, verb: str, call: int) -> bool:

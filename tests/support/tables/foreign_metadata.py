@@ -13,7 +13,7 @@ import fastavro
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease
 from lakewright.storage.spec.lease import LeaseScope
-from tests.support.builders import compact, events, new_table, remove_orphans, rows
+from tests.support.tables.builders import compact, events, new_table, remove_orphans, rows
 
 Json = dict[str, Any]
 Record = dict[str, Any]

@@ -60,7 +60,9 @@ class Call:
         return self.name in HALVES
 
 
-# Calls that change nothing that a reader sees.
+Hook = Callable[[Call], object]
+
+# Calls after which a reader sees what it saw before.
 READS = frozenset(
     {
         "read_bytes",
@@ -84,7 +86,8 @@ HALVES = frozenset(
 class WatchedFiles:
     """Implements `FileSystem` over another one; records calls, and fails one of them.
 
-    `fail_at` counts from 1; with 0 no call fails. `counts` selects the counted calls.
+    `fail_at` counts from 1; with 0 nothing ever fails. `counts` says which calls count. `before`
+    and `after` are called with each call; `tells` may change what the caller is told.
     """
 
     inner: FileSystem
@@ -93,6 +96,9 @@ class WatchedFiles:
     counts: Callable[[Call], bool] = lambda call: True
     calls: list[Call] = field(default_factory=list)
     counted: int = 0
+    before: Hook = lambda call: None
+    after: Hook = lambda call: None
+    tells: Callable[[Call, Any], Any] = lambda call, answer: answer
     failed: Call | None = None
     dead: bool = False
     away: bool = False
@@ -220,6 +226,7 @@ class WatchedFiles:
             raise Crashed
         if self.away:
             raise _unavailable(call)
+        self.before(call)
         self.calls.append(call)
         self.counted += self.counts(call)
         fails = self.counts(call) and self.counted == self.fail_at
@@ -232,7 +239,8 @@ class WatchedFiles:
         result = effect()
         if fails:
             self._fail(call)
-        return result
+        self.after(call)
+        return self.tells(call, result)
 
     def _fail(self, call: Call) -> None:
         self.failed = call
@@ -244,43 +252,29 @@ class WatchedFiles:
 
 
 @dataclass
-class OvertakenFiles(WatchedFiles):
-    """Runs the action of another process, once, right after a call that `at` selects."""
+class Meanwhile:
+    """A hook: another actor does something at a call that `when` chooses, so many times."""
 
-    at: Callable[[Call], bool] = lambda call: True
-    meanwhile: Callable[[], object] | None = None
+    when: Callable[[Call], bool]
+    does: Callable[[], object]
+    times: int = 1
+    has_happened: bool = False
 
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        result = super().run(name, path, effect, half)
-        if self.meanwhile is not None and self.at(Call(name, path)):
-            meanwhile, self.meanwhile = self.meanwhile, None
-            meanwhile()
-        return result
+    def __call__(self, call: Call) -> None:
+        if self.times > 0 and self.when(call):
+            self.times -= 1
+            self.has_happened = True
+            self.does()
 
 
-@dataclass
-class ObservedFiles(WatchedFiles):
-    """Runs an observer after every changing call."""
+def puts_snapshot(call: Call) -> bool:
+    """Whether a call is the one by which a commit takes effect."""
+    return call.name == "put_if_absent" and "/snapshot/snapshot-" in call.path
 
-    look: Callable[[Call], object] = lambda call: None
 
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        result = super().run(name, path, effect, half)
-        if Call(name, path).changes:
-            self.look(Call(name, path))
-        return result
+def looked_at(look: Hook) -> Hook:
+    """A hook that looks after every call that changes something."""
+    return lambda call: look(call) if call.changes else None
 
 
 def _unavailable(call: Call) -> UnavailableError:
@@ -350,9 +344,27 @@ def watched(
     return Table(replace(table.files, fs=fs)), fs
 
 
-def overtaken(table: Table, at: Callable[[Call], bool], meanwhile: Callable[[], object]) -> Table:
-    """The same table, with another process acting right after a call."""
-    fs = OvertakenFiles(table.files.fs, at=at, meanwhile=meanwhile)
+def overtaken(
+    table: Table, at: Callable[[Call], bool], meanwhile: Callable[[], object], *, times: int = 1
+) -> Table:
+    """The same table, on which another actor does something right after a call."""
+    return over(table, WatchedFiles(table.files.fs, after=Meanwhile(at, meanwhile, times)))
+
+
+def interrupted(
+    table: Table,
+    *,
+    when: Callable[[Call], bool],
+    meanwhile: Callable[[], object],
+    times: int = 1,
+) -> tuple[Table, Meanwhile]:
+    """The same table, on which another actor does something right before a call."""
+    other = Meanwhile(when, meanwhile, times)
+    return over(table, WatchedFiles(table.files.fs, before=other)), other
+
+
+def over(table: Table, fs: FileSystem) -> Table:
+    """The same table on another file system."""
     return Table(replace(table.files, fs=fs))
 
 
@@ -360,35 +372,3 @@ def watched_catalog(catalog: Catalog) -> tuple[Catalog, WatchedFiles]:
     """The same warehouse on a file system that records."""
     fs = WatchedFiles(catalog.fs)
     return replace(catalog, fs=fs), fs
-
-
-@dataclass
-class InterruptedFiles(WatchedFiles):
-    """Implements `FileSystem`; runs the action of another process right before a chosen call, once.
-
-    `when` selects the call, `meanwhile` is the action.
-    """
-
-    when: Callable[[Call], bool] = lambda call: False
-    meanwhile: Callable[[], object] = lambda: None
-    has_happened: bool = False
-
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        if not self.has_happened and self.when(Call(name, path)):
-            self.has_happened = True
-            self.meanwhile()
-        return super().run(name, path, effect, half)
-
-
-def interrupted(
-    table: Table, *, when: Callable[[Call], bool], meanwhile: Callable[[], object]
-) -> tuple[Table, InterruptedFiles]:
-    """The same table, with another process acting right before one call."""
-    fs = InterruptedFiles(table.files.fs, when=when, meanwhile=meanwhile)
-    return Table(replace(table.files, fs=fs)), fs

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lakewright.storage import Catalog, Table
-from tests.support.builders import compact, expire, new_table, remove_orphans
-from tests.support.invariants import assert_sound
-from tests.support.killing import WRITERS, Place, Siege
-from tests.support.racing import Race, race, rows_of
+from tests.support.processes.killing import WRITERS, Place, Siege
+from tests.support.processes.racing import Race, race, rows_of
+from tests.support.tables.builders import compact, expire, new_table, remove_orphans
+from tests.support.tables.invariants import assert_sound
 from tests.support.tally import tally
 
 COLUMNS = {"writer": "INT", "number": "BIGINT", "times": "BIGINT"}

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakewright.storage.env import FileStatus
 from lakewright.storage.errors import FileMissing
-from tests.support.environment import START_MS
+from tests.support.tables.environment import START_MS
 
 
 class Verb(Enum):

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(os.environ.get("LAKEWRIGHT_STORES", ROOT / ".stores"))
 HDFS_LAUNCHER = ROOT / "tests" / "stores" / "hdfs" / "MiniDfs.java"
 SFTP_PROGRAM = ROOT / "tests" / "stores" / "sftp_server.py"
-START_SECONDS = 90
+START_SECONDS = 600
 
 KEY = "the-key-of-tests"
 SECRET = "a-very-secret-value/with+signs"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.oracles.client import Change
-from tests.support.histories import PARTITION, Overwrite, Row
+from tests.support.histories.drawing import PARTITION, Overwrite, Row
 
 
 @dataclass

@@ -10,8 +10,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.storage import Catalog
-from tests.support.environment import FixedEnv
-from tests.support.invariants import assert_sound
+from tests.support.tables.environment import FixedEnv
+from tests.support.tables.invariants import assert_sound
 
 _NUMBERS = itertools.count()
 
@@ -45,6 +45,11 @@ def unchecked_catalog(tmp_path: Path, env: FixedEnv) -> Catalog:
 def memory_uri() -> str:
     """A place in memory that no other test uses."""
     return f"memory://warehouse-{next(_NUMBERS)}"
+
+
+def memory_catalog() -> Catalog:
+    """A warehouse in memory that no other test uses."""
+    return Catalog.open(memory_uri(), env=FixedEnv())
 
 
 def empty_memory() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from tests.support.histories import (
+from tests.support.histories.drawing import (
     PARTITION,
     Compact,
     History,

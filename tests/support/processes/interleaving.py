@@ -20,7 +20,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.stepped_files import Call, Content, SteppedFiles, Stored, Verb, answer, parent
+from tests.support.stores.stepped_files import (
+    Call,
+    Content,
+    SteppedFiles,
+    Stored,
+    Verb,
+    answer,
+    parent,
+)
 
 _READS = frozenset({Verb.READ, Verb.EXISTS, Verb.LIST, Verb.TREE, Verb.SUBDIRS})
 # The most threads kept waiting; beyond, the actor of the oldest thread restarts when needed.

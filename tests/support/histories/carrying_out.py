@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.oracles.client import Change
-from tests.support.changelogs import Replay, comparable_changes
-from tests.support.histories import (
+from tests.support.histories.actors import Actor, comparable
+from tests.support.histories.drawing import (
     COMPACTING_PRODUCERS,
     Compact,
     Condition,
@@ -19,8 +19,8 @@ from tests.support.histories import (
     Step,
     described,
 )
-from tests.support.history_actors import Actor, comparable
-from tests.support.merge_model import MergeModel
+from tests.support.models.keyed_table import MergeModel
+from tests.support.tables.changelogs import Replay, comparable_changes
 
 # Readers of a table, by name.
 Readers = Mapping[str, Callable[[str], list[Row]]]

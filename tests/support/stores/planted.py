@@ -7,13 +7,14 @@ changes nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakewright.storage import Table
+from lakewright.storage.env import FileSystem
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
 from lakewright.storage.operations.rewrite.compact import BucketWork, run_buckets
@@ -32,7 +33,7 @@ from lakewright.storage.operations.write.rolling_writer import BucketTarget, Rol
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta
-from tests.support.faults import WatchedFiles
+from tests.support.stores.watched_files import Call, WatchedFiles, over
 
 # --- rows that change in memory -----------------------------------------------------------------
 
@@ -239,37 +240,30 @@ ChangeBytes = Callable[[bytes], bytes]
 
 
 @dataclass
-class DamagedFiles(WatchedFiles):
-    """Implements `FileSystem`; damages the first data file right after its close."""
+class Damage:
+    """A hook: the first data file that is closed is another one right after."""
 
-    damage: ChangeBytes = lambda data: data
+    files: FileSystem
+    change: ChangeBytes
     done: bool = False
     before: int = 0
     after: int = 0
 
-    def run(
-        self,
-        name: str,
-        path: str,
-        effect: Callable[[], Any],
-        half: Callable[[], object] | None = None,
-    ) -> Any:
-        result = super().run(name, path, effect, half)
-        if not self.done and name == "close" and path.endswith(".parquet"):
+    def __call__(self, call: Call) -> None:
+        if not self.done and call.name == "close" and call.path.endswith(".parquet"):
             self.done = True
-            data = self.inner.read_bytes(path)
-            other = self.damage(data)
+            data = self.files.read_bytes(call.path)
+            other = self.change(data)
             assert other != data
             self.before, self.after = len(data), len(other)
-            self.inner.delete(path)
-            self.inner.write_bytes(path, other)
-        return result
+            self.files.delete(call.path)
+            self.files.write_bytes(call.path, other)
 
 
-def damaged(table: Table, damage: ChangeBytes) -> tuple[Table, DamagedFiles]:
+def damaged(table: Table, damage: ChangeBytes) -> tuple[Table, Damage]:
     """The same table, on a store that spoils a file."""
-    fs = DamagedFiles(table.files.fs, damage=damage)
-    return Table(replace(table.files, fs=fs)), fs
+    hook = Damage(table.files.fs, damage)
+    return over(table, WatchedFiles(table.files.fs, after=hook)), hook
 
 
 def cut_short(data: bytes) -> bytes:

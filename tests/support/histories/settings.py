@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.support.histories import Setting
+from tests.support.histories.drawing import Setting
 
 EVERY_KIND = ("+I", "+I", "+I", "+U", "-U", "-D")
 PLAIN = {"v": "STRING", "n": "BIGINT"}

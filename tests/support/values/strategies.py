@@ -1,7 +1,7 @@
 """Hypothesis strategies: schemas over every type of the format, and rows that fit them.
 
 Dates, times and timestamps are drawn as the integers Arrow stores, so that no Python calendar
-narrows them; rows are made with `tests.support.builders.rows`.
+narrows them; rows are made with `tests.support.tables.builders.rows`.
 """
 
 from __future__ import annotations

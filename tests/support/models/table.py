@@ -50,7 +50,7 @@ class TableModel:
         self.write(listed)
 
     def comparable(self) -> list[str]:
-        """The rows in the form of `tests.support.builders.comparable`."""
+        """The rows in the form of `tests.support.tables.builders.comparable`."""
         return sorted(json.dumps(row, sort_keys=True) for row in self.rows)
 
     def _key(self, row: Row) -> str:

@@ -16,8 +16,7 @@ from lakewright.storage.spec.predicate import Leaf, Operator
 from lakewright.storage.spec.values import from_python
 from tests.oracles.arrow_values import arrow_table, canonical_rows, native_literal
 from tests.oracles.client import Change, JavaOracle
-from tests.support.builders import compact, expire
-from tests.support.histories import (
+from tests.support.histories.drawing import (
     PARTITION,
     Compact,
     Condition,
@@ -29,6 +28,7 @@ from tests.support.histories import (
     Step,
     Write,
 )
+from tests.support.tables.builders import compact, expire
 
 
 class Actor(Protocol):

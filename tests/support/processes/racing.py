@@ -18,7 +18,7 @@ from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import RetriesExhausted, StalePlan
 from lakewright.storage.files.file_systems import open_file_system
 from lakewright.storage.operations.leases.leases import LeaseRequest, leased, whole_table
-from tests.support.builders import compact, events, expire, remove_orphans, rows
+from tests.support.tables.builders import compact, events, expire, remove_orphans, rows
 
 BARRIERS: list[Barrier] = []
 STOPS: list[Event] = []
@@ -40,7 +40,7 @@ def quick_starts() -> ForkServerContext:
     They are forked from a server with the environment of its start: see `run_in`.
     """
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["lakewright.storage", "tests.support.racing", "s3fs"])
+    context.set_forkserver_preload(["lakewright.storage", "tests.support.processes.racing", "s3fs"])
     return context
 
 

@@ -1,0 +1,1 @@
+"""Doubles of file systems and disks, servers of real stores, and the contract of them all."""

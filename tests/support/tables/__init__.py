@@ -1,0 +1,1 @@
+"""Tables in one line each, the environment they work in, and what must hold for all of them."""
