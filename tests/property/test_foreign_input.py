@@ -456,7 +456,9 @@ def plan_of(table: Table, verb: str) -> Any:
     out = io.StringIO()
     warehouse = str(root_of(table).parent.parent)
     with redirect_stdout(out):
-        code = main(["--warehouse", warehouse, "plan", verb, "db.t", *PLANNED[verb], "--json"])
+        code = main(
+            ["--warehouse", warehouse, "plan", verb, "db.t", *PLANNED[verb], "--format", "json"]
+        )
     assert code == 0
     return json.loads(out.getvalue())
 

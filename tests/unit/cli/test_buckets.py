@@ -26,20 +26,20 @@ def test_a_rescale_is_planned_shown_and_done(
 ) -> None:
     table = orders(catalog)
     before = content(table)
-    planned = lakewright(catalog, "plan", "rescale", "db.t", "--buckets", "4").lines
+    planned = lakewright(catalog, "rescale", "db.t", "--dry-run", "--buckets", "4").lines
     assert planned[0].startswith("2 partitions of db.t to rescale, at snapshot 2: 6 files, ")
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
     assert planned[-1] == "option bucket becomes 4"
     assert table.latest_snapshot() == catalog.table("db.t").latest_snapshot()
-    told = lakewright(catalog, "plan", "rescale", "db.t", "--buckets", "4", "--json")
+    told = lakewright(catalog, "rescale", "db.t", "--dry-run", "--buckets", "4", "--format", "json")
     plan = tmp_path / "plan.json"
     plan.write_text(told.out)
-    done = lakewright(catalog, "run", "rescale", "db.t", "--plan", str(plan)).lines
+    done = lakewright(catalog, "rescale", "db.t", "--plan", str(plan)).lines
     assert done[-1].startswith("2 snapshots (3 to 4) of db.t: 2 partitions in")
     assert catalog.table("db.t").options.bucket == 4
     assert content(catalog.table("db.t")) == before
-    again = lakewright(catalog, "run", "rescale", "db.t", "--buckets", "4")
+    again = lakewright(catalog, "rescale", "db.t", "--buckets", "4")
     assert again.lines == ["nothing to rescale in db.t, at snapshot 4"]
 
 
@@ -49,7 +49,7 @@ def test_one_partition_is_rescaled(catalog: Catalog, lakewright: Lakewright) -> 
     assert lakewright(catalog, "run", *arguments, "--dry-run").lines[-1] == (
         "dry run: nothing was written"
     )
-    result = lakewright(catalog, "run", *arguments, "--json").json
+    result = lakewright(catalog, "run", *arguments, "--format", "json").json
     assert (result["operation"], result["partitions"], result["snapshots"]) == ("rescale", 1, [3])
     assert catalog.table("db.t").options.bucket == 2
 
@@ -75,12 +75,12 @@ def test_what_cannot_be_moved_is_refused_in_a_line(
 def test_postponed_rows_get_their_buckets(catalog: Catalog, lakewright: Lakewright) -> None:
     table = orders(catalog, "-2")
     assert table.read().num_rows == 0
-    planned = lakewright(catalog, "plan", "postpone-compact", "db.t").lines
+    planned = lakewright(catalog, "postpone-compact", "db.t", "--dry-run").lines
     assert planned[0].startswith("2 partitions of db.t to give buckets to, at snapshot 2")
-    done = lakewright(catalog, "run", "postpone-compact", "db.t").lines
+    done = lakewright(catalog, "postpone-compact", "db.t").lines
     assert done[-1].startswith("2 snapshots (3 to 4) of db.t: 2 partitions in")
     assert table.read().num_rows == 35
-    nothing = lakewright(catalog, "run", "postpone-compact", "db.t").lines
+    nothing = lakewright(catalog, "postpone-compact", "db.t").lines
     assert nothing == ["nothing to give buckets to in db.t, at snapshot 4"]
 
 

@@ -93,15 +93,15 @@ def test_a_warehouse_that_does_not_exist_is_not_an_empty_one(
         (),
         ("nope",),
         ("plan",),
-        ("plan", "compact"),
+        ("compact", "--dry-run"),
         ("ls", "--nope"),
         ("show",),
         ("show", "no-dot"),
-        ("run", "compact", "db.t", "--engine", "flink"),
-        ("plan", "compact", "db.t", "--min-files", "1"),
-        ("plan", "compact", "db.t", "--partition", "nonsense"),
-        ("plan", "compact", "db.t", "--partition", "nope=1"),
-        ("plan", "compact", "db.t", "--partition", "{"),
+        ("compact", "db.t", "--engine", "flink"),
+        ("compact", "db.t", "--dry-run", "--min-files", "1"),
+        ("compact", "db.t", "--dry-run", "--partition", "nonsense"),
+        ("compact", "db.t", "--dry-run", "--partition", "nope=1"),
+        ("compact", "db.t", "--dry-run", "--partition", "{"),
     ],
 )
 def test_a_wrong_request_ends_with_2(
@@ -169,7 +169,7 @@ def test_an_interruption_ends_with_130(
 ) -> None:
     written_table(catalog)
     monkeypatch.setattr("sys.stdin", InterruptedInput())
-    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", "-")
+    ended = lakewright(catalog, "compact", "db.t", "--plan", "-")
     assert (ended.code, ended.err) == (130, "")
 
 

@@ -1,0 +1,68 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from lakewright.cli.grammar.values import age_ms, moment_ms, names, partition
+
+WHERE_NOTES = """
+EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
+[NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', AND, OR, NOT and parentheses.
+Text stands in '…', other names than plain words in `…`; DATE '2024-01-31',
+TIMESTAMP '2024-01-31 13:45:00' (UTC where the column is a moment), X'ff'.
+"""
+ROW_NOTES = """
+table  aligned for people; long values are cut, nested ones are JSON
+json   one object a line, complete: decimals as text, dates, times and timestamps in ISO
+       (moments in UTC, with Z), bytes in hexadecimal, NaN and infinities as text; a map is
+       an object where its keys are text, else a list of [key, value] pairs
+csv    the same values under a header; null is empty, empty text is ""
+"""
+
+FROM_0 = click.IntRange(min=0)
+FROM_1 = click.IntRange(min=1)
+FROM_2 = click.IntRange(min=2)
+
+where_option = click.option("--where", metavar="EXPR", help="Only what this filter finds.")
+columns_option = click.option(
+    "--columns", metavar="A,B", type=names, help="These columns, in this order (default: all)."
+)
+limit_option = click.option("--limit", metavar="N", type=FROM_0, help="At most so many rows.")
+snapshot_option = click.option(
+    "--snapshot", metavar="N", type=FROM_1, help="As of this snapshot (default: the latest)."
+)
+tag_option = click.option("--tag", metavar="TAG", help="As of the snapshot with this tag.")
+as_of_option = click.option(
+    "--as-of",
+    metavar="TIME",
+    type=moment_ms,
+    help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 "
+    "(UTC unless it says otherwise).",
+)
+partition_option = click.option(
+    "--partition",
+    "partitions",
+    metavar="K=V,…",
+    multiple=True,
+    type=partition,
+    help="Only partitions with these values, null as __DEFAULT_PARTITION__, "
+    'or as JSON {"K": "V"}; may be repeated.',
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    help="Where files are read and written: in this process (the default), or on Spark.",
+)
+verify_option = click.option(
+    "--verify",
+    type=click.Choice(["counts", "checksums", "full"]),
+    default="checksums",
+    help="What is proved before it is published: that rows are as many; that they have the same "
+    "checksums (the default); that the new files, read back, have them too.",
+)
+# Each verb says what it means, with `help`.
+older_than_option = partial(click.option, "--older-than", metavar="AGE", type=age_ms)
