@@ -46,10 +46,10 @@ def test_a_rescale_is_planned_shown_and_done(
 def test_one_partition_is_rescaled(catalog: Catalog, lakewright: Lakewright) -> None:
     orders(catalog)
     arguments = ("rescale", "db.t", "--buckets", "3", "--partition", "day=b")
-    assert lakewright(catalog, "run", *arguments, "--dry-run").lines[-1] == (
+    assert lakewright(catalog, *arguments, "--dry-run").lines[-1] == (
         "dry run: nothing was written"
     )
-    result = lakewright(catalog, "run", *arguments, "--format", "json").json
+    result = lakewright(catalog, *arguments, "--format", "json").json
     assert (result["operation"], result["partitions"], result["snapshots"]) == ("rescale", 1, [3])
     assert catalog.table("db.t").options.bucket == 2
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_moved_is_refused_in_a_line(
     catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...], words: str
 ) -> None:
     orders(catalog)
-    ended = lakewright(catalog, "run", *arguments)
+    ended = lakewright(catalog, *arguments)
     assert ended.code == 2
     assert words in ended.err
     assert len(ended.err.splitlines()) == 1

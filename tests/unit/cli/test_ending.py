@@ -92,7 +92,7 @@ def test_a_warehouse_that_does_not_exist_is_not_an_empty_one(
     [
         (),
         ("nope",),
-        ("plan",),
+        ("tag",),
         ("compact", "--dry-run"),
         ("ls", "--nope"),
         ("show",),
@@ -179,7 +179,7 @@ def test_an_interruption_ends_with_130(
 @pytest.mark.parametrize(
     "command",
     [
-        *("ls", "show", "read", "snapshots", "files", "partitions", "plan", "run", "demo", "up"),
+        *("ls", "show", "read", "snapshots", "files", "partitions", "demo", "up"),
         *("plan compact", "plan expire-snapshots", "run compact", "run expire-snapshots"),
         *("tag list", "tag create", "tag rename", "tag delete", "tag expire", "rollback"),
         *("branch list", "branch create", "branch delete", "branch fast-forward"),

@@ -19,15 +19,15 @@ def test_a_partition_is_sorted_by_a_saved_plan(
     for day in ("a", "b"):
         table.write(rows(table, [*events(5, 9, day=day), *events(0, 5, day=day)]))
     asked = ("sort-compact", "db.t", "--by", "id, v", "--order", "zorder", "--partition", "day=a")
-    lines = lakewright(catalog, "plan", *asked).lines
+    lines = lakewright(catalog, *asked, "--dry-run").lines
     assert lines[0].startswith("compaction of db.t, at snapshot 2: 1 file, ")
     assert lines[4].endswith("sorted by id, v, zorder")
-    ended = lakewright(catalog, "plan", *asked, "--format", "json")
+    ended = lakewright(catalog, *asked, "--save-plan", "-")
     assert ended.json["summary"]["rows"] == 9
     assert SortCompactionPlan.from_json(ended.out).by == ("id", "v")
     saved = tmp_path / "plan.json"
     saved.write_text(ended.out)
-    dry = lakewright(catalog, "run", *asked, "--dry-run")
+    dry = lakewright(catalog, *asked, "--dry-run")
     assert dry.lines[-1] == "dry run: nothing was written"
     done = lakewright(catalog, "sort-compact", "db.t", "--plan", str(saved), "--format", "json")
     assert (done.json["operation"], done.json["rows_after"]) == ("sort-compact", 9)

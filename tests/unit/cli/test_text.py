@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rich.cells import cell_len
+
+from lakewright.cli.output.tables import TextColumn, table_lines
 from lakewright.cli.output.text import (
-    TextColumn,
     counted,
     cut,
     duration_text,
@@ -13,9 +15,7 @@ from lakewright.cli.output.text import (
     printable,
     shown_text,
     size_text,
-    table_lines,
     time_text,
-    width_of,
 )
 
 
@@ -34,7 +34,7 @@ def test_wide_and_combining_characters_line_up() -> None:
         [TextColumn("s"), TextColumn("n", right=True)],
         [["漢字", 1], ["e\u0301", 2], ["żó", 3], ["👍", 4]],
     )
-    assert {width_of(line) for line in lines} == {len("----  -")}
+    assert {cell_len(line) for line in lines} == {len("----  -")}
 
 
 def test_null_is_told_from_text_that_says_null() -> None:
@@ -70,7 +70,7 @@ def test_long_values_are_cut_by_what_they_take_of_the_screen(
     text: str, width: int, expected: str
 ) -> None:
     assert cut(text, width) == expected
-    assert width_of(expected) <= width
+    assert cell_len(expected) <= width
 
 
 @pytest.mark.parametrize(
