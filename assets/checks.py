@@ -9,10 +9,14 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.check_history import CheckHistory
-from lakewright.platform.declarations import ExpectationDeclaration, Severity, TableDeclaration
-from lakewright.platform.expectations import ExpectationOutcome, ValidationReport
-from lakewright.platform.names import TableNames
-from lakewright.platform.reports import check_metadata
+from lakewright.platform.declare.declarations import (
+    ExpectationDeclaration,
+    Severity,
+    TableDeclaration,
+)
+from lakewright.platform.ingest.expectations import ExpectationOutcome, ValidationReport
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import check_metadata
 
 # What is known of a check's other partitions, by its name.
 Histories = Callable[[str], CheckHistory]

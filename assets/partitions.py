@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from lakewright.platform.names import TableNames
-from lakewright.platform.partition_schemes import (
+from lakewright.platform.declare.partition_schemes import (
     Cadence,
     Dimension,
     DynamicDimension,
@@ -13,6 +12,7 @@ from lakewright.platform.partition_schemes import (
     StaticDimension,
     TimeDimension,
 )
+from lakewright.platform.orchestration.names import TableNames
 
 
 def partitions_def(

@@ -9,43 +9,38 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.assets.check_history import CheckHistory
-from lakewright.assets.checks import (
-    JudgedRows,
-    check_results,
-    check_specs,
-    results_of_earlier_try,
-)
+from lakewright.assets.checks import JudgedRows, check_results, check_specs, results_of_earlier_try
 from lakewright.assets.partitions import dynamic_name, partitions_def
-from lakewright.platform.declarations import TableDeclaration, WriteKind
-from lakewright.platform.engines import prefers_spark
-from lakewright.platform.failures import failures_for_dagster
-from lakewright.platform.names import TableNames
-from lakewright.platform.open_declared import open_declared
-from lakewright.platform.partition_keys import InvalidPartitionKeyError, describe_partition
-from lakewright.platform.partition_schemes import DynamicDimension
-from lakewright.platform.publish import (
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.declare.open_declared import open_declared
+from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, describe_partition
+from lakewright.platform.declare.partition_schemes import DynamicDimension
+from lakewright.platform.ingest.publish import (
     AlreadyPublished,
     Published,
     Rejected,
     WriteOrder,
     publish,
 )
-from lakewright.platform.reports import (
-    STORAGE_KIND,
-    column_schema,
-    partition_metadata,
-    publication_metadata,
-)
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
-from lakewright.platform.run_choices import WriteMode
-from lakewright.platform.run_identity import commit_user
-from lakewright.platform.sources import (
+from lakewright.platform.ingest.sources import (
     SourceRequest,
     explain_source,
     find_source,
     source_text,
 )
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import (
+    STORAGE_KIND,
+    column_schema,
+    partition_metadata,
+    publication_metadata,
+)
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.run_choices import WriteMode
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import parse_data_type

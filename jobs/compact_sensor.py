@@ -14,8 +14,15 @@ from typing import Any
 
 import dagster as dg
 
-from lakewright.jobs.compact import SENSOR_TAG, VERB
-from lakewright.platform.decide import (
+from lakewright.jobs.compact import VERB
+from lakewright.jobs.upkeep import SENSOR_TAG
+from lakewright.platform.declare.declarations import CompactionPolicy, TableDeclaration
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import decision_table
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.runs import work_in_flight
+from lakewright.platform.upkeep.decide import (
     Asked,
     Declined,
     Intent,
@@ -24,13 +31,7 @@ from lakewright.platform.decide import (
     intents,
     summarize,
 )
-from lakewright.platform.declarations import CompactionPolicy, TableDeclaration
-from lakewright.platform.health import TableHealth, read_health
-from lakewright.platform.names import TableNames
-from lakewright.platform.reports import decision_table
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import WarehouseResource
-from lakewright.platform.runs import work_in_flight
+from lakewright.platform.upkeep.health import TableHealth, read_health
 from lakewright.storage import CompactionPlan, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.spec.options import BucketMode

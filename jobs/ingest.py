@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lakewright.platform.declarations import TableDeclaration
-from lakewright.platform.names import TableNames
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.orchestration.names import TableNames
 
 VERB = "ingest"
 

@@ -15,8 +15,8 @@ import dagster as dg
 from pydantic import Field
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
 
 @functools.cache

@@ -14,14 +14,15 @@ from typing import Any
 import dagster as dg
 
 from lakewright.assets.tables import build_asset
-from lakewright.jobs.compact import build_compact_job
+from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
-from lakewright.jobs.expire_snapshots import build_expire_job, build_expire_schedule
+from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
-from lakewright.platform.declaration_files import load_declarations
-from lakewright.platform.declarations import TableDeclaration
-from lakewright.platform.resource_keys import ResourceKeys
-from lakewright.platform.resources import SparkResource, WarehouseResource
+from lakewright.jobs.upkeep import build_upkeep_job
+from lakewright.platform.declare.declaration_files import load_declarations
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
 TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
@@ -61,9 +62,9 @@ def definitions_of(
         assets.append(build_asset(declaration, resources=keys))
         if declaration.is_written_here:
             jobs.append(build_ingest_job(declaration))
-        compact = build_compact_job(declaration, resources=keys)
+        compact = build_upkeep_job(COMPACT_JOB, declaration, resources=keys)
         sensors.append(build_compact_sensor(declaration, compact, resources=keys))
-        expire = build_expire_job(declaration, resources=keys)
+        expire = build_upkeep_job(EXPIRE_JOB, declaration, resources=keys)
         schedules.append(build_expire_schedule(declaration, expire))
         jobs += [compact, expire]
     return dg.Definitions(

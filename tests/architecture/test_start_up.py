@@ -25,8 +25,8 @@ _LOAD = """
 import sys
 from pathlib import Path
 from lakewright.definitions import build_definitions
-from lakewright.platform.names import TableNames
-from lakewright.platform.resources import WarehouseResource
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.resources import WarehouseResource
 
 names = TableNames("shop.events")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakewright.platform.sources import SourceRequest
+from lakewright.platform.ingest.sources import SourceRequest
 
 NOTES_VARIABLE = "LAKEWRIGHT_TEST_NOTES"
 ROWS = 1000

@@ -12,8 +12,8 @@ import dagster as dg
 import pyarrow as pa
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.names import TableNames
-from lakewright.platform.resources import WarehouseResource
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.resources import WarehouseResource
 from lakewright.storage import Catalog, Table
 from tests.pipelines import sources
 from tests.support.invariants import assert_sound

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakewright.platform.sources import SourceRequest
+from lakewright.platform.ingest.sources import SourceRequest
 
 _GIVEN: dict[str, Any] = {}
 REQUESTS: list[SourceRequest] = []

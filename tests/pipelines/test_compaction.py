@@ -17,7 +17,7 @@ from dagster._core.remote_origin import (
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.jobs.compact_sensor import SensorMemory
-from lakewright.platform.decide import Asked
+from lakewright.platform.upkeep.decide import Asked
 from tests.pipelines.lake import EVENTS, Lake, events
 
 

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from lakewright.definitions import TABLES_VARIABLE, defs
-from lakewright.platform.declaration_files import DeclarationError
+from lakewright.platform.declare.declaration_files import DeclarationError
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 

@@ -11,9 +11,9 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 from lakewright.definitions import build_definitions
-from lakewright.platform.names import TableNames
-from lakewright.platform.resources import WarehouseResource
-from lakewright.platform.run_identity import commit_user
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.resources import WarehouseResource
+from lakewright.platform.orchestration.run_identity import commit_user
 from lakewright.storage import Catalog, Lease, LeaseKind
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
 from tests.pipelines.lake import EVENTS, Lake, Outcome, events

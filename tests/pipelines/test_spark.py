@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.platform import publish
+from lakewright.platform.ingest import publish
 from tests.pipelines import sources
 from tests.pipelines.lake import EVENTS, Lake, events
 

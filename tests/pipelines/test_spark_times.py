@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakewright.platform import publish
-from lakewright.platform.names import TableNames
+from lakewright.platform.ingest import publish
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage.spark import build_session, dataframe_of, fits_spark
 from tests.pipelines import sources
 from tests.pipelines.lake import Lake

@@ -23,7 +23,11 @@ from hypothesis import strategies as st
 import lakewright.demo
 from lakewright.cli import main
 from lakewright.cli.arguments import build_parser
-from lakewright.platform.declaration_files import DeclarationError, Problem, load_declarations
+from lakewright.platform.declare.declaration_files import (
+    DeclarationError,
+    Problem,
+    load_declarations,
+)
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidPredicate, StorageError
 from lakewright.storage.spec.schema import TableSchema, new_schema
@@ -31,13 +35,7 @@ from lakewright.storage.sql import parse_where
 from tests.support.builders import compact, events, expire, new_table, remove_orphans, rows, spec
 from tests.support.environment import FixedEnv
 from tests.support.foreign_metadata import root_of, table_of_everything
-from tests.support.mutations import (
-    DEEP,
-    mutated_bytes,
-    mutated_json,
-    mutated_records,
-    mutated_text,
-)
+from tests.support.mutations import DEEP, mutated_bytes, mutated_json, mutated_records, mutated_text
 from tests.support.tally import tally
 
 # An example that goes through all verbs of a table takes as long as a hundred texts.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakewright.demo import nycflights
-from lakewright.platform.sources import SourceRequest
+from lakewright.platform.ingest.sources import SourceRequest
 
 
 def flights(request: SourceRequest) -> Any:

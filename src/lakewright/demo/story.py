@@ -25,7 +25,7 @@ from lakewright.demo.report import Change, TableState, render_changes, render_he
 from lakewright.demo.workspace import Workspace, find_workspace
 from lakewright.jobs.compact import VERB as COMPACT
 from lakewright.jobs.expire_snapshots import VERB as EXPIRE
-from lakewright.platform.names import TableNames
+from lakewright.platform.orchestration.names import TableNames
 from lakewright.storage import Catalog, Table
 from lakewright.storage.env import SystemEnv
 from lakewright.storage.errors import UnavailableError

@@ -71,7 +71,7 @@ def partition(text: str) -> dict[str, object]:
 
 def age_ms(text: str) -> int:
     """A duration with its unit, such as 30min or 7d."""
-    from lakewright.platform.durations import duration_ms
+    from lakewright.platform.declare.durations import duration_ms
     from lakewright.storage.errors import InvalidRequestError
 
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakewright.cli.grammar.call import Call
-from lakewright.platform.leases import expiring, maintaining, plan_scope
+from lakewright.platform.upkeep.leases import expiring, maintaining, plan_scope
 from lakewright.storage import (
     CompactionPlan,
     Lease,

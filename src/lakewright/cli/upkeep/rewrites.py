@@ -10,7 +10,7 @@ from lakewright.cli.output.progress import CountedEngine, Steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, counted, duration_text, iso_time, size_text
 from lakewright.cli.upkeep.deletions import snapshots_text
-from lakewright.platform.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,

@@ -1,0 +1,208 @@
+"""One job for any verb of upkeep: plan, lease, run, and tell Dagster what became of it.
+
+The run plans anew: what a sensor saw may have changed while the run waited.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.orchestration.failures import failures_for_dagster
+from lakewright.platform.orchestration.names import TableNames
+from lakewright.platform.orchestration.reports import partition_health_metadata, report_metadata
+from lakewright.platform.orchestration.resource_keys import ResourceKeys
+from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
+from lakewright.platform.orchestration.run_config import VerbConfig, config_class, options_of_run
+from lakewright.platform.orchestration.run_identity import commit_user
+from lakewright.platform.orchestration.runs import release_of_ended_runs
+from lakewright.platform.upkeep.health import TableHealth, read_health
+from lakewright.platform.upkeep.known_partitions import unknown_partitions
+from lakewright.platform.upkeep.verb import AnyVerb, Outcome, Report, Work, carry_out
+from lakewright.storage import Table
+
+# The snapshot that a sensor looked at when it asked for the run.
+SENSOR_TAG = "lakewright/snapshot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepJob:
+    """What one kind of job does to a table.
+
+    `name` is what names of jobs and tags begin with. `verbs` are carried out in turn, with the
+    options that `declared` reads in the table's declaration and that a run may change. Where
+    `may_come_early`, a table that does not exist yet is no failure.
+    """
+
+    name: str
+    description: str
+    verbs: Callable[[Table], Sequence[AnyVerb]]
+    declared: Callable[[TableDeclaration], object]
+    needs_spark: bool = True
+    may_come_early: bool = False
+
+
+def build_upkeep_job(
+    kind: UpkeepJob, declaration: TableDeclaration, *, resources: ResourceKeys | None = None
+) -> dg.JobDefinition:
+    """The job of a kind for the table."""
+    keys = resources or ResourceKeys()
+    names = TableNames(declaration.table)
+    declared = kind.declared(declaration)
+    description = kind.description.format(table=declaration.table)
+
+    def keep_table(context: dg.OpExecutionContext, config: VerbConfig) -> None:
+        warehouse: WarehouseResource = getattr(context.resources, keys.warehouse)
+        with failures_for_dagster():
+            catalog = warehouse.catalog()
+            if kind.may_come_early and not catalog.table_exists(declaration.table):
+                context.log.info("table %s does not exist yet", declaration.table)
+                return
+            table = catalog.table(declaration.table)
+            options = _without_gone(options_of_run(config, declared, table), table, context)
+            if options is None:
+                return
+            if not config.dry_run:
+                release_of_ended_runs(context.instance, table, tell=context.log.info)
+            spark: SparkResource | None = getattr(context.resources, keys.spark, None)
+            work = Work(
+                run=commit_user(context.run, names.job(kind.name)),
+                session=(spark or SparkResource()).session,
+            )
+            for verb in kind.verbs(table):
+                _Run(kind, names, context, table, verb, options, work).carry_out(config.dry_run)
+
+    # Dagster reads run config's type here, and it is made of the verb's options.
+    config_type = config_class(type(declared))  # type: ignore[arg-type]  # classes are hashable
+    keep_table.__annotations__["config"] = config_type
+    op = dg.op(
+        name=names.op(kind.name),
+        pool=names.pool,
+        required_resource_keys={keys.warehouse} | ({keys.spark} if kind.needs_spark else set()),
+        description=description,
+    )(keep_table)
+
+    @dg.job(
+        name=names.job(kind.name),
+        tags=names.tags(kind.name),
+        executor_def=dg.in_process_executor,
+        description=description,
+        metadata={"lakewright/table": declaration.table},
+    )
+    def upkeep_job() -> None:
+        op.alias(names.job(kind.name))()
+
+    return upkeep_job
+
+
+def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:
+    """Options without partitions that went while the run waited; None if none is left.
+
+    A sensor saw the partitions that it named. What a person names must exist.
+    """
+    partitions = getattr(options, "partitions", None)
+    if partitions is None or SENSOR_TAG not in context.run.tags:
+        return options
+    gone = unknown_partitions(table, partitions)
+    for spec in gone:
+        context.log.info("%s of %s is gone by now", describe_partition(spec), table.name)
+    # Compared by `==`, a partition of -0.0 that is gone would take that of 0.0 with it.
+    left_out = {partition_identity(spec) for spec in gone}
+    left = tuple(spec for spec in partitions if partition_identity(spec) not in left_out)
+    return replace(options, partitions=left) if left else None
+
+
+@dataclass
+class _Run:
+    """One verb in one run: carried out, and told."""
+
+    kind: UpkeepJob
+    names: TableNames
+    context: dg.OpExecutionContext
+    table: Table
+    verb: AnyVerb
+    options: Any
+    work: Work
+    before: TableHealth | None = None
+    done: Outcome[Any, Any, Any] | None = None
+
+    def carry_out(self, dry_run: bool) -> None:
+        """Plan, lease, run, and tell each of it."""
+        verb = self.verb
+        try:
+            outcome = carry_out(
+                verb,
+                self.table,
+                self.options,
+                self.work,
+                dry_run=dry_run,
+                planned=self._planned,
+                stepped=self._stepped,
+            )
+        except BaseException:
+            # What was done is told even if the rest failed; a run that is tried again tells the
+            # rest. Dagster drops the events of a step that fails, so this one is not the run's.
+            if self.done is not None:
+                self._observe(
+                    verb.report(self.table, self.done),
+                    self.context.instance.report_runless_asset_event,
+                )
+            raise
+        plan = verb.report(self.table, replace(outcome, result=None))
+        self.context.add_output_metadata(dict(report_metadata(plan)))
+        if dry_run:
+            self.context.log.info("dry run: %s", plan.summary)
+            return
+        report = verb.report(self.table, outcome)
+        self._observe_partitions(report)
+        # Last, so that a list of events with the newest first begins with the whole table.
+        self._observe(report, self.context.log_event)
+
+    def _planned(self, plan: Any) -> None:
+        report = self.verb.report(self.table, Outcome(options=self.options, plan=plan))
+        if not report.is_empty:
+            self.before = read_health(self.table)
+        for row in report.tables.get("plan", ()):
+            if "reason" in row:
+                self.context.log.info(
+                    "%s, bucket %s: %s", row["partition"], row["bucket"], row["reason"]
+                )
+
+    def _stepped(self, done: Outcome[Any, Any, Any]) -> None:
+        self.done = done
+
+    def _observe(self, report: Report, tell: Callable[[dg.AssetObservation], None]) -> None:
+        for note in report.notes:
+            self.context.log.info("%s: %s", self.table.name, note)
+        self.context.log.info("%s: %s", self.table.name, report.summary)
+        if report.is_empty:
+            return
+        metadata: Mapping[str, Any] = {
+            "lakewright/verb": self.kind.name,
+            **report_metadata(report),
+            "dagster/table_name": self.table.name,
+        }
+        tell(
+            dg.AssetObservation(self.names.asset_key, metadata=metadata, description=report.summary)
+        )
+
+    def _observe_partitions(self, report: Report) -> None:
+        """Tell the files of each partition that was rewritten, before and after."""
+        if self.before is None or not report.partitions:
+            return
+        touched = {partition_identity(spec) for spec in report.partitions}
+        earlier = {each.key: each for each in self.before.partitions}
+        for partition in read_health(self.table).partitions:
+            if not partition.key or partition_identity(partition.spec) not in touched:
+                continue
+            metadata = partition_health_metadata(earlier.get(partition.key), partition)
+            self.context.log_event(
+                dg.AssetObservation(
+                    self.names.asset_key,
+                    partition=partition.key,
+                    metadata={"lakewright/verb": self.kind.name, **metadata},
+                )
+            )

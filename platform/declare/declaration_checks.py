@@ -1,0 +1,399 @@
+"""What a declaration must hold beyond the shape of each value.
+
+Every check yields the place and what would be right, so that all that is
+wrong with a declaration is said at once.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime as dt
+import difflib
+import re
+import zoneinfo
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import dagster as dg
+
+from lakewright.platform.declare.declarations import (
+    ExpectationDeclaration,
+    PartitionsDeclaration,
+    SourceDeclaration,
+    StaticPartitions,
+    TableDeclaration,
+    TimePartitions,
+    WriteKind,
+)
+from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
+from lakewright.platform.declare.marked_yaml import Place
+from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError
+from lakewright.platform.declare.partition_schemes import (
+    PartitionScheme,
+    StaticDimension,
+    TimeDimension,
+)
+from lakewright.storage.errors import StorageError
+from lakewright.storage.spec.data_types import AtomicType, parse_data_type
+from lakewright.storage.spec.options import read_options
+from lakewright.storage.spec.schema import new_schema
+from lakewright.storage.spec.supported_options import check_new_options
+
+Finding = tuple[Place, str]
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+_TABLE_NAME = re.compile(rf"{_NAME}\.{_NAME}")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_DAGSTER_NAME = re.compile(r"[A-Za-z0-9_]+")
+_MIN_INTERVAL_MS = 5_000
+_CSV_SETTINGS = {"delimiter", "header", "encoding", "nulls", "date_format", "timestamp_format"}
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'columns'?`, or the names there are when none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are {', '.join(names)}" if names else "there are none"
+
+
+def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
+    """Everything that is wrong with one declaration, taken by itself."""
+    checks: Sequence[Callable[[TableDeclaration], Iterator[Finding]]] = (
+        _check_names,
+        _check_columns,
+        _check_keys,
+        _check_source,
+        _check_write,
+        _check_expectations,
+        _check_maintenance,
+    )
+    findings = [finding for check in checks for finding in check(declaration)]
+    yield from findings
+    # These read types and keys, which must be right first.
+    if not findings and declaration.columns:
+        yield from _check_schema(declaration)
+        yield from _check_partitions(declaration)
+
+
+def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[int, Finding]]:
+    """What is wrong between declarations; with the position of the one to change."""
+    names = {each.table: position for position, each in enumerate(declarations)}
+    for position, declaration in enumerate(declarations):
+        for at, upstream in enumerate(declaration.depends_on):
+            if upstream in names:
+                continue
+            near = difflib.get_close_matches(upstream, names, n=1, cutoff=0.8)
+            if near:
+                place: Place = ("depends_on", at)
+                message = f"no table {upstream!r} is declared; did you mean {near[0]!r}?"
+                yield position, (place, message)
+    upstreams = {each.table: [up for up in each.depends_on if up in names] for each in declarations}
+    cycle = _cycle(upstreams)
+    if cycle:
+        yield names[cycle[0]], (("depends_on",), f"tables depend in a ring: {' → '.join(cycle)}")
+
+
+def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for upstream in upstreams[name]:
+            found = visit(upstream, [*path, name])
+            if found:
+                return found
+        done.add(name)
+        return []
+
+    for name in upstreams:
+        found = visit(name, [])
+        if found:
+            return found
+    return []
+
+
+def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
+    if _TABLE_NAME.fullmatch(declaration.table) is None:
+        yield ("table",), f"{declaration.table!r} is no table name; write database.table"
+    if declaration.group is not None and _DAGSTER_NAME.fullmatch(declaration.group) is None:
+        yield ("group",), f"{declaration.group!r} may hold letters, digits and _ only"
+    try:
+        dg.AssetSpec("any", tags=dict(declaration.tags))
+    except dg.DagsterInvalidDefinitionError as err:
+        yield ("tags",), str(err).splitlines()[0]
+    for at, upstream in enumerate(declaration.depends_on):
+        if _TABLE_NAME.fullmatch(upstream) is None:
+            yield ("depends_on", at), f"{upstream!r} is no table name; write database.table"
+        if upstream == declaration.table:
+            yield ("depends_on", at), "a table cannot depend on itself"
+
+
+def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
+    if not declaration.columns and declaration.is_written_here:
+        yield ("columns",), "a table with a source needs columns; add them"
+    seen: dict[str, int] = {}
+    for at, column in enumerate(declaration.columns):
+        if column.name in seen:
+            yield ("columns", at, "name"), f"column {column.name!r} is declared twice; rename one"
+        seen[column.name] = at
+        try:
+            parse_data_type(column.type)
+        except StorageError as err:
+            yield ("columns", at, "type"), str(err)
+
+
+def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:
+    columns = [column.name for column in declaration.columns]
+    for where in ("partition_keys", "primary_key"):
+        names = getattr(declaration, where)
+        for at, name in enumerate(names):
+            if name not in columns and declaration.columns:
+                yield (where, at), f"{name!r} is no column; {did_you_mean(name, columns)}"
+            if name in names[:at]:
+                yield (where, at), f"{name!r} is given twice"
+        if names and not declaration.columns and declaration.is_written_here:
+            return
+    if not declaration.columns and declaration.partitions is not None:
+        yield ("partitions",), "partitions need the columns to be declared; add columns"
+    if declaration.partitions is not None and not declaration.partition_keys:
+        yield ("partitions",), "the table has no partition_keys to be partitioned by; add them"
+
+
+def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
+    source = declaration.source
+    if source is None:
+        for where in ("depends_on", "expectations"):
+            if getattr(declaration, where):
+                yield (where,), f"a table without a source has no {where}; add a source"
+        return
+    if len(source.given) != 1:
+        given = ", ".join(source.given) or "none"
+        yield ("source",), f"give exactly one of python, parquet, csv; given: {given}"
+    yield from _check_csv(declaration, source)
+    if source.python is not None and _FUNCTION.fullmatch(source.python) is None:
+        yield ("source", "python"), f"{source.python!r} is no function; write module.path:function"
+
+
+def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
+    if source.csv is None:
+        for name in sorted(source.model_fields_set & _CSV_SETTINGS):
+            yield ("source", name), f"{name} says how a csv is written; leave it out"
+        return
+    for at, column in enumerate(declaration.columns):
+        try:
+            is_nested = not isinstance(parse_data_type(column.type), AtomicType)
+        except StorageError:
+            continue
+        if is_nested:
+            message = f"a csv holds no {column.type}; take parquet, or a python source"
+            yield ("columns", at, "type"), message
+    if len(source.delimiter) != 1:
+        yield ("source", "delimiter"), f"{source.delimiter!r} is not one character"
+    try:
+        codecs.lookup(source.encoding)
+    except LookupError:
+        message = f"{source.encoding!r} is no encoding; write for example utf-8 or latin-1"
+        yield ("source", "encoding"), message
+    for name in ("date_format", "timestamp_format"):
+        layout = getattr(source, name)
+        if layout is not None and "%" not in layout:
+            example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
+            yield ("source", name), f"{layout!r} is no layout of strptime; write such as {example}"
+
+
+def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
+    write_only = declaration.options.get("write-only", "").strip().lower() == "true"
+    if declaration.write.compact and write_only:
+        yield (
+            ("write", "compact"),
+            "option write-only leaves compaction to others; drop one of them",
+        )
+    mode = declaration.write.mode
+    if mode is WriteKind.UPSERT and not declaration.primary_key:
+        yield ("write", "mode"), "upsert needs a primary_key; add one, or write append or overwrite"
+    if mode is WriteKind.APPEND and declaration.primary_key:
+        yield ("write", "mode"), "rows of a table with a primary_key replace others; write upsert"
+
+
+def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
+    names: Counter[str] = Counter()
+    for at, expectation in enumerate(declaration.expectations):
+        place: Place = ("expectations", at)
+        for inner, message in _check_expectation(expectation, declaration):
+            yield (*place, *inner), message
+        name = expectation.check_name
+        names[name] += 1
+        if names[name] == 2:
+            yield place, f"a second check would be called {name!r}; give this one a name"
+        if _DAGSTER_NAME.fullmatch(name) is None:
+            message = f"{name!r} cannot name a check; give it a name of letters, digits and _"
+            yield (*place, "name"), message
+
+
+def _check_expectation(
+    expectation: ExpectationDeclaration, declaration: TableDeclaration
+) -> Iterator[Finding]:
+    kind = EXPECTATION_KINDS.get(expectation.kind)
+    if kind is None:
+        near = did_you_mean(expectation.kind, EXPECTATION_KINDS)
+        if not near.startswith("did"):
+            near = "see the gallery of Great Expectations for their names"
+        yield ("expect",), f"there is no expectation {expectation.expect!r}; {near}"
+        return
+    for argument in expectation.arguments:
+        if argument not in kind.arguments:
+            known = did_you_mean(argument, kind.arguments)
+            yield (argument,), f"{kind.name} has no argument {argument!r}; {known}"
+    for argument in kind.required:
+        if argument not in expectation.arguments:
+            yield (), f"{kind.name} needs the argument {argument!r}"
+    mostly = expectation.arguments.get("mostly", 1)
+    if isinstance(mostly, bool) or not isinstance(mostly, (int, float)) or not 0 <= mostly <= 1:
+        yield ("mostly",), f"mostly is {mostly!r}; it is a share of rows from 0 to 1"
+    columns = [column.name for column in declaration.columns]
+    for name in expectation.columns:
+        if name not in columns:
+            yield (), f"{name!r} is no column of {declaration.table}; {did_you_mean(name, columns)}"
+
+
+def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
+    compaction = declaration.maintenance.compaction
+    if compaction.interval < _MIN_INTERVAL_MS:
+        yield ("maintenance", "compaction", "interval"), "the interval is at least 5s"
+    snapshots = declaration.maintenance.snapshots
+    place: Place = ("maintenance", "snapshots")
+    low, high = snapshots.retain_min, snapshots.retain_max
+    if low is not None and high is not None and high < low:
+        yield (*place, "retain_max"), f"retain_max is {high}, below retain_min, which is {low}"
+    yield from _check_timezone(snapshots.timezone, (*place, "timezone"))
+    try:
+        dg.ScheduleDefinition(name="any", cron_schedule=snapshots.schedule, job_name="any")
+    except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):
+        message = f"{snapshots.schedule!r} is no cron schedule; write for example '0 3 * * *'"
+        yield (*place, "schedule"), message
+
+
+def _check_timezone(name: str, place: Place) -> Iterator[Finding]:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        yield place, f"{name!r} is no time zone; write for example UTC or Europe/Berlin"
+
+
+def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
+    try:
+        schema = new_schema(declaration.schema_spec, time_millis=0)
+    except StorageError as err:
+        yield ("primary_key" if declaration.primary_key else "columns",), str(err)
+        return
+    try:
+        check_new_options(schema, table=declaration.table)
+        # Other clients may leave units out; a person who declares `7` means days.
+        read_options(schema, table=declaration.table, bare_numbers=False)
+    except StorageError as err:
+        option = err.details.get("option")
+        named = isinstance(option, str) and option in declaration.options
+        yield ("options", str(option)) if named else ("options",), str(err)
+
+
+def _check_partitions(declaration: TableDeclaration) -> Iterator[Finding]:
+    if declaration.partitions is None:
+        return
+    findings = list(_check_dimensions(declaration.partitions, declaration.partition_keys))
+    yield from findings
+    if not findings:
+        yield from _check_scheme(declaration, declaration.scheme)
+
+
+def _check_dimensions(
+    partitions: PartitionsDeclaration, partition_keys: Sequence[str]
+) -> Iterator[Finding]:
+    given = partitions.given
+    if len(given) not in (1, 2):
+        message = f"give one way to partition, or two to cross; given: {', '.join(given) or 'none'}"
+        yield ("partitions",), message
+        return
+    covered: list[str] = []
+    for kind, dimension in given.items():
+        place: Place = ("partitions", kind)
+        where = "columns"
+        match dimension:
+            case StaticPartitions():
+                names, where = [dimension.column], "column"
+                if not dimension.values:
+                    yield (*place, "values"), "no values are given; name at least one"
+            case TimePartitions():
+                yield from (((*place, *inner), text) for inner, text in _check_time(dimension))
+                names = list(dimension.columns or ())
+                if dimension.column is not None:
+                    names, where = [dimension.column], "column"
+            case _:
+                names = list(dimension.columns)
+        for name in names:
+            if name not in partition_keys:
+                known = did_you_mean(name, partition_keys)
+                yield (*place, where), f"{name!r} is none of the partition_keys; {known}"
+            if name in covered:
+                yield (*place, where), f"{name!r} is partitioned by twice"
+            covered.append(name)
+    missing = [name for name in partition_keys if name not in covered]
+    if missing:
+        message = f"partition key {missing[0]!r} is not covered; add it to the partitions"
+        yield ("partitions",), message
+
+
+def _check_time(dimension: TimePartitions) -> Iterator[Finding]:
+    if (dimension.column is None) == (dimension.columns is None):
+        yield (), "give either column, or columns with a format for each"
+    if dimension.columns is not None and dimension.format is not None:
+        yield ("format",), "the formats stand beside the columns already; drop this one"
+    if dimension.end is not None and dimension.end <= dimension.start:
+        yield ("end",), f"end ({dimension.end}) is not after start ({dimension.start})"
+    yield from _check_timezone(dimension.timezone, ("timezone",))
+
+
+def _check_scheme(declaration: TableDeclaration, scheme: PartitionScheme) -> Iterator[Finding]:
+    assert declaration.partitions is not None
+    for kind, dimension in zip(declaration.partitions.given, scheme.dimensions, strict=True):
+        place: Place = ("partitions", kind)
+        if isinstance(dimension, StaticDimension):
+            yield from (((*place, "values"), text) for text in _check_values(dimension))
+        elif isinstance(dimension, TimeDimension):
+            yield from (((*place, *inner), text) for inner, text in _check_formats(dimension))
+
+
+def _check_values(dimension: StaticDimension) -> Iterator[str]:
+    try:
+        keys = Counter(dimension.keys)
+    except InvalidPartitionKeyError as err:
+        yield str(err)
+        return
+    for key, times in keys.items():
+        if times > 1:
+            yield f"value {key!r} is given {times} times"
+
+
+def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
+    if not dimension.cadence.begins_at(dimension.start):
+        yield ("start",), f"{dimension.start} begins no {dimension.cadence.value} partition"
+        return
+    # A moment whose year, month, day and hour differ shows a format that leaves one of them out.
+    probe = dt.datetime(2013, 12, 30, 23) if dimension.cadence.value == "hourly" else None
+    probe = probe or dt.datetime(2013, 12, 1 if dimension.cadence.value == "monthly" else 30)
+    key = probe.strftime(dimension.cadence.key_format)
+    formats = ", ".join(each.format for each in dimension.columns)
+    try:
+        if dimension.key_of(dimension.spec_of(key)) != key:
+            kind = dimension.cadence.value
+            yield ("format",), f"format {formats} does not tell {kind} partitions apart"
+        conflict = dimension.hours_in_conflict()
+    except (ValueError, StorageError) as err:
+        yield ("format",), f"format {formats} does not fit the column: {err}"
+        return
+    if conflict is not None:
+        yield ("timezone",), conflict

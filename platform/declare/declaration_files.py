@@ -1,0 +1,250 @@
+"""Declaration files: YAML on disk to checked declarations, or all that is wrong with them.
+
+A file holds one table (`table: …`), several under `tables:`, or several
+documents. Every problem names file, line and place, and what would be right.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lakewright.platform.declare.declaration_checks import (
+    check_declaration,
+    check_together,
+    did_you_mean,
+)
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.marked_yaml import (
+    MalformedYamlError,
+    MarkedDocument,
+    Place,
+    read_marked,
+)
+
+_SUFFIXES = {".yaml", ".yml"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    file: str
+    line: int
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        return f"{self.file}:{self.line}: {where}{self.message}"
+
+
+class DeclarationError(Exception):
+    """Declarations that cannot be used; the message lists every problem on a line of its own."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A declaration and where it stands."""
+
+    file: str
+    document: MarkedDocument
+    place: Place
+    declaration: TableDeclaration
+
+    def problem(self, place: Place, message: str) -> Problem:
+        line = self.document.line_of((*self.place, *place))
+        return Problem(self.file, line, _dotted(place), message)
+
+
+def load_declarations(paths: Sequence[str | Path]) -> tuple[TableDeclaration, ...]:
+    """The declarations in files, and in all YAML files of folders, by table name.
+
+    Raises:
+        DeclarationError: something is wrong; all of it is listed.
+    """
+    found: list[_Found] = []
+    problems: list[Problem] = []
+    for path in paths:
+        for file in _files(Path(path), problems):
+            _read_file(file, found, problems)
+    for each in found:
+        problems += [each.problem(*finding) for finding in check_declaration(each.declaration)]
+    problems += _repeated(found)
+    if not problems:
+        declarations = [each.declaration for each in found]
+        problems += [
+            found[position].problem(*finding) for position, finding in check_together(declarations)
+        ]
+    if problems:
+        raise DeclarationError(problems)
+    return tuple(sorted((each.declaration for each in found), key=lambda each: each.table))
+
+
+def _files(path: Path, problems: list[Problem]) -> list[Path]:
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES)
+        if not files:
+            problems.append(Problem(_shown(path), 1, "", "the folder holds no YAML file"))
+        return files
+    if path.is_file():
+        return [path]
+    problems.append(Problem(_shown(path), 1, "", "no such file or folder; name one that exists"))
+    return []
+
+
+def _shown(path: Path) -> str:
+    """The path as somebody in the working directory would type it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _read_file(file: Path, found: list[_Found], problems: list[Problem]) -> None:
+    shown = _shown(file)
+    try:
+        documents = list(read_marked(file.read_text(encoding="utf-8")))
+    except MalformedYamlError as err:
+        problems.append(Problem(shown, err.line, "", err.message))
+        return
+    except UnicodeDecodeError as err:
+        problems.append(Problem(shown, 1, "", f"the file is not UTF-8 text: {err.reason}"))
+        return
+    for document in documents:
+        for place, value in _tables(document, shown, problems):
+            _read_table(value, _Where(shown, document, place), found, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    file: str
+    document: MarkedDocument
+    place: Place
+
+
+def _tables(
+    document: MarkedDocument, file: str, problems: list[Problem]
+) -> Iterator[tuple[Place, object]]:
+    value = document.value
+    if not isinstance(value, dict):
+        message = "a declaration is a mapping that begins with `table: database.name`"
+        problems.append(Problem(file, document.line_of(()), "", message))
+        return
+    if "tables" not in value:
+        yield (), value
+        return
+    others = [key for key in value if key != "tables"]
+    if others:
+        message = "nothing stands beside `tables`; move it into the tables"
+        problems.append(Problem(file, document.line_of((others[0],)), others[0], message))
+    tables = value["tables"]
+    if not isinstance(tables, list):
+        message = "`tables` is a list of declarations"
+        problems.append(Problem(file, document.line_of(("tables",)), "tables", message))
+        return
+    for at, table in enumerate(tables):
+        yield ("tables", at), table
+
+
+def _read_table(value: object, where: _Where, found: list[_Found], problems: list[Problem]) -> None:
+    try:
+        declaration = TableDeclaration.model_validate(value)
+    except ValidationError as err:
+        for detail in err.errors():
+            place, message = _explain(detail)
+            line = where.document.line_of((*where.place, *place))
+            problems.append(Problem(where.file, line, _dotted(place), message))
+        return
+    found.append(_Found(where.file, where.document, where.place, declaration))
+
+
+def _repeated(found: Sequence[_Found]) -> Iterator[Problem]:
+    first: dict[str, _Found] = {}
+    for each in found:
+        # Dagster's names know no difference between the two marks.
+        name = each.declaration.table.replace("-", "_").replace(".", "__")
+        if name not in first:
+            first[name] = each
+            continue
+        other = first[name]
+        line = other.document.line_of((*other.place, "table"))
+        there = f"{other.file}:{line}"
+        if each.declaration.table == other.declaration.table:
+            message = f"table {each.declaration.table} is declared in {there} too; keep one"
+        else:
+            message = (
+                f"{each.declaration.table} and {other.declaration.table} ({there}) would share the "
+                f"name {name} in Dagster; rename one"
+            )
+        yield each.problem(("table",), message)
+
+
+def _dotted(place: Place) -> str:
+    """`partitions.daily.start`, `columns[2].type`."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _explain(detail: ErrorDetails) -> tuple[Place, str]:
+    """Where a model found something wrong, and what would be right."""
+    place: Place = tuple(detail["loc"])
+    given = detail.get("input")
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            # The key has no line, since it is not there; its surroundings have one.
+            return place[:-1], f"{place[-1]} is missing; add it"
+        case "extra_forbidden":
+            known = _known_keys(place[:-1])
+            return place, f"unknown key {place[-1]!r}; {did_you_mean(str(place[-1]), known)}"
+        case "value_error":
+            return place, str(context.get("error", detail["msg"]))
+        case "enum":
+            return place, f"{given!r} is none of {context.get('expected', '')}".replace("'", "")
+        case "string_type" if given is None:
+            return place, 'null is no text; write "null" in quotes for the word, or leave it out'
+        case "string_type":
+            return place, f"{given!r} is no text; put it in quotes"
+        case "tuple_type" | "list_type":
+            return place, f"{given!r} is no list; write [{given}]"
+        case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
+            return place, f"{given!r} is no mapping of keys to values"
+        case _:
+            return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _known_keys(place: Place) -> list[str]:
+    """Keys that the model at a place has."""
+    model: type[BaseModel] = TableDeclaration
+    for part in place:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
+    return list(model.model_fields)
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in typing.get_args(annotation):
+        if isinstance(argument, type) and issubclass(argument, Enum):
+            continue
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,370 @@
+"""Table declarations: what a table is, where its rows come from, and how it is kept.
+
+The models here are the shape of the YAML. They check each value for itself;
+`check_declaration` in `declaration_checks` checks what concerns several of
+them, and `declaration_files` adds file and line to whatever is wrong.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from lakewright.platform.declare.durations import duration_ms
+from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, snake_name
+from lakewright.platform.declare.partition_keys import PartitionColumn
+from lakewright.platform.declare.partition_schemes import (
+    Cadence,
+    DynamicDimension,
+    FormattedColumn,
+    PartitionScheme,
+    StaticDimension,
+    TimeDimension,
+    default_formats,
+)
+from lakewright.platform.declare.yaml_words import with_arguments_read
+from lakewright.storage import VerifyLevel
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.schema import Column, SchemaSpec
+
+
+def _as_text(value: object) -> object:
+    """Numbers, dates and truth values that YAML read out of plain words, as words again."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, dt.date)):
+        return str(value)
+    return value
+
+
+def _as_moment(value: object) -> object:
+    match value:
+        case dt.datetime(tzinfo=None):
+            return value
+        case dt.datetime():
+            raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)
+        case str():
+            try:
+                # A month alone means its first day.
+                whole = f"{value}-01" if len(value) == len("2013-01") else value
+                return _as_moment(dt.datetime.fromisoformat(whole))
+            except ValueError:
+                pass
+    raise ValueError(f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00")
+
+
+def _as_duration_ms(value: object) -> object:
+    try:
+        return duration_ms(value)
+    except InvalidRequestError as err:
+        raise ValueError(err.message) from None
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]
+Moment = Annotated[dt.datetime, BeforeValidator(_as_moment)]
+DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
+
+
+class Declared(BaseModel):
+    """What all parts of a declaration share: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class ColumnDeclaration(Declared):
+    """One column."""
+
+    name: Text
+    type: str
+    comment: str | None = None
+
+
+class TimePartitions(Declared):
+    """Partitions by time; `end` is the first moment that is not covered any more."""
+
+    column: str | None = None
+    columns: Mapping[str, str] | None = Field(
+        default=None, description="formats by column, where several columns make up the moment"
+    )
+    format: str | None = None
+    start: Moment
+    end: Moment | None = None
+    timezone: str = "UTC"
+
+
+class StaticPartitions(Declared):
+    """Partitions by a fixed list of values of one column."""
+
+    column: str
+    values: tuple[Text, ...]
+
+
+class DynamicPartitions(Declared):
+    """Partitions that turn up in the data."""
+
+    columns: tuple[str, ...]
+
+
+class PartitionsDeclaration(Declared):
+    """One way to partition, or two that are crossed."""
+
+    hourly: TimePartitions | None = None
+    daily: TimePartitions | None = None
+    weekly: TimePartitions | None = None
+    monthly: TimePartitions | None = None
+    static: StaticPartitions | None = None
+    dynamic: DynamicPartitions | None = None
+
+    @property
+    def given(self) -> Mapping[str, TimePartitions | StaticPartitions | DynamicPartitions]:
+        """Those that are there, by their key."""
+        every = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+class SourceDeclaration(Declared):
+    """Where rows come from: a function, or files."""
+
+    python: str | None = None
+    parquet: str | None = None
+    csv: str | None = None
+    allow_empty: bool = Field(
+        default=False, description="let a run empty partitions that the source has no rows of"
+    )
+    delimiter: str = ","
+    header: bool = True
+    encoding: str = "utf-8"
+    nulls: tuple[Text, ...] = Field(
+        default=("",), description="texts that stand for null where they are not quoted"
+    )
+    date_format: str | None = None
+    timestamp_format: str | None = None
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """Those that are there, by their key."""
+        every = {"python": self.python, "parquet": self.parquet, "csv": self.csv}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+class WriteKind(Enum):
+    """What a run does with the rows that are there already."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    UPSERT = "upsert"
+
+
+class EngineChoice(Enum):
+    """Where work is done; `auto` takes Spark where there is enough of it."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+class WriteDeclaration(Declared):
+    """How rows get in; without a mode, keyed tables are upserted and others overwritten."""
+
+    mode: WriteKind | None = None
+    engine: EngineChoice = EngineChoice.AUTO
+    compact: bool = Field(
+        default=False, description="compact what a run has written to, where that is due"
+    )
+
+
+class Severity(Enum):
+    """What follows from an expectation that is not met."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class ExpectationDeclaration(BaseModel):
+    """An expectation of Great Expectations with its arguments."""
+
+    # Arguments differ by expectation; `declaration_checks` holds them against the catalogue.
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    expect: str
+    name: str | None = None
+    severity: Severity = Severity.CRITICAL
+
+    @property
+    def kind(self) -> str:
+        """The expectation's snake name."""
+        return snake_name(self.expect)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """What is handed to the expectation."""
+        return dict(self.model_extra or {})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the arguments name."""
+        found: list[str] = []
+        for argument in COLUMN_ARGUMENTS:
+            value = self.arguments.get(argument)
+            found.extend([value] if isinstance(value, str) else value or ())
+        return tuple(found)
+
+    @property
+    def check_name(self) -> str:
+        """The name of the asset check, such as `carrier__not_be_null`."""
+        if self.name is not None:
+            return self.name
+        rest = self.kind
+        for prefix in ("expect_column_values_to_", "expect_column_", "expect_table_", "expect_"):
+            if rest.startswith(prefix):
+                rest = rest.removeprefix(prefix)
+                break
+        subject = "_and_".join(self.columns) if len(self.columns) <= 3 else ""
+        return f"{subject}__{rest}" if subject else rest
+
+
+class CompactionPolicy(Declared):
+    """When buckets are compacted, and how much at once."""
+
+    enabled: bool = True
+    small_files: int = Field(default=5, ge=2)
+    full: bool = False
+    engine: EngineChoice = EngineChoice.AUTO
+    verify: VerifyLevel = VerifyLevel.CHECKSUMS
+    quiet_for: DurationMs = 0
+    max_partitions: int = Field(default=200, ge=1)
+    interval: DurationMs = 30_000
+
+
+class SnapshotPolicy(Declared):
+    """How much history is kept, and when the rest goes; what is not said, the options say."""
+
+    enabled: bool = True
+    retain_min: int | None = Field(default=None, ge=1)
+    retain_max: int | None = Field(default=None, ge=1)
+    time_retained: DurationMs | None = None
+    max_deletes: int | None = Field(default=None, ge=1)
+    schedule: str = "17 3 * * *"
+    timezone: str = "UTC"
+
+
+class MaintenanceDeclaration(Declared):
+    """The upkeep of a table."""
+
+    compaction: CompactionPolicy = CompactionPolicy()
+    snapshots: SnapshotPolicy = SnapshotPolicy()
+
+
+class TableDeclaration(Declared):
+    """A table as somebody declares it.
+
+    Without a `source` the table is written by others: it is watched and kept,
+    and its columns need not be declared.
+    """
+
+    table: str
+    comment: str = ""
+    group: str | None = None
+    tags: Mapping[str, Text] = Field(default_factory=dict)
+    columns: tuple[ColumnDeclaration, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    options: Mapping[str, Text] = Field(default_factory=dict)
+    partitions: PartitionsDeclaration | None = None
+    source: SourceDeclaration | None = None
+    depends_on: tuple[str, ...] = ()
+    write: WriteDeclaration = WriteDeclaration()
+    expectations: tuple[ExpectationDeclaration, ...] = ()
+    maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_arguments(cls, declared: object) -> object:
+        return with_arguments_read(declared)
+
+    @property
+    def database(self) -> str:
+        return self.table.split(".")[0]
+
+    @property
+    def is_written_here(self) -> bool:
+        """Whether rows come through this platform."""
+        return self.source is not None
+
+    @property
+    def write_kind(self) -> WriteKind:
+        """The declared mode, or the one that a repeated run does no harm with."""
+        if self.write.mode is not None:
+            return self.write.mode
+        return WriteKind.UPSERT if self.primary_key else WriteKind.OVERWRITE
+
+    @cached_property
+    def partition_columns(self) -> tuple[PartitionColumn, ...]:
+        types = {column.name: column.type for column in self.columns}
+        return tuple(
+            PartitionColumn(name, parse_data_type(types[name])) for name in self.partition_keys
+        )
+
+    @cached_property
+    def scheme(self) -> PartitionScheme:
+        """How the asset is partitioned; without a declaration, by whatever turns up."""
+        columns = {column.name: column for column in self.partition_columns}
+        if not columns:
+            return PartitionScheme()
+        if self.partitions is None:
+            return PartitionScheme((DynamicDimension(columns=self.partition_columns),))
+        return PartitionScheme(
+            tuple(_dimension(name, given, columns) for name, given in self.partitions.given.items())
+        )
+
+    @property
+    def schema_spec(self) -> SchemaSpec:
+        """What storage is asked to create."""
+        # A table with a key needs buckets to look for it in.
+        default_options = {"bucket": "1"} if self.primary_key else {}
+        return SchemaSpec(
+            columns=tuple(
+                Column(column.name, parse_data_type(column.type), column.comment)
+                for column in self.columns
+            ),
+            partition_keys=self.partition_keys,
+            primary_keys=self.primary_key,
+            options={**default_options, **self.options},
+            comment=self.comment,
+        )
+
+
+def _dimension(
+    name: str,
+    given: TimePartitions | StaticPartitions | DynamicPartitions,
+    columns: Mapping[str, PartitionColumn],
+) -> TimeDimension | StaticDimension | DynamicDimension:
+    match given:
+        case StaticPartitions():
+            return StaticDimension(column=columns[given.column], values=given.values)
+        case DynamicPartitions():
+            return DynamicDimension(columns=tuple(columns[each] for each in given.columns))
+        case TimePartitions():
+            cadence = Cadence(name)
+            names = tuple(given.columns or (given.column or "",))
+            involved = tuple(columns[each] for each in names)
+            formats = tuple((given.columns or {}).values())
+            if given.format is not None:
+                formats = (given.format,)
+            formatted = zip(involved, formats or default_formats(cadence, involved), strict=True)
+            return TimeDimension(
+                cadence=cadence,
+                columns=tuple(FormattedColumn(*pair) for pair in formatted),
+                start=given.start,
+                end=given.end,
+                timezone=given.timezone,
+            )

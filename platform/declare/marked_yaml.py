@@ -1,0 +1,146 @@
+"""YAML as plain values, with the line every part of it stands on.
+
+Words without quotes stay words, as they are typed (`yaml_words`). Only the safe tags are known,
+and a key that is given twice is an error: the last one would win in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import yaml
+
+from lakewright.platform.declare.yaml_words import Word
+
+# Where something stands in a document: keys of mappings and positions in lists, outermost first.
+Place = tuple[str | int, ...]
+
+# A document that names itself in aliases could grow without end when it is read out.
+_MAX_NODES = 200_000
+# What YAML 1.1 would make of plain words; null alone is no word.
+_WORD_TAGS = frozenset(
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedDocument:
+    """A document's value and the line, from 1, of each place in it."""
+
+    value: object
+    lines: Mapping[Place, int]
+
+    def line_of(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it that is there."""
+        for length in range(len(place), -1, -1):
+            if place[:length] in self.lines:
+                return self.lines[place[:length]]
+        return 1
+
+
+class MalformedYamlError(Exception):
+    """Text that is no YAML, or YAML that cannot be meant."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+def read_marked(text: str) -> Iterator[MarkedDocument]:
+    """The documents of a text, empty ones left out.
+
+    Raises:
+        MalformedYamlError: the text cannot be read, or a key stands twice in one mapping.
+    """
+    try:
+        loader = yaml.SafeLoader(text)
+    except yaml.reader.ReaderError as err:
+        line = text.count("\n", 0, err.position) + 1
+        message = f"character {err.character!r} cannot stand in YAML: {err.reason}"
+        raise MalformedYamlError(message, line) from err
+    try:
+        while loader.check_node():
+            root = loader.get_node()
+            assert root is not None
+            reader = _Reader(loader)
+            value = reader.read(root, ())
+            if value is not None:
+                yield MarkedDocument(value, MappingProxyType(reader.lines))
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark or err.context_mark
+        problem = " ".join(part for part in (err.context, err.problem) if part)
+        raise MalformedYamlError(problem, mark.line + 1 if mark else 1) from err
+    except RecursionError:
+        message = "lists and mappings are nested too deeply; leave brackets out"
+        raise MalformedYamlError(message, 1) from None
+    except yaml.YAMLError as err:
+        raise MalformedYamlError(str(err).splitlines()[0], 1) from err
+    finally:
+        loader.dispose()
+
+
+class _Reader:
+    """Turns nodes into values and notes their lines."""
+
+    def __init__(self, loader: yaml.SafeLoader) -> None:
+        self.loader = loader
+        self.lines: dict[Place, int] = {}
+        self._inside: set[int] = set()
+        self._flattened: set[int] = set()
+        self._read = 0
+
+    def read(self, node: yaml.Node, place: Place) -> object:
+        line = node.start_mark.line + 1
+        self.lines.setdefault(place, line)
+        self._read += 1
+        if id(node) in self._inside or self._read > _MAX_NODES:
+            raise MalformedYamlError("an alias makes the document contain itself", line)
+        self._inside.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, place)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.read(item, (*place, at)) for at, item in enumerate(node.value)]
+            if isinstance(node, yaml.ScalarNode) and not node.style and node.tag in _WORD_TAGS:
+                return Word(node.value)
+            try:
+                return self.loader.construct_object(node)
+            except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
+                # An explicit tag may promise what the text is not, as in !!int "1x".
+                raise MalformedYamlError(f"{node.value!r} is not valid: {err}", line) from err
+        finally:
+            self._inside.discard(id(node))
+
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, object]:
+        if id(node) not in self._flattened:
+            self._refuse_repeated_keys(node)
+            self.loader.flatten_mapping(node)
+            self._flattened.add(id(node))
+        result: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node)
+            self.lines[*place, key] = key_node.start_mark.line + 1
+            result[key] = self.read(value_node, (*place, key))
+        return result
+
+    def _refuse_repeated_keys(self, node: yaml.MappingNode) -> None:
+        seen: dict[str, int] = {}
+        for key_node, _ in node.value:
+            key = self._key(key_node)
+            line = key_node.start_mark.line + 1
+            if key in seen and key_node.tag != "tag:yaml.org,2002:merge":
+                raise MalformedYamlError(
+                    f"key {key!r} is given twice, first on line {seen[key]}; keep one", line
+                )
+            seen[key] = line
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise MalformedYamlError(
+                "a key must be a name, not a list or mapping", node.start_mark.line + 1
+            )
+        # Taken as written: a key such as `on` or `2013-01-01` is a name here.
+        return str(node.value)

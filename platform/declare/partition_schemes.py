@@ -1,0 +1,352 @@
+"""Partition schemes: which partitions of a table an asset has, and how their keys read.
+
+A scheme has one dimension, or two: a span of time, a fixed list, or whatever
+turns up in the data. Its keys are those of the asset in Dagster; a time
+dimension prints them in its own format, the others percent-encoded.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from zoneinfo import ZoneInfo
+
+from lakewright.platform.declare.partition_keys import (
+    InvalidPartitionKeyError,
+    PartitionColumn,
+    decode_partition,
+    describe_partition,
+    encode_partition,
+)
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import AtomicType, TypeRoot
+from lakewright.storage.spec.values import from_python, to_python
+
+# What Dagster puts between the keys of two dimensions.
+_DIMENSION_SEPARATOR = "|"
+# Rules for clocks repeat every year, so a span without an end is looked at so far.
+_LOOKED_AHEAD = dt.timedelta(days=5 * 366)
+
+
+class Cadence(Enum):
+    """How long the partitions of a time dimension last."""
+
+    HOURLY = "hourly"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+
+    def begins_at(self, moment: dt.datetime) -> bool:
+        """Whether a partition can begin then; weeks begin on Monday."""
+        if self is Cadence.WEEKLY:
+            return moment.weekday() == 0
+        return self is not Cadence.HOURLY or moment.minute == 0
+
+    @property
+    def key_format(self) -> str:
+        """The format of keys; each cadence has its own, so that changing it strands no key."""
+        match self:
+            case Cadence.HOURLY:
+                return "%Y-%m-%d-%H:%M"
+            case Cadence.DAILY:
+                return "%Y-%m-%d"
+            case Cadence.WEEKLY:
+                return "W%Y-%m-%d"
+            case Cadence.MONTHLY:
+                return "%Y-%m"
+
+
+@dataclass(frozen=True, slots=True)
+class FormattedColumn:
+    """A partition column that holds a moment, and the format it holds it in."""
+
+    column: PartitionColumn
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeDimension:
+    """Partitions by time, from `start` up to but without `end`, or to the present.
+
+    They begin by the clocks of `timezone`, which keys and columns show; a column TIMESTAMP WITH
+    LOCAL TIME ZONE holds the moment itself.
+    """
+
+    cadence: Cadence
+    columns: tuple[FormattedColumn, ...]
+    start: dt.datetime
+    end: dt.datetime | None = None
+    timezone: str = "UTC"
+
+    @property
+    def name(self) -> str:
+        return self.columns[0].column.name
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(each.column.name for each in self.columns)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
+
+    def key_of(self, spec: Mapping[str, object]) -> str:
+        moment = self._moment_in(spec)
+        key = self._written(moment)
+        known = {name: spec[name] for name in self.column_names}
+        try:
+            begins = self.cadence.begins_at(moment) and self.spec_of(key) == known
+        except InvalidPartitionKeyError:
+            begins = False
+        if not begins:
+            raise InvalidPartitionKeyError(
+                f"partition {describe_partition(spec)} does not begin one of the "
+                f"{self.cadence.value} partitions in {self.timezone}"
+            )
+        return key
+
+    def spec_of(self, key: str) -> dict[str, object]:
+        moment = self._read(key)
+        spec: dict[str, object] = {}
+        for each in self.columns:
+            column = each.column
+            assert isinstance(column.type, AtomicType)
+            if column.type.root is TypeRoot.DATE:
+                spec[column.name] = moment.date()
+            elif column.type.root is TypeRoot.TIMESTAMP_LTZ:
+                spec[column.name] = moment.astimezone(dt.UTC)
+            elif column.type.root is TypeRoot.TIMESTAMP:
+                spec[column.name] = moment.replace(tzinfo=None, fold=0)
+            else:
+                text = moment.strftime(each.format)
+                spec[column.name] = to_python(from_python(text, column.type), column.type)
+        return spec
+
+    def _moment_in(self, spec: Mapping[str, object]) -> dt.datetime:
+        """The moment that a partition holds, by the clocks of the zone."""
+        texts, formats = [], []
+        for each in self.columns:
+            value = spec.get(each.column.name)
+            if value is None:
+                raise InvalidPartitionKeyError(
+                    f"partition {describe_partition(spec)} is no moment: {each.column.name} is null"
+                )
+            if isinstance(value, dt.datetime) and value.tzinfo is not None:
+                return value.astimezone(self.zone)
+            texts.append(value.strftime(each.format) if isinstance(value, dt.date) else str(value))
+            formats.append(each.format)
+        try:
+            return self._local(_read_moment(" ".join(texts), " ".join(formats)))
+        except ValueError as err:
+            raise InvalidPartitionKeyError(
+                f"partition {describe_partition(spec)} is not of the format {' '.join(formats)}"
+            ) from err
+
+    def _local(self, moment: dt.datetime) -> dt.datetime:
+        if moment.tzinfo is None:
+            return moment.replace(tzinfo=self.zone)
+        return moment.astimezone(self.zone)
+
+    def _written(self, moment: dt.datetime) -> str:
+        """The key of a moment, in which Dagster tells the second of two equal hours by its offset.
+
+        That is the hour after clocks are put back.
+        """
+        key = moment.strftime(self.cadence.key_format)
+        if self.cadence is not Cadence.HOURLY or not moment.fold:
+            return key
+        first = moment.replace(fold=0)
+        return key if first.utcoffset() == moment.utcoffset() else key + moment.strftime("%z")
+
+    def _read(self, key: str) -> dt.datetime:
+        layouts = [self.cadence.key_format]
+        if self.cadence is Cadence.HOURLY:
+            layouts.append(f"{self.cadence.key_format}%z")
+        for layout in layouts:
+            try:
+                moment = self._local(_read_moment(key, layout))
+            except ValueError:
+                continue
+            shown = moment.astimezone(dt.UTC).astimezone(self.zone)
+            if self.cadence is Cadence.HOURLY and shown.hour != moment.hour:
+                raise InvalidPartitionKeyError(
+                    f"{key!r} is no hour of {self.timezone}, whose clocks skip it"
+                )
+            return moment
+        raise InvalidPartitionKeyError(
+            f"{key!r} is no {self.cadence.value} partition key; "
+            f"write one like {self.start.strftime(self.cadence.key_format)}"
+        )
+
+    def hours_in_conflict(self) -> str | None:
+        """Why hours of the span cannot all have partitions of their own; None if they can.
+
+        Where clocks are put back an hour comes twice, and most columns hold it once.
+        """
+        if self.cadence is not Cadence.HOURLY:
+            return None
+        for before, after in self._clock_changes():
+            change = _offset(after) - _offset(before)
+            if change % dt.timedelta(hours=1):
+                return (
+                    f"clocks in {self.timezone} change by {abs(change)} at {after:%Y-%m-%d %H:%M}, "
+                    "after which hours begin at another minute; take timezone UTC"
+                )
+            first, second = (after.replace(fold=fold) for fold in (0, 1))
+            if change < dt.timedelta(0) and (
+                self.spec_of(self._written(first)) == self.spec_of(self._written(second))
+            ):
+                names = ", ".join(self.column_names)
+                return (
+                    f"clocks in {self.timezone} show {after:%Y-%m-%d %H:%M} twice, and {names} "
+                    "would hold both hours as one partition, of which each run replaces or repeats "
+                    "the rows of the other; take timezone UTC, a column TIMESTAMP WITH LOCAL TIME "
+                    "ZONE, or text with %z in its format"
+                )
+        return None
+
+    def _clock_changes(self) -> Iterator[tuple[dt.datetime, dt.datetime]]:
+        """The last minute before each change of clocks in the span, and the first after it."""
+        before = self.start.replace(tzinfo=self.zone).astimezone(dt.UTC)
+        end = before + _LOOKED_AHEAD
+        if self.end is not None:
+            end = self.end.replace(tzinfo=self.zone).astimezone(dt.UTC)
+        while before < end:
+            after = before + dt.timedelta(days=1)
+            if _offset(before.astimezone(self.zone)) != _offset(after.astimezone(self.zone)):
+                low, high = 0, 24 * 60
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    moment = (before + dt.timedelta(minutes=middle)).astimezone(self.zone)
+                    if _offset(moment) == _offset(before.astimezone(self.zone)):
+                        low = middle
+                    else:
+                        high = middle
+                changed = before + dt.timedelta(minutes=high)
+                if changed < end:
+                    minute = dt.timedelta(minutes=1)
+                    yield (changed - minute).astimezone(self.zone), changed.astimezone(self.zone)
+            before = after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticDimension:
+    """Partitions by a fixed list of values."""
+
+    column: PartitionColumn
+    values: tuple[object, ...]
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return (self.column.name,)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.key_of({self.name: value}) for value in self.values)
+
+    def key_of(self, spec: Mapping[str, object]) -> str:
+        return encode_partition(spec, (self.column,))
+
+    def spec_of(self, key: str) -> dict[str, object]:
+        return decode_partition(key, (self.column,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicDimension:
+    """Partitions that turn up in the data; of several columns they share one key."""
+
+    columns: tuple[PartitionColumn, ...]
+
+    @property
+    def name(self) -> str:
+        return "_".join(self.column_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def key_of(self, spec: Mapping[str, object]) -> str:
+        return encode_partition(spec, self.columns)
+
+    def spec_of(self, key: str) -> dict[str, object]:
+        return decode_partition(key, self.columns)
+
+
+Dimension = TimeDimension | StaticDimension | DynamicDimension
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionScheme:
+    """The dimensions of a table's partitions; none for a table without partitions."""
+
+    dimensions: tuple[Dimension, ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(name for each in self.dimensions for name in each.column_names)
+
+    @property
+    def by_name(self) -> tuple[Dimension, ...]:
+        """In the order in which Dagster joins their keys."""
+        return tuple(sorted(self.dimensions, key=lambda each: each.name))
+
+    def key_of(self, spec: Mapping[str, object]) -> str:
+        """The asset's partition key of a table partition.
+
+        Raises:
+            InvalidPartitionKeyError: the partition is outside the scheme, such as a null day.
+        """
+        return _DIMENSION_SEPARATOR.join(each.key_of(spec) for each in self.by_name)
+
+    def spec_of(self, key: str) -> dict[str, object]:
+        """The table partition of an asset's partition key, columns in the scheme's order.
+
+        Raises:
+            InvalidPartitionKeyError: the key is of another form.
+        """
+        parts = key.split(_DIMENSION_SEPARATOR) if len(self.dimensions) > 1 else [key]
+        if len(parts) != len(self.dimensions):
+            raise InvalidPartitionKeyError(
+                f"partition key {key!r} has {len(parts)} parts, and the table is partitioned by "
+                f"{', '.join(each.name for each in self.by_name) or 'nothing'}"
+            )
+        found: dict[str, object] = {}
+        for dimension, part in zip(self.by_name, parts, strict=True):
+            try:
+                found |= dimension.spec_of(part)
+            except InvalidRequestError as err:
+                raise InvalidPartitionKeyError(f"{part!r}: {err}") from err
+        return {name: found[name] for name in self.column_names}
+
+
+def _offset(moment: dt.datetime) -> dt.timedelta:
+    return moment.utcoffset() or dt.timedelta(0)
+
+
+def _read_moment(text: str, layout: str) -> dt.datetime:
+    # What names no offset is local to the zone of the dimension.
+    return dt.datetime.strptime(text, layout)  # noqa: DTZ007
+
+
+def default_formats(cadence: Cadence, columns: Sequence[PartitionColumn]) -> tuple[str, ...]:
+    """How columns hold moments when nothing is said: `2013-12-03`, and `07` for an hour."""
+    written = {Cadence.HOURLY: "%Y-%m-%d %H", Cadence.MONTHLY: "%Y-%m"}
+    first = written.get(cadence, "%Y-%m-%d")
+    column_type = columns[0].type
+    if isinstance(column_type, AtomicType):
+        if column_type.root is TypeRoot.DATE:
+            first = "%Y-%m-%d"
+        elif column_type.root.is_timestamp:
+            first = "%Y-%m-%dT%H:%M:%S"
+        elif column_type.root.is_integer:
+            compact = {Cadence.MONTHLY: "%Y%m", Cadence.HOURLY: "%Y%m%d%H"}
+            first = compact.get(cadence, "%Y%m%d")
+    if len(columns) == 2 and cadence is Cadence.HOURLY:
+        return ("%Y%m%d" if "%Y%m%d" in first else "%Y-%m-%d", "%H")
+    return (first,)

@@ -1,0 +1,276 @@
+"""Expectations: Great Expectations asked about rows, its answer as plain values.
+
+Rows are looked at after they are staged and before they are committed, so
+what is found here decides whether anybody ever reads them. Few rows go
+through Arrow-backed pandas, many through Spark; the answer has one form.
+
+Great Expectations is imported inside the function that needs it: the import
+takes seconds and hundreds of megabytes, which planning and listing never need.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.platform.declare.declarations import ExpectationDeclaration, Severity
+from lakewright.platform.declare.expectation_catalog import EXPECTATION_KINDS
+from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.ingest.deferred_imports import deferred
+from lakewright.storage.env import Env, SystemEnv
+
+SAMPLE_ROWS = 10
+_CHECK = "lakewright_check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectationOutcome:
+    """What came of one expectation.
+
+    `unexpected_by_partition` and `sample` show rows that do not meet it;
+    `error` is there when it could not be evaluated, which counts as not met.
+    """
+
+    check_name: str
+    expectation: str
+    severity: Severity
+    met: bool
+    checked_count: int | None = None
+    unexpected_count: int | None = None
+    observed: str | None = None
+    unexpected_by_partition: Mapping[str, int]
+    sample: tuple[Mapping[str, object], ...] = ()
+    error: str | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether nothing may be published because of it."""
+        return not self.met and self.severity is Severity.CRITICAL
+
+    @property
+    def summary(self) -> str:
+        """One line with the numbers."""
+        if self.error is not None:
+            return f"{self.expectation} could not be evaluated: {self.error}"
+        if self.unexpected_count is not None:
+            if self.unexpected_count == 0:
+                return f"{self.expectation}: all {self.checked_count} rows meet it"
+            share = f"{self.unexpected_count} of {self.checked_count} rows"
+            return f"{self.expectation}: {share} do not meet it"
+        seen = "" if self.observed is None else f", observed {self.observed}"
+        return f"{self.expectation}: {'met' if self.met else 'not met'}{seen}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationReport:
+    """What came of all expectations of a table, for one set of rows."""
+
+    outcomes: tuple[ExpectationOutcome, ...]
+    row_count: int
+    engine: str
+    duration_ms: int
+
+    @property
+    def blocking(self) -> tuple[ExpectationOutcome, ...]:
+        """Outcomes that forbid publishing."""
+        return tuple(outcome for outcome in self.outcomes if outcome.blocks)
+
+
+def columns_needed(expectations: Sequence[ExpectationDeclaration]) -> tuple[str, ...] | None:
+    """The columns that must be read to evaluate expectations; None means all of them."""
+    found: dict[str, None] = {}
+    for expectation in expectations:
+        kind = EXPECTATION_KINDS[expectation.kind]
+        if kind.looks_at_all_columns or "row_condition" in expectation.arguments:
+            return None
+        found |= dict.fromkeys(expectation.columns)
+    return tuple(found)
+
+
+def validate_arrow(
+    rows: pa.Table,
+    expectations: Sequence[ExpectationDeclaration],
+    *,
+    partition_keys: Sequence[str] = (),
+    row_count: int | None = None,
+    env: Env | None = None,
+) -> ValidationReport:
+    """Ask about rows in memory; offending rows are told by partition.
+
+    `row_count` says how many rows there are where `rows` has no column to show it.
+    """
+    env = env or SystemEnv()
+    started = env.now_ms()
+    import pandas as pd  # noqa: PLC0415  # costs half a second that planning never pays
+
+    frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+    results = _evaluate(expectations, "pandas", frame, {"result_format": "COMPLETE"})
+    outcomes = [
+        _outcome(expectation, results.get(expectation.check_name), rows, partition_keys)
+        for expectation in expectations
+    ]
+    return ValidationReport(
+        outcomes=tuple(outcomes),
+        row_count=rows.num_rows if row_count is None else row_count,
+        engine="pandas",
+        duration_ms=env.now_ms() - started,
+    )
+
+
+def validate_dataframe(
+    rows: Any,
+    expectations: Sequence[ExpectationDeclaration],
+    *,
+    row_count: int,
+    env: Env | None = None,
+) -> ValidationReport:
+    """Ask about a Spark DataFrame; offending rows are counted, and some values shown."""
+    env = env or SystemEnv()
+    started = env.now_ms()
+    form = {"result_format": "SUMMARY", "partial_unexpected_count": SAMPLE_ROWS}
+    # Every expectation is a query of its own, so the rows are read once and kept.
+    cached = rows.persist()
+    try:
+        with _local_times_as_they_are(rows.sparkSession):
+            results = _evaluate(expectations, "spark", cached, form)
+    finally:
+        cached.unpersist()
+    outcomes = [
+        _outcome(expectation, results.get(expectation.check_name), None, ())
+        for expectation in expectations
+    ]
+    return ValidationReport(
+        outcomes=tuple(outcomes),
+        row_count=row_count,
+        engine="spark",
+        duration_ms=env.now_ms() - started,
+    )
+
+
+@contextmanager
+def _local_times_as_they_are(spark: Any) -> Iterator[None]:
+    """Have times without a zone among the arguments compared as such, not as of this machine."""
+    name = "spark.sql.timestampType"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "TIMESTAMP_NTZ")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def _evaluate(
+    expectations: Sequence[ExpectationDeclaration], kind: str, frame: Any, form: dict[str, object]
+) -> dict[str, Any]:
+    """Results by check name; what cannot even be built is an error text instead."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with warnings.catch_warnings():
+        # Its own dependencies' notices are nothing that a reader of a run can act upon.
+        warnings.simplefilter("ignore")
+        # Plots and distributions, which one expectation asks for.
+        with deferred("altair", "scipy.stats"):
+            import great_expectations as gx
+            from great_expectations.data_context.types.base import ProgressBarsConfig
+
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = ProgressBarsConfig(
+            globally=False, metric_calculations=False
+        )
+        results: dict[str, Any] = {}
+        built = []
+        for expectation in expectations:
+            factory = getattr(gx.expectations, EXPECTATION_KINDS[expectation.kind].class_name)
+            try:
+                built.append(
+                    factory(
+                        **expectation.arguments,
+                        severity=expectation.severity.value,
+                        meta={_CHECK: expectation.check_name},
+                    )
+                )
+            except (ValueError, TypeError) as err:
+                results[expectation.check_name] = _first_line(err)
+        add_source = getattr(context.data_sources, f"add_{kind}")
+        asset = add_source("staged").add_dataframe_asset("rows")
+        whole = asset.add_batch_definition_whole_dataframe("whole")
+        batch = whole.get_batch({"dataframe": frame})
+        suite = gx.ExpectationSuite(name="expectations", expectations=built)
+        for result in batch.validate(suite, result_format=form).results if built else ():
+            results[result.expectation_config.meta[_CHECK]] = result
+    return results
+
+
+def _outcome(
+    expectation: ExpectationDeclaration,
+    result: Any,
+    rows: pa.Table | None,
+    partition_keys: Sequence[str],
+) -> ExpectationOutcome:
+    shown = ", ".join(f"{name}={value}" for name, value in expectation.arguments.items())
+    described = f"{expectation.kind}({shown})"
+    error = result if isinstance(result, str) else _raised(result)
+    if error is not None:
+        return ExpectationOutcome(
+            check_name=expectation.check_name,
+            expectation=described,
+            severity=expectation.severity,
+            met=False,
+            unexpected_by_partition={},
+            error=error,
+        )
+    details: Mapping[str, Any] = result.result
+    observed = details.get("observed_value")
+    positions = details.get("unexpected_index_list") or details.get(
+        "partial_unexpected_index_list", ()
+    )
+    offending = None if rows is None or not positions else rows.take(pa.array(positions))
+    sample: Sequence[Mapping[str, object]] = ()
+    if offending is not None:
+        sample = offending.slice(0, SAMPLE_ROWS).to_pylist()
+    elif details.get("partial_unexpected_list"):
+        name = "/".join(expectation.columns) or "value"
+        sample = [{name: value} for value in details["partial_unexpected_list"][:SAMPLE_ROWS]]
+    return ExpectationOutcome(
+        check_name=expectation.check_name,
+        expectation=described,
+        severity=expectation.severity,
+        met=bool(result.success),
+        checked_count=details.get("element_count"),
+        unexpected_count=details.get("unexpected_count"),
+        observed=None if observed is None else str(observed),
+        unexpected_by_partition=_by_partition(offending, partition_keys),
+        sample=tuple(sample),
+    )
+
+
+def _raised(result: Any) -> str | None:
+    if result is None:
+        return "no result came back"
+    info = result.exception_info or {}
+    # One expectation may carry one report, or one for each metric it needs.
+    reports = [info] if "raised_exception" in info else list(info.values())
+    for report in reports:
+        if report.get("raised_exception"):
+            return _first_line(report.get("exception_message"))
+    return None
+
+
+def _first_line(message: object) -> str:
+    lines = str(message).strip().splitlines()
+    return lines[0] if lines else "no reason was given"
+
+
+def _by_partition(rows: pa.Table | None, partition_keys: Sequence[str]) -> dict[str, int]:
+    if rows is None or not partition_keys:
+        return {}
+    counted = Counter(
+        describe_partition(spec) for spec in rows.select(list(partition_keys)).to_pylist()
+    )
+    return dict(sorted(counted.items()))

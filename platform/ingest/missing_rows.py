@@ -1,0 +1,93 @@
+"""Rows that were asked for and did not come: what a run must not publish in silence.
+
+A run that comes out empty, that would take away the rows of a partition and put none there, or
+whose upstream has nothing of a partition, looks like a day without rows and is most often a
+wrong path, a date in another layout, or an upstream that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRows
+
+Spec = Mapping[str, object]
+
+_MOST_NAMED = 5
+
+
+def check_rows_came(
+    table: Table,
+    written: Sequence[Spec],
+    asked: Sequence[Spec] | None,
+    *,
+    replaces: bool,
+    upstream: Mapping[str, Table],
+    explain: Callable[[], None],
+) -> None:
+    """Refuse to publish where partitions asked for got no rows and that cannot be taken as meant.
+
+    `written` are the partitions that got rows, `replaces` says whether the others are emptied;
+    `explain` raises what the source knows where there are no rows at all.
+
+    Raises:
+        InvalidRows: no row came; or a partition that holds rows got none; or one got none of
+            which an upstream table has none either.
+    """
+    got = {partition_identity(spec) for spec in written}
+    missing = [spec for spec in asked or () if partition_identity(spec) not in got]
+    found = f"the source of {table.name} returned no rows"
+    if not written:
+        explain()
+        what = f" of {_named(missing)}" if missing else ""
+        raise _refused(table, f"{found}{what}{_without_upstream(missing, upstream)}")
+    if not missing:
+        return
+    held = _with_rows(table) if replaces else set()
+    lost = [spec for spec in missing if partition_identity(spec) in held]
+    if lost:
+        raise _refused(
+            table,
+            f"{found} of {len(lost)} partitions asked for that have some in the table "
+            f"({_named(lost)}){_without_upstream(lost, upstream)}",
+        )
+    why = _without_upstream(missing, upstream)
+    if why:
+        raise _refused(table, f"{found} of {_named(missing)}{why}")
+
+
+def _refused(table: Table, what: str) -> InvalidRows:
+    return InvalidRows(
+        f"{what}; nothing was written: if no rows are meant, declare `allow_empty: true` in the "
+        "source, or run with allow_empty: true",
+        table=table.name,
+    )
+
+
+def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) -> str:
+    """Upstream tables that hold nothing of partitions, as the end of a sentence."""
+    for name, table in upstream.items():
+        keys = table.schema.partition_keys
+        if not keys or not missing or not set(keys) <= set(missing[0]):
+            continue
+        held = _with_rows(table)
+        absent = [
+            spec
+            for spec in missing
+            if partition_identity({key: spec[key] for key in keys}) not in held
+        ]
+        if absent:
+            return f", and its upstream {name} has none of {_named(absent)}"
+    return ""
+
+
+def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
+    return {partition_identity(each.spec) for each in table.partitions() if each.row_count}
+
+
+def _named(specs: Sequence[Spec]) -> str:
+    names = "; ".join(describe_partition(spec) for spec in specs[:_MOST_NAMED])
+    more = len(specs) - _MOST_NAMED
+    return f"{names}; and {more} more" if more > 0 else names

@@ -1,0 +1,217 @@
+"""Sources: where the rows of a declared table come from.
+
+A source is a function from a request to rows, as an Arrow table or a Spark
+DataFrame. Files need no function: they are read by what the declaration says.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
+from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.ingest.source_files import (
+    Partitions,
+    SourceFile,
+    divided,
+    held,
+    source_files,
+)
+from lakewright.platform.upkeep.engines import prefers_spark
+from lakewright.storage import Engine, LocalEngine, Table
+from lakewright.storage.codec.arrow_types import to_arrow_schema
+from lakewright.storage.errors import InvalidRequestError, InvalidRows, NotFoundError
+from lakewright.storage.spec.predicate import And, Leaf, Operator, Or, Predicate
+from lakewright.storage.spec.values import Value, from_python
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceRequest:
+    """What a source is asked for.
+
+    `partitions` are those wanted, in order, None for all there are; rows of
+    others are refused. `upstream` holds the tables it depends on. A session is
+    started when `spark` is first looked at; `wants_spark` says whether rows are
+    better returned as a DataFrame, which is never required.
+    """
+
+    table: str
+    partitions: tuple[Mapping[str, object], ...] | None
+    upstream: Mapping[str, Table]
+    wants_spark: bool
+    session: Callable[[], Any] = field(repr=False)
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session."""
+        return self.session()
+
+    def values(self, column: str) -> tuple[object, ...]:
+        """Values wanted of one partition column, in order, each once."""
+        return tuple(dict.fromkeys(spec[column] for spec in self.partitions or ()))
+
+    def upstream_rows(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows of an upstream table, of the wanted partitions where it has the same columns."""
+        table = self._upstream(name)
+        return table.read(self.upstream_filter(name), columns)
+
+    def upstream_dataframe(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """The same as a Spark DataFrame."""
+        from lakewright.storage.spark import read_dataframe
+
+        table = self._upstream(name)
+        return read_dataframe(self.spark, table, self.upstream_filter(name), columns)
+
+    def upstream_filter(self, name: str) -> Predicate | None:
+        """A filter for the wanted partitions, by the partition columns that both tables have."""
+        table = self._upstream(name)
+        if self.partitions is None:
+            return None
+        shared = [
+            each
+            for each in table.schema.partition_fields
+            if self.partitions and each.name in self.partitions[0]
+        ]
+        if not shared:
+            return None
+        if len(shared) == 1:
+            wanted = [from_python(v, shared[0].type) for v in self.values(shared[0].name)]
+            return _one_of(shared[0].name, wanted)
+        return Or(
+            tuple(
+                And(
+                    tuple(
+                        _one_of(each.name, [from_python(spec[each.name], each.type)])
+                        for each in shared
+                    )
+                )
+                for spec in self.partitions
+            )
+        )
+
+    def _upstream(self, name: str) -> Table:
+        if name not in self.upstream:
+            have = ", ".join(self.upstream) or "none"
+            raise InvalidRequestError(
+                f"{self.table} depends on {have}, and not on {name}; add it to depends_on"
+            )
+        return self.upstream[name]
+
+
+def _one_of(column: str, values: Sequence[Value]) -> Predicate:
+    present = tuple(value for value in values if value is not None)
+    parts: list[Predicate] = [Leaf(column, Operator.IN, present)] if present else []
+    if len(present) < len(values):
+        parts.append(Leaf(column, Operator.IS_NULL))
+    return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+
+Source = Callable[[SourceRequest], Any]
+
+
+def find_source(declaration: TableDeclaration) -> Source:
+    """The function that a declaration's source stands for.
+
+    Raises:
+        NotFoundError: there is no such module or function.
+    """
+    source = declaration.source
+    assert source is not None
+    if source.python is not None:
+        return _function(source.python, declaration.table)
+    return _files_source(declaration)
+
+
+def source_text(source: SourceDeclaration) -> str:
+    """A source in one line, as `python module:function`."""
+    return ", ".join(f"{kind} {where}" for kind, where in source.given.items())
+
+
+def _function(path: str, table: str) -> Source:
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as err:
+        raise NotFoundError(
+            f"the source of {table} is {path}, and module {module_name} cannot be imported: {err}",
+            table=table,
+        ) from err
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise NotFoundError(
+            f"the source of {table} is {path}, and module {module_name} has no function {name}",
+            table=table,
+        )
+    found: Source = function
+    return found
+
+
+def _files_source(declaration: TableDeclaration) -> Source:
+    def read(request: SourceRequest) -> Any:
+        files = source_files(declaration)
+        if _in_spark(files, declaration, request):
+            from lakewright.storage.spark import dataframe_of_tasks
+
+            return dataframe_of_tasks(
+                request.spark,
+                divided(files),
+                partial(_read, wanted=request.partitions),
+                files[0].fields,
+            )
+        parts = [rows for file in files for rows in file.read(request.partitions)]
+        return pa.concat_tables([to_arrow_schema(files[0].fields).empty_table(), *parts])
+
+    return read
+
+
+def explain_source(declaration: TableDeclaration, request: SourceRequest) -> None:
+    """Say what is wrong with a source's files, where rows were wanted of them and none came.
+
+    Raises:
+        InvalidRows: a file cannot be read, or rows are there and none is of a partition asked for.
+    """
+    source = declaration.source
+    if source is None or source.python is not None or not request.partitions:
+        return
+    files = source_files(declaration)
+    in_spark = _in_spark(files, declaration, request)
+    engine: Engine = LocalEngine()
+    if in_spark:
+        from lakewright.storage.spark import SparkEngine
+
+        engine = SparkEngine(request.spark)
+    found = engine.map(partial(held, wanted=request.partitions), divided(files))
+    row_count = sum(each.row_count for each in found)
+    if not row_count or any(each.wanted_count for each in found):
+        return
+    sample = tuple(dict.fromkeys(name for each in found for name in each.partitions))[:5]
+    asked = [describe_partition(spec) for spec in request.partitions]
+    raise InvalidRows(
+        f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
+        f"{len(asked)} partitions asked for ({_first(asked)}); their partitions are such as "
+        f"{_first(sample)}: see whether they are written as the column's values are, or declare "
+        f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
+        table=declaration.table,
+    )
+
+
+def _first(names: Sequence[str]) -> str:
+    return "; ".join(names[:5]) + ("; …" if len(names) > 5 else "")
+
+
+def _in_spark(
+    files: Sequence[SourceFile], declaration: TableDeclaration, request: SourceRequest
+) -> bool:
+    size = sum(Path(file.path).stat().st_size for file in files)
+    return request.wants_spark or prefers_spark(declaration.write.engine, size_bytes=size)
+
+
+def _read(file: SourceFile, wanted: Partitions | None) -> Iterator[pa.Table]:
+    return file.read(wanted)

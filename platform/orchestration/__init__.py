@@ -1,0 +1,1 @@
+"""What Dagster is told and asked: names, resources, runs, metadata."""

@@ -1,0 +1,189 @@
+"""Reports: what happened, as the metadata that the Dagster UI knows how to show."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import dagster as dg
+
+from lakewright.platform.ingest.expectations import ExpectationOutcome
+from lakewright.platform.ingest.publish import PartitionTotals, Published
+from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
+from lakewright.platform.upkeep.decide import Decision
+from lakewright.platform.upkeep.health import PartitionHealth
+from lakewright.platform.upkeep.verb import Report
+from lakewright.storage import Table, TableSchema, WriterCompaction
+from lakewright.storage.spec.data_types import DataType
+
+Metadata = Mapping[str, Any]
+
+STORAGE_KIND = "paimon"
+_MAX_ROWS = 50
+
+
+def column_schema(
+    columns: Iterable[tuple[str, DataType, str | None]],
+    *,
+    partition_keys: Iterable[str] = (),
+    primary_keys: Iterable[str] = (),
+) -> dg.TableSchema:
+    """Columns as the UI lists them."""
+    partition_keys, primary_keys = tuple(partition_keys), tuple(primary_keys)
+    listed = []
+    for name, data_type, comment in columns:
+        other = []
+        if name in primary_keys:
+            other.append("primary key")
+        if name in partition_keys:
+            other.append("partition key")
+        nullable = data_type.nullable and name not in primary_keys
+        listed.append(
+            dg.TableColumn(
+                name=name,
+                type=str(data_type).removesuffix(" NOT NULL"),
+                description=comment,
+                constraints=dg.TableColumnConstraints(
+                    nullable=nullable, unique=primary_keys == (name,), other=other
+                ),
+            )
+        )
+    return dg.TableSchema(columns=listed)
+
+
+def schema_metadata(schema: TableSchema) -> dg.TableSchema:
+    """Columns of a table that exists."""
+    return column_schema(
+        ((each.name, each.type, each.description) for each in schema.fields),
+        partition_keys=schema.partition_keys,
+        primary_keys=schema.primary_keys,
+    )
+
+
+def publication_metadata(table: Table, published: Published) -> Metadata:
+    """What a materialization says of the whole write."""
+    metadata: dict[str, Any] = {
+        "dagster/column_schema": schema_metadata(table.schema),
+        "dagster/table_name": table.name,
+        "dagster/uri": table.location,
+        "lakewright/rows_written": published.row_count,
+        "lakewright/files_written": published.file_count,
+        "lakewright/bytes_written": published.size_bytes,
+        "lakewright/partitions_written": len(published.partitions),
+        "lakewright/commits": published.commits,
+        "lakewright/engine": published.engine,
+        "lakewright/seconds": round(published.duration_ms / 1000, 3),
+    }
+    snapshot = published.snapshot or table.latest_snapshot()
+    if snapshot is not None:
+        metadata["lakewright/snapshot_id"] = snapshot.id
+        metadata["dagster/row_count"] = snapshot.total_record_count
+    if published.compaction is not None:
+        metadata |= _writer_compaction_metadata(published.compaction)
+    if published.report.outcomes:
+        metadata["lakewright/validation_seconds"] = round(published.report.duration_ms / 1000, 3)
+        metadata["lakewright/validation_engine"] = published.report.engine
+    return metadata
+
+
+def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
+    metadata: dict[str, Any] = {}
+    if compaction.postponed is not None:
+        metadata["lakewright/rows_given_buckets"] = compaction.postponed.rows_before
+    if compaction.result is not None:
+        metadata["lakewright/compacted_files_before"] = compaction.result.files_before
+        metadata["lakewright/compacted_files_after"] = compaction.result.files_after
+        metadata["lakewright/compaction_seconds"] = round(compaction.result.duration_ms / 1000, 3)
+    if compaction.failure is not None:
+        metadata["lakewright/compaction_failure"] = str(compaction.failure)
+    return metadata
+
+
+def partition_metadata(totals: PartitionTotals | None) -> Metadata:
+    """What a materialization says of one partition; None where no row came for it."""
+    return {
+        "dagster/partition_row_count": totals.row_count if totals else 0,
+        "lakewright/partition_files": totals.file_count if totals else 0,
+        "lakewright/partition_bytes": totals.size_bytes if totals else 0,
+    }
+
+
+def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
+    """The numbers behind a check, and some of the rows that made it fail."""
+    metadata: dict[str, Any] = {"expectation": outcome.expectation, "rows_validated": row_count}
+    if outcome.error is not None:
+        metadata["error"] = outcome.error
+    if outcome.checked_count is not None:
+        metadata["checked_rows"] = outcome.checked_count
+    if outcome.unexpected_count is not None:
+        metadata["offending_rows"] = outcome.unexpected_count
+    if outcome.checked_count and outcome.unexpected_count is not None:
+        share = 100 * outcome.unexpected_count / outcome.checked_count
+        metadata["offending_percent"] = round(share, 4)
+    if outcome.observed is not None:
+        metadata["observed"] = outcome.observed
+    if not outcome.met and outcome.unexpected_by_partition:
+        metadata["offending_rows_by_partition"] = dg.MetadataValue.json(
+            dict(list(outcome.unexpected_by_partition.items())[:_MAX_ROWS])
+        )
+    if not outcome.met and outcome.sample:
+        metadata["sample"] = _rows_table(outcome.sample)
+    return metadata
+
+
+def report_metadata(report: Report) -> Metadata:
+    """What a verb would do, or did, with its picture and its tables."""
+    metadata: dict[str, Any] = {f"lakewright/{name}": fact for name, fact in report.facts.items()}
+    if report.file_sizes is not None:
+        picture = file_sizes_picture(*report.file_sizes)
+        metadata["file sizes"] = dg.MetadataValue.md(
+            as_markdown(picture, "file sizes before and after")
+        )
+    if report.snapshot is not None:
+        metadata["lakewright/snapshot_id"] = report.snapshot.id
+        metadata["dagster/row_count"] = report.snapshot.total_record_count
+    if report.notes:
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in report.notes))
+    metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
+    return metadata
+
+
+def partition_health_metadata(before: PartitionHealth | None, after: PartitionHealth) -> Metadata:
+    """What a compaction did to one partition."""
+    metadata: dict[str, Any] = {
+        "lakewright/files_after": after.file_count,
+        "lakewright/bytes_after": after.size_bytes,
+        "dagster/partition_row_count": after.row_count,
+    }
+    if before is not None:
+        metadata["lakewright/files_before"] = before.file_count
+        metadata["lakewright/bytes_before"] = before.size_bytes
+    return metadata
+
+
+def decision_table(decisions: Iterable[Decision]) -> str:
+    """Reasons as text, one a line."""
+    return "\n".join(each.reason for each in decisions)
+
+
+def _rows_table(rows: Iterable[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
+    """Rows as the UI shows tables; the first ones where there are many."""
+    kept = list(rows)[:_MAX_ROWS]
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord({name: _cell(value) for name, value in row.items()}) for row in kept
+        ]
+    )
+
+
+def _cell(value: object) -> str | int | float | bool | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON knows no such number.
+        return str(value)
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, default=str)
+    return str(value)

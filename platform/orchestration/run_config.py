@@ -1,0 +1,128 @@
+"""Run config of a verb's job, made of the verb's options, and options made of run config.
+
+What a run does not say, the table's declaration says. A choice is written by its value, a
+duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all
+of it, and refuses what is no choice, at launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import dagster as dg
+from pydantic import Field, create_model
+
+from lakewright.platform.declare.durations import duration_ms
+from lakewright.platform.declare.partition_keys import InvalidPartitionKeyError, decode_partition
+from lakewright.platform.upkeep.health import partition_columns
+from lakewright.platform.upkeep.rewrites import Partitions
+from lakewright.platform.upkeep.verb import OptionField, option_fields
+from lakewright.storage import Table
+from lakewright.storage.errors import InvalidRequestError
+
+OptionsT = TypeVar("OptionsT")
+_DURATION = "_ms"
+_BY_KEY = " By key: a value, or dt=…/hh=… where there are several columns."
+
+
+class VerbConfig(dg.Config):
+    """What every run of a verb may be told."""
+
+    dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
+
+
+@cache
+def choices_of(kind: type[Enum]) -> Any:
+    """An enum whose names are the values of another, since Dagster takes names."""
+    return Enum(kind.__name__, {each.value: each for each in kind})
+
+
+@cache
+def config_class(options: type[Any]) -> type[VerbConfig]:
+    """The run config in which options can be given; none of them need be."""
+    given: dict[str, Any] = {
+        _config_name(each): (
+            _config_type(each) | None,
+            Field(default=None, description=_description(each)),
+        )
+        for each in option_fields(options)
+    }
+    made: type[VerbConfig] = create_model(
+        options.__name__.replace("Options", "Config"), __base__=VerbConfig, **given
+    )
+    return made
+
+
+def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> OptionsT:
+    """What a run asks for, and what was declared where it asks for nothing.
+
+    Raises:
+        InvalidRequestError: a text is no duration, or the key of no partition.
+    """
+    given = {}
+    for option in option_fields(type(declared)):
+        name = _config_name(option)
+        value = getattr(config, name)
+        if value is not None:
+            given[option.name] = _option_value(option, name, value, table)
+    return replace(declared, **given)  # type: ignore[type-var]  # a dataclass, as options are
+
+
+def _config_name(option: OptionField) -> str:
+    return option.name.removesuffix(_DURATION)
+
+
+def _config_type(option: OptionField) -> Any:
+    kind = _present(option.type)
+    if option.name.endswith(_DURATION):
+        return str
+    if kind == Partitions:
+        return list[str]
+    if get_origin(kind) is tuple:
+        return list[get_args(kind)[0]]  # type: ignore[misc]  # known when it runs
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return choices_of(kind)
+    return kind
+
+
+def _present(kind: Any) -> Any:
+    """A type without the None that stands beside it."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    (present,) = (each for each in get_args(kind) if each is not NoneType)
+    return present
+
+
+def _description(option: OptionField) -> str:
+    return option.text + (_BY_KEY if _present(option.type) == Partitions else "")
+
+
+def _option_value(option: OptionField, name: str, value: Any, table: Table) -> object:
+    kind = _present(option.type)
+    if option.name.endswith(_DURATION):
+        try:
+            return duration_ms(value)
+        except InvalidRequestError as err:
+            raise InvalidRequestError(f"{name}: {err.message}") from None
+    if kind == Partitions:
+        return _partitions(table, value, name)
+    if get_origin(kind) is tuple:
+        return tuple(value)
+    return value.value if isinstance(value, Enum) else value
+
+
+def _partitions(table: Table, keys: Sequence[str], name: str) -> Partitions:
+    columns = partition_columns(table)
+    if not columns:
+        raise InvalidRequestError(f"{table.name} has no partitions; leave `{name}` out")
+    if not keys:
+        raise InvalidRequestError(f"{name} is an empty list; leave it out to look at all")
+    try:
+        return tuple(decode_partition(key, columns) for key in keys)
+    except InvalidPartitionKeyError as err:
+        raise InvalidRequestError(str(err), table=table.name) from err

@@ -1,0 +1,86 @@
+"""Compaction as a verb: fewer, larger files with the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.platform.upkeep.rewrites import (
+    RewriteOptions,
+    compaction_report,
+    rewrite_engine,
+    rewrite_lease,
+)
+from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
+from lakewright.storage import CompactionPlan, CompactionResult, Table
+from lakewright.storage.errors import NotFoundError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactOptions(RewriteOptions):
+    """What a compaction may be told."""
+
+    buckets: tuple[int, ...] | None = option(None, "Buckets to look at. Without any, all of them.")
+    full: bool = option(
+        default=False,
+        text="Rewrite all that is not one sorted run yet, or holds small files or deleted rows.",
+    )
+    min_files: int | None = option(
+        None,
+        "Compact a bucket that has so many small files or sorted runs. Without a number, the "
+        "table's options say.",
+    )
+
+
+class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
+    """Join small files, and merge sorted runs."""
+
+    name = "compact"
+    description = "rewrite small files and sorted runs into few large files"
+    options = CompactOptions
+    plan_type = CompactionPlan
+
+    def plan(self, table: Table, options: CompactOptions) -> CompactionPlan:
+        """What is worth compacting.
+
+        Raises:
+            NotFoundError: the table has no such partition or bucket.
+        """
+        check_partitions_known(table, options.partitions or ())
+        _check_buckets(table, options.buckets or ())
+        return table.plan_compact(
+            options.partitions, options.buckets, full=options.full, min_file_num=options.min_files
+        )
+
+    def lease(self, table: Table, plan: CompactionPlan | None) -> LeaseNeed | None:
+        """The buckets of the plan."""
+        return rewrite_lease(table, plan)
+
+    def run(
+        self, table: Table, plan: CompactionPlan, options: CompactOptions, work: Work
+    ) -> CompactionResult:
+        """Rewrite what the plan names."""
+        engine = rewrite_engine(options, plan, work)
+        return table.run_compact(plan, engine, verify=options.verify, lease=work.lease)
+
+    def report(
+        self, table: Table, outcome: Outcome[CompactOptions, CompactionPlan, CompactionResult]
+    ) -> Report:
+        """Files, bytes and rows before and after."""
+        return compaction_report(outcome.plan, outcome.result, outcome.options)
+
+
+COMPACT = Compact()
+
+
+def _check_buckets(table: Table, asked: Sequence[int]) -> None:
+    if not asked:
+        return
+    held = {each.bucket for stats in table.partitions() for each in stats.buckets}
+    # A bucket may exist and hold nothing yet.
+    known = held | set(range(table.options.bucket))
+    for bucket in asked:
+        if bucket not in known:
+            there = ", ".join(str(each) for each in sorted(known)) or "none"
+            raise NotFoundError(f"{table.name} has no bucket {bucket}; there are {there}")

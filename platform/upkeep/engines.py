@@ -1,0 +1,41 @@
+"""Engines: whether a piece of work is worth a Spark session.
+
+Work that fits one process is done there; starting a session costs more than
+small work takes. What is declared as `spark` or `local` is taken at its word.
+So Spark is imported where work goes to it, here and in the rest of the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.storage import Engine, LocalEngine
+
+MIB = 1024 * 1024
+# Above these, tasks in parallel win back what a session costs.
+SPARK_FROM_BYTES = 512 * MIB
+SPARK_FROM_ROWS = 5_000_000
+
+
+def prefers_spark(choice: EngineChoice, *, size_bytes: int = 0, row_count: int = 0) -> bool:
+    """Whether work of that size goes to Spark."""
+    match choice:
+        case EngineChoice.SPARK:
+            return True
+        case EngineChoice.LOCAL:
+            return False
+        case EngineChoice.AUTO:
+            return size_bytes >= SPARK_FROM_BYTES or row_count >= SPARK_FROM_ROWS
+
+
+def compaction_engine(
+    choice: EngineChoice, *, size_bytes: int, session: Callable[[], Any]
+) -> Engine:
+    """The engine for rewriting that many bytes; `session` is called only for Spark."""
+    if prefers_spark(choice, size_bytes=size_bytes):
+        from lakewright.storage.spark import SparkEngine
+
+        return SparkEngine(session())
+    return LocalEngine()

@@ -1,0 +1,136 @@
+"""Health: what the metadata of a table says of the state of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakewright.platform.declare.partition_keys import (
+    PartitionColumn,
+    describe_partition,
+    encode_partition,
+)
+from lakewright.storage import PartitionStats, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHealth:
+    """One partition; the counts that matter are those of its worst bucket.
+
+    A reader of a keyed bucket merges its sorted runs, so those count there;
+    of an append bucket, files below the target size count. Rows of waiting files
+    are in no reader's sight before a compaction took them up.
+    """
+
+    key: str
+    spec: Mapping[str, object]
+    row_count: int
+    file_count: int
+    size_bytes: int
+    small_files: int
+    sorted_runs: int
+    worst_bucket: int
+    last_file_creation_ms: int | None
+    waiting_files: int = 0
+    waiting_rows: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"partition {describe_partition(self.spec)}" if self.spec else "the table"
+
+    @property
+    def fingerprint(self) -> str:
+        """The same as long as nobody writes to the partition."""
+        return f"{self.file_count}/{self.size_bytes}/{self.last_file_creation_ms}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """All partitions of a table, as of one snapshot."""
+
+    table: str
+    keyed: bool
+    snapshot_id: int | None
+    partitions: tuple[PartitionHealth, ...]
+
+    @property
+    def file_count(self) -> int:
+        return sum(each.file_count for each in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(each.size_bytes for each in self.partitions)
+
+    @property
+    def row_count(self) -> int:
+        return sum(each.row_count for each in self.partitions)
+
+    @property
+    def small_files(self) -> int:
+        return sum(each.small_files for each in self.partitions)
+
+    @property
+    def waiting_files(self) -> int:
+        return sum(each.waiting_files for each in self.partitions)
+
+    @property
+    def waiting_rows(self) -> int:
+        return sum(each.waiting_rows for each in self.partitions)
+
+
+def table_health(
+    table: str,
+    partitions: Sequence[PartitionStats],
+    columns: Sequence[PartitionColumn],
+    *,
+    keyed: bool,
+    snapshot_id: int | None,
+) -> TableHealth:
+    """The health that a table's metadata shows."""
+    return TableHealth(
+        table=table,
+        keyed=keyed,
+        snapshot_id=snapshot_id,
+        partitions=tuple(_partition(stats, columns, keyed=keyed) for stats in partitions),
+    )
+
+
+def read_health(table: Table) -> TableHealth:
+    """The health of a table's latest snapshot; reads metadata only."""
+    snapshot = table.latest_snapshot()
+    snapshot_id = None if snapshot is None else snapshot.id
+    return table_health(
+        table.name,
+        () if snapshot is None else table.partitions(snapshot_id=snapshot_id),
+        partition_columns(table),
+        keyed=table.schema.is_keyed,
+        snapshot_id=snapshot_id,
+    )
+
+
+def partition_columns(table: Table) -> tuple[PartitionColumn, ...]:
+    """The partition columns of a table, which its partition keys are made of."""
+    return tuple(PartitionColumn(each.name, each.type) for each in table.schema.partition_fields)
+
+
+def _partition(
+    stats: PartitionStats, columns: Sequence[PartitionColumn], *, keyed: bool
+) -> PartitionHealth:
+    worst = max(
+        stats.buckets,
+        key=lambda each: each.sorted_run_count if keyed else each.small_file_count,
+        default=None,
+    )
+    return PartitionHealth(
+        key=encode_partition(stats.spec, columns) if columns else "",
+        spec=stats.spec,
+        row_count=stats.row_count,
+        file_count=stats.file_count,
+        size_bytes=stats.size_bytes,
+        small_files=worst.small_file_count if worst else 0,
+        sorted_runs=worst.sorted_run_count if worst else 0,
+        worst_bucket=worst.bucket if worst else 0,
+        last_file_creation_ms=stats.last_file_creation_ms,
+        waiting_files=stats.waiting_file_count,
+        waiting_rows=stats.waiting_row_count,
+    )

@@ -1,0 +1,60 @@
+"""Partitions that people name, held against those the table has."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.storage import Table
+from lakewright.storage.errors import NotFoundError
+from lakewright.storage.operations.write.write import partition_spec_values
+from lakewright.storage.spec.values import same_value
+
+_MOST_NAMED = 5
+
+
+def unknown_partitions(
+    table: Table, specs: Sequence[Mapping[str, object]]
+) -> list[Mapping[str, object]]:
+    """Those of `specs` that no partition of the latest snapshot has the values of.
+
+    A spec may leave columns out.
+
+    Raises:
+        InvalidRequestError: a spec names no partition column, or a value is none of its type.
+    """
+    asked = [dict(partition_spec_values(table.files, spec)) for spec in specs]
+    present = [dict(partition_spec_values(table.files, each.spec)) for each in table.partitions()]
+    return [
+        spec
+        for spec, values in zip(specs, asked, strict=True)
+        if not any(
+            all(same_value(each[name], value) for name, value in values.items()) for each in present
+        )
+    ]
+
+
+def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) -> None:
+    """Refuse partitions that the table does not have.
+
+    Raises:
+        NotFoundError: there is none with such values; the message names the nearest.
+        InvalidRequestError: a spec names no partition column, or a value is none of its type.
+    """
+    unknown = unknown_partitions(table, specs) if specs else []
+    if not unknown:
+        return
+    have = sorted(describe_partition(each.spec) for each in table.partitions())
+    wanted = describe_partition(unknown[0])
+    near = difflib.get_close_matches(wanted, have, n=_MOST_NAMED, cutoff=0.6)
+    if near:
+        told = f"near it are {'; '.join(near)}"
+    elif have:
+        more = len(have) - _MOST_NAMED
+        told = f"there are {'; '.join(have[:_MOST_NAMED])}"
+        told += f"; and {more} more" if more > 0 else ""
+    else:
+        told = "it has none with rows"
+    others = f" (nor {len(unknown) - 1} others asked for)" if len(unknown) > 1 else ""
+    raise NotFoundError(f"{table.name} has no partition {wanted}{others}; {told}", table=table.name)

@@ -1,0 +1,151 @@
+"""Leases in jobs: what a run takes while it works, how it is renewed, and who goes on without.
+
+Writers never fail for a lease, nor wait for maintenance: commits are safe without it. Maintenance
+takes what is free, gives way to writers, and does not begin what it could not publish.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+
+from lakewright.platform.declare.declarations import WriteKind
+from lakewright.storage import (
+    CompactionPlan,
+    Lease,
+    LeaseKind,
+    PostponePlan,
+    RescalePlan,
+    StorageError,
+    Table,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.leases.leases import (
+    LeaseRequest,
+    leased,
+    look_at_lease,
+    scope_of,
+    whole_table,
+)
+from lakewright.storage.spec.lease import LeaseScope
+from lakewright.storage.spec.options import BucketMode
+
+# How long a writer waits for another one on its buckets. Its rows would be numbered again at the
+# price of writing them once more, so it is not worth long waiting.
+WRITER_WAITS_MS = 30_000
+# Where keys are assigned to buckets by an index, the second writer would be refused.
+INDEX_WRITER_WAITS_MS = 600_000
+
+Warn = Callable[[str], object]
+_LOG = logging.getLogger(__name__)
+
+
+def here(work: str) -> str:
+    """What a book of leases says of somebody who does some work in this process."""
+    return f"{work} on {socket.gethostname()}, process {os.getpid()}"
+
+
+@contextmanager
+def writing(
+    table: Table,
+    kind: WriteKind,
+    partitions: Sequence[Mapping[str, object]] | None,
+    *,
+    commit_user: str,
+    warn: Warn = _LOG.warning,
+) -> Iterator[Lease | None]:
+    """Have the partitions while rows are staged and committed; None of a lease, and on it goes."""
+    lease_kind = _kind_of_write(table, kind)
+    request = LeaseRequest(
+        kind=lease_kind,
+        scope=partitions_scope(table, partitions),
+        holder=here(commit_user),
+        owner=f"{commit_user} {lease_kind.value}",
+    )
+    indexed = table.options.bucket_mode is BucketMode.DYNAMIC
+    wait_ms = INDEX_WRITER_WAITS_MS if indexed else WRITER_WAITS_MS
+    with ExitStack() as held:
+        lease = None
+        try:
+            lease = held.enter_context(leased(table.files, request, wait_ms=wait_ms))
+            held.enter_context(renewed(table.files, lease))
+        except StorageError as error:
+            warn(f"{table.name} is written without a lease: {error}")
+        yield lease
+
+
+@contextmanager
+def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -> Iterator[Lease]:
+    """Have those parts of a scope that nobody else works on.
+
+    Raises:
+        LeaseHeld: there is none; try again later.
+        ClockJumped: somebody has a part by a clock that is far ahead of ours.
+    """
+    request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
+    with leased(table.files, request, free_only=True) as lease, renewed(table.files, lease):
+        yield lease
+
+
+@contextmanager
+def expiring(table: Table, *, run: str) -> Iterator[Lease]:
+    """Be the only one who expires anything of a table.
+
+    Two at once would prove the same files unreachable, and delete half of them each.
+
+    Raises:
+        LeaseHeld: somebody does; try again later.
+        ClockJumped: somebody does, by a clock that is far ahead of ours.
+    """
+    with maintaining(table, LeaseKind.EXPIRE, whole_table(table.files), run=run) as lease:
+        yield lease
+
+
+@contextmanager
+def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
+    """Renew a lease beside the work, which may do nothing else for hours."""
+    done = Event()
+
+    def renew() -> None:
+        while not done.wait(lease.duration_ms / 3000):
+            try:
+                if look_at_lease(files, lease.id) is None:
+                    return
+            except Exception as error:  # noqa: BLE001  # nobody would hear of a thread that ends
+                # The work looks itself before it publishes; until then there may be an answer.
+                _LOG.warning("lease %s of %s was not renewed: %r", lease.id, files.name, error)
+
+    beside = Thread(target=renew, name=f"lease {lease.id}", daemon=True)
+    beside.start()
+    try:
+        yield
+    finally:
+        done.set()
+        beside.join()
+
+
+def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | None) -> LeaseScope:
+    """Partitions with all of their buckets; without any named all of the table."""
+    if partitions is None or not table.schema.partition_keys:
+        return whole_table(table.files)
+    return scope_of(table.files, [(spec, None) for spec in partitions])
+
+
+def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
+    """The buckets that a plan rewrites; partitions where rows come into other buckets."""
+    if isinstance(plan, CompactionPlan):
+        return scope_of(table.files, [(task.partition, task.bucket) for task in plan.tasks])
+    return scope_of(table.files, [(task.partition, None) for task in plan.tasks])
+
+
+def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:
+    if kind is WriteKind.OVERWRITE:
+        return LeaseKind.OVERWRITE
+    numbered = (BucketMode.FIXED, BucketMode.DYNAMIC)
+    if table.schema.is_keyed and table.options.bucket_mode in numbered:
+        return LeaseKind.UPSERT
+    return LeaseKind.APPEND

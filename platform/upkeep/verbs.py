@@ -1,0 +1,42 @@
+"""Every verb of upkeep, by name: what jobs and the command line offer."""
+
+from __future__ import annotations
+
+from lakewright.platform.upkeep.analyze import ANALYZE
+from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
+from lakewright.platform.upkeep.compact import COMPACT
+from lakewright.platform.upkeep.expire import (
+    EXPIRE,
+    EXPIRE_CHANGELOGS,
+    EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
+)
+from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
+from lakewright.platform.upkeep.rescale import RESCALE
+from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
+from lakewright.platform.upkeep.verb import AnyVerb
+from lakewright.storage import Table
+from lakewright.storage.spec.options import BucketMode
+
+_ALL: tuple[AnyVerb, ...] = (
+    COMPACT,
+    SORT_COMPACT,
+    RESCALE,
+    POSTPONE_COMPACT,
+    EXPIRE,
+    EXPIRE_SNAPSHOTS,
+    EXPIRE_TAGS,
+    EXPIRE_CHANGELOGS,
+    REMOVE_ORPHANS,
+    RESTORE,
+    PURGE,
+    ANALYZE,
+)
+VERBS = {each.name: each for each in _ALL}
+
+
+def compaction_of(table: Table) -> tuple[AnyVerb, ...]:
+    """What compaction means for a table: where buckets are postponed, rows get theirs first."""
+    if table.options.bucket_mode is BucketMode.POSTPONE:
+        return (POSTPONE_COMPACT, COMPACT)
+    return (COMPACT,)

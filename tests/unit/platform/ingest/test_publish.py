@@ -1,0 +1,242 @@
+"""Publishing: what is on disk and what readers see, whatever goes wrong in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakewright.platform.declare.declarations import TableDeclaration, WriteKind
+from lakewright.platform.ingest.publish import (
+    AlreadyPublished,
+    Published,
+    Rejected,
+    WriteOrder,
+    publish,
+)
+from lakewright.storage import Catalog, Table
+from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from tests.support.invariants import assert_sound
+
+DECLARATION = TableDeclaration.model_validate(
+    {
+        "table": "shop.events",
+        "columns": [{"name": "dt", "type": "STRING"}, {"name": "id", "type": "INT"}],
+        "partition_keys": ["dt"],
+        "source": {"python": "a:b"},
+        "expectations": [
+            {"expect": "expect_column_values_to_be_between", "column": "id", "min_value": 0}
+        ],
+    }
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[Table]:
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    created = catalog.create_table("shop.events", DECLARATION.schema_spec)
+    yield created
+    assert_sound(created)
+
+
+def no_spark() -> Any:
+    raise AssertionError("Spark was asked for")
+
+
+def order(*days: str, **more: Any) -> WriteOrder:
+    partitions: tuple[Mapping[str, object], ...] | None = tuple({"dt": day} for day in days) or None
+    settings = {
+        "declaration": DECLARATION,
+        "partitions": partitions,
+        "commit_user": "run-1",
+        "kind": WriteKind.OVERWRITE,
+        "session": no_spark,
+    }
+    return WriteOrder(**{**settings, **more})
+
+
+def rows(*pairs: tuple[str, int]) -> pa.Table:
+    return pa.table(
+        {
+            "dt": pa.array([dt for dt, _ in pairs], pa.string()),
+            "id": pa.array([number for _, number in pairs], pa.int32()),
+        }
+    )
+
+
+def content(table: Table) -> list[tuple[str, int]]:
+    return sorted((row["dt"], row["id"]) for row in table.read().to_pylist())
+
+
+def test_published_rows_are_counted_by_partition(table: Table) -> None:
+    outcome = publish(table, lambda: rows(("a", 1), ("a", 2), ("b", 3)), order("a", "b"))
+    assert isinstance(outcome, Published)
+    assert {each.spec["dt"]: each.row_count for each in outcome.partitions} == {"a": 2, "b": 1}
+    assert (outcome.row_count, outcome.commits, outcome.engine) == (3, 1, "local")
+    assert outcome.snapshot == table.latest_snapshot()
+
+
+def test_the_same_run_publishes_once_and_does_not_read_its_source_again(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1)), order("a", kind=WriteKind.APPEND))
+
+    def untouched() -> pa.Table:
+        raise AssertionError("the source was read")
+
+    again = publish(table, untouched, order("a", kind=WriteKind.APPEND))
+    assert isinstance(again, AlreadyPublished)
+    assert content(table) == [("a", 1)]
+
+
+def test_another_run_publishes_again(table: Table) -> None:
+    for run in ("run-1", "run-2"):
+        publish(table, lambda: rows(("a", 1)), order("a", kind=WriteKind.APPEND, commit_user=run))
+    assert content(table) == [("a", 1), ("a", 1)]
+
+
+def test_rejected_rows_leave_no_trace(table: Table) -> None:
+    outcome = publish(table, lambda: rows(("a", 1), ("b", -1)), order("a", "b"))
+    assert isinstance(outcome, Rejected)
+    assert outcome.report.blocking[0].unexpected_by_partition == {"dt=b": 1}
+    assert table.latest_snapshot() is None
+
+
+def test_micro_batches_interrupted_in_the_middle_are_completed_not_repeated(table: Table) -> None:
+    given = rows(*[("a", number) for number in range(6)])
+    wanted = order("a", kind=WriteKind.APPEND, micro_batches=3)
+    # What a try that stopped after its first commit has left.
+    first = given.slice(0, 2)
+    table.write(first, commit_user="run-1", commit_identifier=0)
+
+    outcome = publish(table, lambda: given, wanted)
+
+    assert isinstance(outcome, Published)
+    assert content(table) == [("a", number) for number in range(6)]
+    assert len(table.snapshots()) == 3
+
+
+def test_every_micro_batch_has_its_share_of_every_partition(table: Table) -> None:
+    given = rows(*[("a", number) for number in range(5)], *[("b", number) for number in range(4)])
+    outcome = publish(table, lambda: given, order("a", "b", kind=WriteKind.APPEND, micro_batches=2))
+    assert isinstance(outcome, Published)
+    assert outcome.commits == 2
+    first, second = table.snapshots()
+    assert (first.delta_record_count, second.delta_record_count) == (5, 4)
+    assert [stats.file_count for stats in table.partitions()] == [2, 2]
+
+
+def test_fewer_rows_than_micro_batches_make_fewer_commits(table: Table) -> None:
+    wanted = order("a", kind=WriteKind.APPEND, micro_batches=10)
+    outcome = publish(table, lambda: rows(("a", 1), ("a", 2)), wanted)
+    assert isinstance(outcome, Published)
+    assert outcome.commits == 2
+    again = publish(table, lambda: rows(("a", 1), ("a", 2)), wanted)
+    assert isinstance(again, AlreadyPublished)
+
+
+@pytest.mark.parametrize(
+    "more", [{"micro_batches": 0}, {"micro_batches": 2, "kind": WriteKind.OVERWRITE}]
+)
+def test_orders_that_cannot_be_are_refused_before_anything_is_read(
+    table: Table, more: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequestError, match="micro_batches"):
+        publish(table, no_spark, order("a", **more))
+
+
+def test_rows_of_partitions_not_asked_for_are_refused_and_deleted(table: Table) -> None:
+    publish(table, lambda: rows(("c", 7)), order("c"))
+    with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not asked for"):
+        publish(table, lambda: rows(("a", 1), ("c", 2)), order("a", "b", commit_user="run-2"))
+    assert content(table) == [("c", 7)]
+
+
+def test_partitions_that_lost_their_rows_are_emptied_at_every_try(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1), ("b", 2), ("c", 3)), order("a", "b", "c"))
+    # A try that stopped after it had emptied the first of two partitions.
+    table.write(
+        table.arrow_schema.empty_table(),
+        mode="overwrite",
+        partition={"dt": "a"},
+        commit_user="run-2",
+        commit_identifier=0,
+    )
+    assert content(table) == [("b", 2), ("c", 3)]
+
+    again = {"commit_user": "run-2", "allow_empty": True}
+    publish(table, lambda: rows(("c", 9)), order("a", "b", "c", **again))
+
+    assert content(table) == [("c", 9)]
+
+
+def test_without_partitions_asked_for_those_in_the_rows_are_replaced(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1), ("b", 2)), order())
+    publish(table, lambda: rows(("b", 3)), order(commit_user="run-2"))
+    assert content(table) == [("a", 1), ("b", 3)]
+
+
+def test_a_commit_that_fails_leaves_no_files(tmp_path: Path) -> None:
+    class Unlucky(Table):
+        def commit(self, staged: Any) -> Any:
+            raise InvalidRows("the table moved on")
+
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    created = catalog.create_table("shop.events", DECLARATION.schema_spec)
+    with pytest.raises(InvalidRows):
+        publish(Unlucky(created.files), lambda: rows(("a", 1)), order("a"))
+    assert_sound(created)
+
+
+def test_no_rows_at_all_are_a_write_too_where_they_are_meant(table: Table) -> None:
+    publish(table, lambda: rows(("a", 1)), order("a"))
+    with pytest.raises(InvalidRows, match="returned no rows of dt=a; nothing was written"):
+        publish(table, rows, order("a", commit_user="run-2"))
+    assert content(table) == [("a", 1)]
+    outcome = publish(table, rows, order("a", commit_user="run-2", allow_empty=True))
+    assert isinstance(outcome, Published)
+    assert content(table) == []
+
+
+def test_small_work_starts_no_spark(table: Table) -> None:
+    # `no_spark` fails the test when a session is asked for.
+    publish(table, lambda: rows(("a", 1)), replace(order("a"), session=no_spark))
+    assert content(table) == [("a", 1)]
+
+
+def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
+    declaration = TableDeclaration.model_validate(
+        {
+            "table": "shop.readings",
+            "columns": [{"name": "p", "type": "DOUBLE"}, {"name": "id", "type": "INT"}],
+            "partition_keys": ["p"],
+            "source": {"python": "a:b"},
+        }
+    )
+    catalog = Catalog.open(str(tmp_path / "warehouse"))
+    readings = catalog.create_table("shop.readings", declaration.schema_spec)
+    nan = float("nan")
+
+    def written(run: str, held: list[float], asked: list[float], **more: Any) -> Any:
+        given = pa.table({"p": held, "id": pa.array(range(len(held)), pa.int32())})
+        wanted = tuple({"p": value} for value in asked)
+        settings = {"declaration": declaration, "partitions": wanted, "commit_user": run}
+        return publish(readings, lambda: given, order(**settings, **more))
+
+    outcome = written("run-1", [0.0, -0.0, nan], [-0.0, float("nan"), 0.0])
+    assert [repr(each.spec["p"]) for each in outcome.partitions] == ["0.0", "-0.0", "nan"]
+    # The partition of -0.0 was asked for and gets no rows, so it is emptied; that of 0.0 was not.
+    with pytest.raises(InvalidRows, match=r"have some in the table \(p=-0\.0\)"):
+        written("run-2", [nan], [-0.0, float("nan")])
+    written("run-2", [nan], [-0.0, float("nan")], allow_empty=True)
+    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
+    with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
+        written("run-3", [-0.0, 1.0], [0.0, 1.0])
+    with pytest.raises(InvalidRows, match=r"have some in the table \(p=nan\)"):
+        written("run-4", [0.0], [0.0, float("nan")])
+    # Of -0.0 there is nothing to be lost.
+    written("run-5", [nan], [-0.0, float("nan")])
+    assert sorted(repr(each.spec["p"]) for each in readings.partitions()) == ["0.0", "nan"]
+    assert_sound(readings)

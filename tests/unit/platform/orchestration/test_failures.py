@@ -1,0 +1,67 @@
+"""Failures: every category of storage's tree has one reaction."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from lakewright.platform.orchestration.failures import REACTIONS, failures_for_dagster, reaction_to
+from lakewright.storage import errors
+from lakewright.storage.errors import StorageError
+from lakewright.storage.operations.leases.leases import CLOCKS_DIFFER_MS, LEASE_MS
+
+
+def test_every_category_has_a_reaction() -> None:
+    assert set(REACTIONS) >= set(StorageError.__subclasses__())
+
+
+def test_a_lease_of_the_dead_is_outlasted() -> None:
+    reaction = reaction_to(errors.LeaseHeld("the dead has it"))
+    assert reaction.retries * reaction.wait_seconds * 1000 > LEASE_MS + CLOCKS_DIFFER_MS
+
+
+def test_what_waiting_does_not_change_is_not_tried_again() -> None:
+    assert reaction_to(errors.ClockJumped("set the clocks")).retries == 0
+    assert reaction_to(errors.LeaseLost("broken", lease_id="x")).retries == 0
+    given_up = errors.LeaseLost("given up", lease_id="x", wanted_by="an ingest")
+    assert reaction_to(given_up).retries > 0
+
+
+@pytest.mark.parametrize(
+    "kind", [errors.CommitConflictError, errors.CommitOutcomeUnknownError, errors.UnavailableError]
+)
+def test_what_may_pass_is_tried_again(kind: type[StorageError]) -> None:
+    with pytest.raises(dg.RetryRequested) as raised, failures_for_dagster():
+        raise kind("someone else was first")
+    assert raised.value.max_retries > 0
+    assert raised.value.seconds_to_wait
+    assert isinstance(raised.value.__cause__, kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.TableNotFound,
+        errors.AlreadyExistsError,
+        errors.InvalidRows,
+        errors.UnsupportedError,
+        errors.CorruptionError,
+    ],
+)
+def test_what_stays_as_it_is_fails_at_once_and_says_why(kind: type[StorageError]) -> None:
+    with pytest.raises(dg.Failure) as raised, failures_for_dagster():
+        raise kind("no table a.b; tables of a: c", table="a.b", looked_for=3)
+    failure = raised.value
+    assert failure.allow_retries is False
+    assert failure.description == f"{kind.__name__}: no table a.b; tables of a: c"
+    assert failure.metadata["table"].value == "a.b"
+    assert failure.metadata["looked_for"].value == "3"
+
+
+def test_a_kind_of_error_inherits_the_reaction_of_its_category() -> None:
+    assert reaction_to(errors.StalePlan("x")) == REACTIONS[errors.CommitConflictError]
+
+
+def test_errors_of_others_pass_through() -> None:
+    with pytest.raises(ZeroDivisionError), failures_for_dagster():
+        _ = 1 / 0
