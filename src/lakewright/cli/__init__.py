@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 BROKEN_PIPE = 141
 INTERRUPTED = 130
@@ -61,6 +62,10 @@ def _run(root: click.Group, arguments: list[str]) -> int:
 
 def _refuse(error: click.ClickException) -> int:
     """Say what is wrong with the arguments, and where help is."""
+    if isinstance(error, NoArgsIsHelpError):
+        sys.stderr.write(error.format_message() + "\n\n")
+        _say_error("name a command")
+        return error.exit_code
     message = error.format_message().rstrip(".")
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f"; see {error.ctx.command_path} --help"

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
-import click
-
-from lakewright.cli.grammar.call import Call, check_one_of
-from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import columns_option, engine_option
-from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, counted, cut, duration_text, size_text
-from lakewright.cli.upkeep.work import Work, carry_out
-
-if TYPE_CHECKING:
-    from lakewright.cli.output.progress import Steps
-    from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.work import Telling
+from lakewright.platform.upkeep.analyze import ANALYZE
+from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
 
 # What a bound may take of a line.
 _MAX_WIDTH = 24
 
 
-@command(
-    "analyze",
-    plans=True,
-    examples="lakewright analyze nyc.flights --columns carrier,distance\n"
-    "lakewright analyze nyc.flights --no-columns --format json",
-)
-@columns_option
-@click.option("--no-columns", is_flag=True, help="Only count the rows, describe no column.")
-@engine_option
-def analyze(
-    call: Call, *, columns: list[str] | None, no_columns: bool, engine: str
-) -> Answer | None:
-    """Compute statistics of the rows and publish them: counts, bounds, distinct values."""
-    from lakewright.cli.upkeep.rewrites import engine_of
-    from lakewright.storage import AnalyzePlan
-
-    check_one_of(columns=columns, no_columns=no_columns)
-    table = call.table()
-
-    def run(plan: AnalyzePlan, steps: Steps) -> AnalyzeResult:
-        return table.run_analyze(plan, engine_of(engine, steps, call.command))
-
-    work = Work(
-        kind=AnalyzePlan,
-        plan=lambda: table.plan_analyze(columns=() if no_columns else columns),
+def _telling(_: Table) -> Telling[AnalyzePlan, AnalyzeResult]:
+    return Telling(
         is_empty=lambda plan: plan.snapshot_id is None,
         describe=_plan_lines,
         summary=lambda plan: {"files": plan.files, "size_bytes": plan.bytes, "rows": plan.rows},
-        run=run,
         report=_result_text,
         facts=lambda plan, result: {
             "snapshot_id": None if result.snapshot is None else result.snapshot.id,
@@ -60,7 +28,6 @@ def analyze(
             "duration_ms": result.duration_ms,
         },
     )
-    return carry_out(call, table, work)
 
 
 def _plan_lines(plan: AnalyzePlan) -> list[str]:
@@ -113,3 +80,14 @@ def _cells(column: ColumnStatistics, result: AnalyzeResult) -> list[Cell]:
         "-" if column.avg_len is None else str(column.avg_len),
         "-" if column.max_len is None else str(column.max_len),
     ]
+
+
+analyze = verb_command(
+    ANALYZE,
+    notes="With --columns '' rows are counted and no column is described.",
+    examples="""
+lakewright analyze nyc.flights --columns carrier,distance
+lakewright analyze nyc.flights --columns '' --format json
+""",
+    telling=_telling,
+)

@@ -22,10 +22,11 @@ from lakewright.cli.upkeep.deletions import (
     snapshots_text,
     with_files,
 )
-from lakewright.cli.upkeep.work import Work, carry_out
+from lakewright.cli.upkeep.work import Telling, Work, carry_out, plan_and_run
 
 if TYPE_CHECKING:
     from lakewright.storage import Branch, DeleteBranchPlan, FastForwardPlan, Table
+    from lakewright.storage.operations.references.branches import BranchResult
 
 
 @command("list", examples="lakewright branch list nyc.flights")
@@ -95,13 +96,13 @@ def _delete(call: Call, *, name: str | None) -> Answer | None:
         what = f"branch {plan.branch} of {plan.table}"
         return [f"{what} to go: {snapshots}, {tags}, {with_files(plan)}"]
 
-    work = Work(
-        kind=DeleteBranchPlan,
-        plan=lambda: table.plan_delete_branch(needed(name, "BRANCH")),
+    do = plan_and_run(
+        lambda: table.plan_delete_branch(needed(name, "BRANCH")), table.run_delete_branch
+    )
+    telling: Telling[DeleteBranchPlan, BranchResult] = Telling(
         is_empty=lambda plan: False,
         describe=describe,
         summary=files_summary,
-        run=lambda plan, steps: table.run_delete_branch(plan),
         report=lambda plan, result: [
             deleted_line(f"branch {plan.branch} of {plan.table} deleted", result)
         ],
@@ -111,7 +112,7 @@ def _delete(call: Call, *, name: str | None) -> Answer | None:
             **deleted_facts(result),
         },
     )
-    return carry_out(call, table, work)
+    return carry_out(call, table, Work(kind=DeleteBranchPlan, do=do, telling=telling))
 
 
 @command(
@@ -126,13 +127,13 @@ def _fast_forward(call: Call, *, name: str | None) -> Answer | None:
     from lakewright.storage import FastForwardPlan
 
     table = call.table()
-    work = Work(
-        kind=FastForwardPlan,
-        plan=lambda: table.plan_fast_forward(needed(name, "BRANCH")),
+    do = plan_and_run(
+        lambda: table.plan_fast_forward(needed(name, "BRANCH")), table.run_fast_forward
+    )
+    telling: Telling[FastForwardPlan, BranchResult] = Telling(
         is_empty=lambda plan: False,
         describe=_forward_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_fast_forward(plan),
         report=lambda plan, result: [
             deleted_line(
                 f"main of {plan.table} is branch {plan.branch}, snapshot {_last(plan)}", result
@@ -146,7 +147,7 @@ def _fast_forward(call: Call, *, name: str | None) -> Answer | None:
             **deleted_facts(result),
         },
     )
-    return carry_out(call, table, work)
+    return carry_out(call, table, Work(kind=FastForwardPlan, do=do, telling=telling))
 
 
 def _last(plan: FastForwardPlan) -> int:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
-
-import click
-
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command, group
 from lakewright.cli.output.answers import Answer, listed
@@ -19,11 +14,11 @@ from lakewright.cli.upkeep.deletions import (
     snapshots_text,
     with_files,
 )
-from lakewright.cli.upkeep.work import Work, carry_out
-
-if TYPE_CHECKING:
-    from lakewright.storage import ExpireChangelogsPlan, Snapshot
-    from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.work import Telling
+from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS
+from lakewright.storage import ExpireChangelogsPlan, Snapshot, Table
+from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 
 
 @command("list", examples="lakewright changelog list nyc.flights")
@@ -58,26 +53,14 @@ def _record(snapshot: Snapshot) -> dict[str, object]:
     }
 
 
-@command("expire", plans=True, examples="lakewright changelog expire nyc.flights --dry-run")
-@click.option("--all", "every", is_flag=True, help="Every one, whatever the options say.")
-def _expire(call: Call, *, every: bool) -> Answer | None:
-    """Delete changelogs beyond the number and the age that the table's options retain."""
-    from lakewright.cli.upkeep.holding import holding_expiry
-    from lakewright.storage import ExpireChangelogsPlan
-
-    table = call.table()
-    work = Work(
-        kind=ExpireChangelogsPlan,
-        plan=lambda: table.plan_expire_changelogs(every=every),
+def _telling(_: Table) -> Telling[ExpireChangelogsPlan, ExpireChangelogsResult]:
+    return Telling(
         is_empty=lambda plan: not plan.changelog_ids,
         describe=_plan_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_expire_changelogs(plan),
         report=_result_lines,
         facts=lambda plan, result: {"expired": list(result.expired), **deleted_facts(result)},
     )
-    with nullcontext() if call.only_plans else holding_expiry(call, table):
-        return carry_out(call, table, work)
 
 
 def _plan_lines(plan: ExpireChangelogsPlan) -> list[str]:
@@ -91,6 +74,15 @@ def _plan_lines(plan: ExpireChangelogsPlan) -> list[str]:
 def _result_lines(plan: ExpireChangelogsPlan, result: ExpireChangelogsResult) -> list[str]:
     which = snapshots_text(plan.changelog_ids)
     return [deleted_line(f"changelogs of {which} of {plan.table} expired", result)]
+
+
+_expire = verb_command(
+    EXPIRE_CHANGELOGS,
+    name="expire",
+    flags={"every": "--all"},
+    examples="lakewright changelog expire nyc.flights --dry-run",
+    telling=_telling,
+)
 
 
 changelog = group(

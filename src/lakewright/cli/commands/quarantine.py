@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import click
-
-from lakewright.cli.grammar.call import Call, needed
+from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command, group
-from lakewright.cli.grammar.options import older_than_option
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, counted, duration_text, iso_time, size_text, time_text
@@ -19,12 +14,12 @@ from lakewright.cli.upkeep.deletions import (
     files_summary,
     first_paths,
 )
-from lakewright.cli.upkeep.work import Work, carry_out
-
-if TYPE_CHECKING:
-    from lakewright.storage import PurgePlan, Quarantine, RestorePlan
-    from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
-    from lakewright.storage.operations.retention.restore_files import RestoreResult
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.work import Telling
+from lakewright.platform.upkeep.clean import PURGE, RESTORE
+from lakewright.storage import PurgePlan, Quarantine, RestorePlan, Table
+from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
+from lakewright.storage.operations.retention.restore_files import RestoreResult
 
 
 @command("list", examples="lakewright quarantine list nyc.flights")
@@ -79,35 +74,11 @@ def _record(quarantine: Quarantine) -> dict[str, object]:
     }
 
 
-@command(
-    "restore",
-    plans=True,
-    notes="""
-ID is a quarantine, as list names it; PATH are files of it, by their paths below the table
-(default: all).
-""",
-    examples="lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
-)
-@click.argument("quarantine_id", metavar="ID", required=False)
-@click.argument("paths", metavar="[PATH…]", nargs=-1)
-def _restore(call: Call, *, quarantine_id: str | None, paths: tuple[str, ...]) -> Answer | None:
-    """Bring files back to where they were, as they were."""
-    from lakewright.storage import RestorePlan
-
-    table = call.table()
-
-    def describe(plan: RestorePlan) -> list[str]:
-        count = f"{counted(len(plan.files), 'file')} of {plan.table}"
-        lines = [f"{count} to come back, {size_text(plan.bytes)}"]
-        return lines + first_paths(file.path for file in plan.files)
-
-    work = Work(
-        kind=RestorePlan,
-        plan=lambda: table.plan_restore(needed(quarantine_id, "ID"), paths=paths or None),
+def _restore_telling(_: Table) -> Telling[RestorePlan, RestoreResult]:
+    return Telling(
         is_empty=lambda plan: False,
-        describe=describe,
+        describe=_restore_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_restore(plan),
         report=_restored_lines,
         facts=lambda plan, result: {
             "quarantine": plan.quarantine_id,
@@ -117,7 +88,12 @@ def _restore(call: Call, *, quarantine_id: str | None, paths: tuple[str, ...]) -
             "duration_ms": result.duration_ms,
         },
     )
-    return carry_out(call, table, work)
+
+
+def _restore_lines(plan: RestorePlan) -> list[str]:
+    count = f"{counted(len(plan.files), 'file')} of {plan.table}"
+    lines = [f"{count} to come back, {size_text(plan.bytes)}"]
+    return lines + first_paths(file.path for file in plan.files)
 
 
 def _restored_lines(plan: RestorePlan, result: RestoreResult) -> list[str]:
@@ -130,32 +106,23 @@ def _restored_lines(plan: RestorePlan, result: RestoreResult) -> list[str]:
     ]
 
 
-@command(
-    "purge",
-    plans=True,
-    notes="What something refers to by now is not deleted but comes back.",
-    examples="lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
+_restore = verb_command(
+    RESTORE,
+    arguments={"quarantine": "ID", "paths": "[PATH…]"},
+    notes="""
+ID is a quarantine, as list names it; PATH are files of it, by their paths below the table
+(default: all).
+""",
+    examples="lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
+    telling=_restore_telling,
 )
-@click.argument("ids", metavar="[ID…]", nargs=-1)
-@older_than_option(
-    help="Quarantines of at least that age by the clock of the store (default: 7d); those that are "
-    "named go whatever their age."
-)
-def _purge(call: Call, *, ids: tuple[str, ...], older_than: int | None) -> Answer | None:
-    """Delete what has been in quarantine for long enough."""
-    from lakewright.storage import PurgePlan
-    from lakewright.storage.errors import InvalidRequestError
 
-    if ids and older_than is not None:
-        raise InvalidRequestError("name quarantines, or an age, but not both")
-    table = call.table()
-    work = Work(
-        kind=PurgePlan,
-        plan=lambda: table.plan_purge(ttl_ms=older_than, quarantine_ids=ids),
+
+def _purge_telling(_: Table) -> Telling[PurgePlan, PurgeResult]:
+    return Telling(
         is_empty=lambda plan: not plan.quarantine_ids,
         describe=_purge_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_purge(plan),
         report=_purged_lines,
         facts=lambda plan, result: {
             "quarantines": list(plan.quarantine_ids),
@@ -163,7 +130,6 @@ def _purge(call: Call, *, ids: tuple[str, ...], older_than: int | None) -> Answe
             **deleted_facts(result),
         },
     )
-    return carry_out(call, table, work)
 
 
 def _purge_lines(plan: PurgePlan) -> list[str]:
@@ -180,6 +146,18 @@ def _purged_lines(plan: PurgePlan, result: PurgeResult) -> list[str]:
 
     done = f"{counted(len(plan.quarantine_ids), 'quarantine')} of {plan.table} purged"
     return [deleted_line(done, result), *brought_back_lines(result.brought_back)]
+
+
+_purge = verb_command(
+    PURGE,
+    arguments={"quarantines": "[ID…]"},
+    notes="""
+ID are quarantines that go whatever their age. What something refers to by now is not deleted but
+comes back.
+""",
+    examples="lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
+    telling=_purge_telling,
+)
 
 
 quarantine = group(

@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
-import click
-
-from lakewright.cli.grammar.call import Call
-from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import older_than_option
-from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.text import counted, duration_text, size_text
 from lakewright.cli.upkeep.deletions import brought_back_lines, files_summary, first_paths
-from lakewright.cli.upkeep.work import Work, carry_out
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.work import Telling
+from lakewright.platform.upkeep.clean import REMOVE_ORPHANS
+from lakewright.storage import OrphansPlan, Table
+from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 
-if TYPE_CHECKING:
-    from lakewright.storage import OrphansPlan
-    from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 
-
-@command(
-    "remove-orphans",
-    plans=True,
-    notes="They go to a quarantine beside the table: see lakewright quarantine --help.",
-    examples="lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
-)
-@older_than_option(
-    help="Only files of at least that age by the clock of the store (default: 1d); a write that is "
-    "under way longer loses its files."
-)
-@click.option(
-    "--even-recent",
-    is_flag=True,
-    help="Let AGE be less than an hour: no process writes to the table.",
-)
-@click.option("--delete", is_flag=True, help="Delete them at once, with no way back.")
-def remove_orphans(
-    call: Call, *, older_than: int | None, even_recent: bool, delete: bool
-) -> Answer | None:
-    """Set aside files that nothing refers to, left behind by processes that died."""
-    from lakewright.storage import OrphansPlan
-
-    table = call.table()
-    work = Work(
-        kind=OrphansPlan,
-        plan=lambda: table.plan_remove_orphans(age_ms=older_than, even_recent=even_recent),
+def _telling(_: Table) -> Telling[OrphansPlan, OrphansResult]:
+    return Telling(
         is_empty=lambda plan: not (plan.files or plan.wanted or plan.leftovers),
         describe=_plan_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_remove_orphans(plan, quarantine=not delete),
         report=_result_lines,
         facts=lambda plan, result: {
             "quarantines": list(result.quarantine_ids),
@@ -61,7 +29,6 @@ def remove_orphans(
             "duration_ms": result.duration_ms,
         },
     )
-    return carry_out(call, table, work)
 
 
 def _plan_lines(plan: OrphansPlan) -> list[str]:
@@ -96,3 +63,11 @@ def _result_lines(plan: OrphansPlan, result: OrphansResult) -> list[str]:
     if result.quarantine_ids:
         lines.append(f"  delete them for good, after a week:  lakewright quarantine purge {table}")
     return lines + brought_back_lines(result.brought_back)
+
+
+remove_orphans = verb_command(
+    REMOVE_ORPHANS,
+    notes="They go to a quarantine beside the table: see lakewright quarantine --help.",
+    examples="lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
+    telling=_telling,
+)

@@ -17,7 +17,7 @@ from lakewright.cli.upkeep.deletions import (
     snapshots_text,
     with_files,
 )
-from lakewright.cli.upkeep.work import Work, carry_out
+from lakewright.cli.upkeep.work import Telling, Work, carry_out, plan_and_run
 
 if TYPE_CHECKING:
     from lakewright.storage import RollbackPlan
@@ -40,13 +40,14 @@ def rollback(
 
     check_one_of(needed=call.plan is None, snapshot=snapshot, tag=tag, as_of=as_of)
     table = call.table()
-    work = Work(
-        kind=RollbackPlan,
-        plan=lambda: table.plan_rollback(snapshot_id=snapshot, tag=tag, as_of_ms=as_of),
+    do = plan_and_run(
+        lambda: table.plan_rollback(snapshot_id=snapshot, tag=tag, as_of_ms=as_of),
+        table.run_rollback,
+    )
+    telling = Telling(
         is_empty=lambda plan: False,
         describe=_plan_lines,
         summary=files_summary,
-        run=lambda plan, steps: table.run_rollback(plan),
         report=_result_lines,
         facts=lambda plan, result: {
             "snapshot_id": plan.target_id,
@@ -57,7 +58,7 @@ def rollback(
             **deleted_facts(result),
         },
     )
-    return carry_out(call, table, work)
+    return carry_out(call, table, Work(kind=RollbackPlan, do=do, telling=telling))
 
 
 def _plan_lines(plan: RollbackPlan) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
-
 import click
 
 from lakewright.cli.grammar.call import Call, needed
 from lakewright.cli.grammar.command import command, group
-from lakewright.cli.grammar.options import FROM_1, older_than_option
+from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.grammar.values import age_ms
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.tables import TextColumn
@@ -21,11 +18,12 @@ from lakewright.cli.upkeep.deletions import (
     named,
     with_files,
 )
-from lakewright.cli.upkeep.work import Work, carry_out
-
-if TYPE_CHECKING:
-    from lakewright.storage import DeleteTagsPlan, Tag
-    from lakewright.storage.operations.references.tags import DeleteTagsResult
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.work import Telling, Work, carry_out, plan_and_run
+from lakewright.platform.upkeep.expire import EXPIRE_TAGS
+from lakewright.storage import DeleteTagsPlan, Tag
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.operations.references.tags import DeleteTagsResult
 
 
 @command("list", examples="lakewright tag list nyc.flights")
@@ -119,8 +117,6 @@ def _rename(call: Call, *, name: str, new_name: str) -> Answer:
 
 def _check_name(name: str) -> None:
     """A number is taken for a snapshot, by people and by time travel."""
-    from lakewright.storage.errors import InvalidRequestError
-
     if name.isdecimal():
         raise InvalidRequestError(
             f"{name} as the name of a tag would be taken for a snapshot; to name that snapshot, "
@@ -128,47 +124,16 @@ def _check_name(name: str) -> None:
         )
 
 
-@command("delete", plans=True, examples="lakewright tag delete nyc.flights q3 q4 --dry-run")
-@click.argument("names", metavar="TAG…", nargs=-1)
-def _delete(call: Call, *, names: tuple[str, ...]) -> Answer | None:
-    """Delete tags, and the files that they alone keep."""
-    from lakewright.storage import DeleteTagsPlan
-
-    table = call.table()
-    work = Work(
-        kind=DeleteTagsPlan,
-        plan=lambda: table.plan_delete_tags(*needed(names or None, "TAG")),
+def _telling(verb: str) -> Telling[DeleteTagsPlan, DeleteTagsResult]:
+    return Telling(
         is_empty=lambda plan: not plan.tags,
-        describe=lambda plan: _plan_lines("delete", plan),
+        describe=lambda plan: _plan_lines(verb, plan),
         summary=files_summary,
-        run=lambda plan, steps: table.run_delete_tags(plan),
-        report=_result_lines,
-        facts=_facts,
+        report=lambda plan, result: [
+            deleted_line(f"{named('tag', plan.tags)} of {plan.table} deleted", result)
+        ],
+        facts=lambda plan, result: {"tags": list(plan.tags), **deleted_facts(result)},
     )
-    return carry_out(call, table, work)
-
-
-@command("expire", plans=True, examples="lakewright tag expire nyc.flights --dry-run")
-@older_than_option(help="Older ones too, whatever they say.")
-def _expire(call: Call, *, older_than: int | None) -> Answer | None:
-    """Delete tags past their time, and automatic ones beyond their number."""
-    from lakewright.cli.upkeep.holding import holding_expiry
-    from lakewright.storage import DeleteTagsPlan
-
-    table = call.table()
-
-    work = Work(
-        kind=DeleteTagsPlan,
-        plan=lambda: table.plan_expire_tags(older_than_ms=older_than),
-        is_empty=lambda plan: not plan.tags,
-        describe=lambda plan: _plan_lines("expire", plan),
-        summary=files_summary,
-        run=lambda plan, steps: table.run_expire_tags(plan),
-        report=_result_lines,
-        facts=_facts,
-    )
-    with nullcontext() if call.only_plans else holding_expiry(call, table):
-        return carry_out(call, table, work)
 
 
 def _plan_lines(verb: str, plan: DeleteTagsPlan) -> list[str]:
@@ -178,12 +143,23 @@ def _plan_lines(verb: str, plan: DeleteTagsPlan) -> list[str]:
     return lines + [f"  {reason}" for reason in plan.reasons]
 
 
-def _result_lines(plan: DeleteTagsPlan, result: DeleteTagsResult) -> list[str]:
-    return [deleted_line(f"{named('tag', plan.tags)} of {plan.table} deleted", result)]
+@command("delete", plans=True, examples="lakewright tag delete nyc.flights q3 q4 --dry-run")
+@click.argument("names", metavar="TAG…", nargs=-1)
+def _delete(call: Call, *, names: tuple[str, ...]) -> Answer | None:
+    """Delete tags, and the files that they alone keep."""
+    table = call.table()
+    do = plan_and_run(
+        lambda: table.plan_delete_tags(*needed(names or None, "TAG")), table.run_delete_tags
+    )
+    return carry_out(call, table, Work(kind=DeleteTagsPlan, do=do, telling=_telling("delete")))
 
 
-def _facts(plan: DeleteTagsPlan, result: DeleteTagsResult) -> dict[str, object]:
-    return {"tags": list(plan.tags), **deleted_facts(result)}
+_expire = verb_command(
+    EXPIRE_TAGS,
+    name="expire",
+    examples="lakewright tag expire nyc.flights --dry-run",
+    telling=lambda _: _telling("expire"),
+)
 
 
 tag = group(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,8 +38,23 @@ class Described(click.Command):
             formatter.write("".join(f"  {line}".rstrip() + "\n" for line in lines))
 
 
+class HowOption(click.Option):
+    """An option that says how a plan is shown or carried out, not what is planned."""
+
+
 class DescribedGroup(Described, click.Group):
     """A command whose verbs have commands of their own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, each.get_short_help_str(limit=MOST_COLUMNS))
+            for name, each in self.commands.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class TableName(click.ParamType[str]):
@@ -72,7 +87,7 @@ def _warehouse(context: click.Context) -> str:
 
 def warehouse_option(*, is_root: bool) -> click.Option:
     """`--warehouse`, which may stand before the command and after it."""
-    return click.Option(
+    return HowOption(
         ["--warehouse"],
         metavar="URI",
         envvar=WAREHOUSE_VARIABLE if is_root else None,
@@ -83,7 +98,7 @@ def warehouse_option(*, is_root: bool) -> click.Option:
 
 def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Option:
     """`--format`."""
-    return click.Option(
+    return HowOption(
         ["--format", "form"],
         type=click.Choice(choices),
         default="table",
@@ -94,14 +109,14 @@ def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Opti
 def plan_options() -> list[click.Option]:
     """`--dry-run`, `--save-plan`, `--plan`."""
     return [
-        click.Option(["--dry-run"], is_flag=True, help="Say what would be done; write nothing."),
-        click.Option(
+        HowOption(["--dry-run"], is_flag=True, help="Say what would be done; write nothing."),
+        HowOption(
             ["--save-plan"],
             metavar="FILE",
             type=click.Path(allow_dash=True),
             help="Write the plan to a file (- for standard output) and do nothing else.",
         ),
-        click.Option(
+        HowOption(
             ["--plan"],
             metavar="FILE",
             type=click.Path(allow_dash=True),
@@ -156,15 +171,16 @@ def command(
 
 
 def group(
-    name: str, summary: str, commands: Iterable[click.Command], *, notes: str = ""
+    name: str, summary: str, commands: Sequence[Described], *, notes: str = ""
 ) -> DescribedGroup:
     """A command whose verbs are commands."""
     return DescribedGroup(
         name,
-        commands=list(commands),
+        commands=commands,
+        subcommand_metavar="COMMAND TABLE …",
         help=summary,
         notes=notes,
-        examples="",
+        examples="\n".join(each.examples.strip().splitlines()[0] for each in commands),
         context_settings={"max_content_width": MOST_COLUMNS},
     )
 

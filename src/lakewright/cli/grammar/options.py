@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from lakewright.cli.grammar.values import age_ms, moment_ms, names, partition
+from lakewright.cli.grammar.values import age_ms, moment_ms, names, number_from, partition
 
 WHERE_NOTES = """
 EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
@@ -22,9 +22,8 @@ json   one object a line, complete: decimals as text, dates, times and timestamp
 csv    the same values under a header; null is empty, empty text is ""
 """
 
-FROM_0 = click.IntRange(min=0)
-FROM_1 = click.IntRange(min=1)
-FROM_2 = click.IntRange(min=2)
+FROM_0 = number_from(0)
+FROM_1 = number_from(1)
 
 where_option = click.option("--where", metavar="EXPR", help="Only what this filter finds.")
 columns_option = click.option(

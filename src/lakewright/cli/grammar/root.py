@@ -1,22 +1,52 @@
-"""All commands by what they are for: a new one is a module of `commands` and its name here."""
+"""All commands by what they are for: a new one is a module of `commands` and a line here."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehouse_option
 
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "Look": ("ls", "show", "read", "lookup", "inspect", "snapshots", "files", "partitions"),
-    "Upkeep": (
-        *("compact", "sort-compact", "rescale", "postpone-compact", "expire-snapshots"),
-        *("remove-orphans", "quarantine", "analyze"),
-    ),
-    "References": ("tag", "branch", "rollback", "consumer", "changelog"),
-    "Work under way": ("pending", "lease"),
-    "Workspace": ("demo", "up", "completion"),
+# Help names commands by these words; what a command needs is imported when it is asked for.
+COMMANDS: dict[str, dict[str, str]] = {
+    "Look": {
+        "ls": "the tables of the warehouse",
+        "show": "a table: schema, keys, options, contents, health",
+        "read": "rows, filtered, as a table, JSON or CSV",
+        "lookup": "the rows of single keys",
+        "inspect": "system tables, and what changed between two states",
+        "snapshots": "the states of a table",
+        "files": "its data files, or those that a filter opens",
+        "partitions": "its partitions",
+    },
+    "Upkeep": {
+        "compact": "small files into fewer, larger ones",
+        "sort-compact": "rows in an order that lets filters skip files",
+        "rescale": "another number of buckets",
+        "postpone-compact": "postponed rows into buckets",
+        "expire-snapshots": "old snapshots go, and files they alone need",
+        "remove-orphans": "set aside files that nothing refers to",
+        "quarantine": "what was set aside: list, restore, purge",
+        "analyze": "compute and publish statistics of columns",
+    },
+    "References": {
+        "tag": "names of states, which outlive expiry",
+        "branch": "second histories that share a table's files",
+        "rollback": "a table as it was; what came later goes",
+        "consumer": "how far readers of changes have come",
+        "changelog": "changes that outlived their snapshots",
+    },
+    "Work under way": {
+        "pending": "batches that wait to be committed",
+        "lease": "which process works on a table",
+    },
+    "Workspace": {
+        "demo": "real flights through the whole of it",
+        "up": "the Dagster UI",
+        "completion": "completion of commands and tables in a shell",
+    },
 }
 _NOTES = """
 Commands that change a table take --dry-run, which says what would be done; --save-plan FILE,
@@ -46,7 +76,7 @@ class Root(DescribedGroup):
     """The group of all commands, each of which is loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for names in COMMANDS.values() for name in names]
+        return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -68,14 +98,19 @@ class Root(DescribedGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         widest = max(map(len, self.list_commands(ctx)))
-        for purpose, names in COMMANDS.items():
-            rows = []
-            for name in names:
-                found = self.get_command(ctx, name)
-                assert found is not None
-                rows.append((name.ljust(widest), found.get_short_help_str(limit=MOST_COLUMNS)))
+        for purpose, commands in COMMANDS.items():
             with formatter.section(purpose):
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(widest), says) for name, says in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=says)
+            for commands in COMMANDS.values()
+            for name, says in commands.items()
+            if name.startswith(incomplete)
+        ]
+        # Not those of a group, which loads every command.
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 ROOT = Root(
@@ -84,7 +119,7 @@ ROOT = Root(
     help="Look at Apache Paimon tables, and keep them healthy.",
     notes=_NOTES,
     examples=_EXAMPLES,
-    no_args_is_help=False,
+    no_args_is_help=True,
     subcommand_metavar="COMMAND [TABLE] …",
     context_settings={"max_content_width": MOST_COLUMNS},
 )

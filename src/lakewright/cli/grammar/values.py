@@ -8,10 +8,26 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Callable
 
 from click import BadParameter
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def number_from(minimum: int) -> Callable[[str], int]:
+    """Whole numbers that are not below some other."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise BadParameter(f"{text!r} is no whole number from {minimum} on")
+        return value
+
+    return number
 
 
 def names(text: str) -> list[str]:

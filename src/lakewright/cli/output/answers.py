@@ -28,7 +28,7 @@ class Answer:
     text: Callable[[], Sequence[Block]]
     value: Callable[[], Record | Sequence[Record]]
     records: Callable[[], Sequence[Record]] | None = None
-    code: int = 0
+    is_conflict: bool = False
 
     def print(self, form: Form) -> int:
         """Print it in one of the forms; the exit code."""
@@ -39,7 +39,11 @@ class Answer:
                 print_json(self.value())
             case "csv":
                 self._print_csv()
-        return self.code
+        if not self.is_conflict:
+            return 0
+        from lakewright.cli.exit_codes import CONFLICT
+
+        return CONFLICT
 
     def _print_csv(self) -> None:
         value = self.value() if self.records is None else self.records()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -11,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import HowOption
 
 if TYPE_CHECKING:
     from lakewright.storage import Table
@@ -30,14 +32,8 @@ class Plan(Protocol):
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
-# What does not say what is planned, but how a plan is shown or carried out.
-_NOT_PLANNING = {
-    *("table_name", "warehouse", "form", "dry_run", "plan", "save_plan"),
-    *("engine", "verify", "delete"),
-}
 
-
-def plan_data(call: Call, plan: Plan, summary: dict[str, object]) -> dict[str, object]:
+def plan_data(call: Call, plan: Plan, summary: Mapping[str, object]) -> dict[str, object]:
     """A plan as `--plan` takes it back, which leaves operation and summary aside."""
     return {"operation": call.command, "summary": summary, **json.loads(plan.to_json())}
 
@@ -99,7 +95,7 @@ def _check_nothing_else_planned() -> None:
     context = click.get_current_context()
     for param in context.command.params:
         given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-        if given and param.name not in _NOT_PLANNING:
+        if given and param.name != "table_name" and not isinstance(param, HowOption):
             name = param.opts[0] if isinstance(param, click.Option) else param.make_metavar(context)
             raise InvalidRequestError(f"--plan says what to do; leave {name} out, or plan again")
 

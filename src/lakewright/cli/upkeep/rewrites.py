@@ -1,4 +1,4 @@
-"""What commands share that rewrite data files: partitions, engines, tables of tasks, results."""
+"""What commands say that rewrite data files: which tasks there are, and what came of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from lakewright.cli.output.partitions import partition_cells, partition_columns
-from lakewright.cli.output.progress import CountedEngine, Steps
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, counted, duration_text, iso_time, size_text
 from lakewright.cli.upkeep.deletions import snapshots_text
-from lakewright.platform.upkeep.known_partitions import check_partitions_known
+from lakewright.cli.upkeep.work import Telling
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
-    Engine,
-    LocalEngine,
     PostponePlan,
     PostponeResult,
     RescalePlan,
     RescaleResult,
+    SortCompactionPlan,
     Table,
 )
 from lakewright.storage.operations.rewrite.postpone import PostponeTask
@@ -28,36 +26,6 @@ from lakewright.storage.spec.options import BucketMode
 
 # A plan names every bucket; people get the first of them, programs all.
 _MOST_LINES = 40
-
-
-def known_partitions(
-    table: Table, named: Sequence[dict[str, object]]
-) -> list[dict[str, object]] | None:
-    """The partitions named, where null is written as folders write it; None where none were.
-
-    Raises:
-        NotFoundError: the table has no such partition.
-    """
-    if not named:
-        return None
-    null = table.options.partition_default_name
-    specs = [
-        {name: None if text == null else text for name, text in spec.items()} for spec in named
-    ]
-    check_partitions_known(table, specs)
-    return specs
-
-
-def engine_of(name: str, steps: Steps, step: str) -> Engine:
-    """Where tasks run; Spark takes seconds to start and is imported by those who ask for it."""
-    if name == "local":
-        return CountedEngine(LocalEngine(), steps, step)
-    from lakewright.storage.spark import SparkEngine, build_session
-
-    steps.begin("starting Spark")
-    engine = SparkEngine(build_session(f"lakewright {step}"))
-    steps.begin(step)
-    return engine
 
 
 def rewrite_summary(plan: RewritePlan) -> dict[str, object]:
@@ -163,6 +131,31 @@ def compaction_facts(plan: CompactionPlan, result: CompactionResult) -> dict[str
     }
 
 
+def compaction_telling(table: Table) -> Telling[CompactionPlan, CompactionResult]:
+    """What a compaction says."""
+    return Telling(
+        is_empty=lambda plan: not plan.tasks,
+        describe=lambda plan: compaction_text(table, plan),
+        summary=rewrite_summary,
+        report=compaction_report,
+        facts=compaction_facts,
+        was_beaten=lambda plan, result: bool(plan.tasks) and result.snapshot is None,
+    )
+
+
+def sorting_telling(table: Table) -> Telling[SortCompactionPlan, CompactionResult]:
+    """The same of a sorting, whose plan is one of files and more."""
+    inner = compaction_telling(table)
+    return Telling(
+        is_empty=lambda plan: inner.is_empty(plan.files),
+        describe=lambda plan: inner.describe(plan.files),
+        summary=lambda plan: inner.summary(plan.files),
+        report=lambda plan, result: inner.report(plan.files, result),
+        facts=lambda plan, result: inner.facts(plan.files, result),
+        was_beaten=lambda plan, result: inner.was_beaten(plan.files, result),
+    )
+
+
 # --- rows that move between buckets ------------------------------------------------------------
 
 
@@ -218,6 +211,35 @@ def moves_report(
 def moves_facts(result: RescaleResult | PostponeResult) -> dict[str, object]:
     """The figures of such a move."""
     return {**asdict(result), "snapshots": [snapshot.id for snapshot in result.snapshots]}
+
+
+def rescale_telling(table: Table) -> Telling[RescalePlan, RescaleResult]:
+    """What a rescale says."""
+
+    def describe(plan: RescalePlan) -> list[Block]:
+        lines = moves_text(table, plan, "to rescale")
+        if plan.bucket_option is not None:
+            lines.append(f"option bucket becomes {plan.bucket_option}")
+        return lines
+
+    return Telling(
+        is_empty=lambda plan: not plan.tasks,
+        describe=describe,
+        summary=rewrite_summary,
+        report=moves_report,
+        facts=lambda plan, result: moves_facts(result),
+    )
+
+
+def postpone_telling(table: Table) -> Telling[PostponePlan, PostponeResult]:
+    """What a move of postponed rows says."""
+    return Telling(
+        is_empty=lambda plan: not plan.tasks,
+        describe=lambda plan: moves_text(table, plan, "to give buckets to"),
+        summary=rewrite_summary,
+        report=moves_report,
+        facts=lambda plan, result: moves_facts(result),
+    )
 
 
 # --- both --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A verb in the command line: its plan is made or read, then shown, saved or carried out."""
+"""A change of a table in the command line: its plan is made or read, then shown, saved or done."""
 
 from __future__ import annotations
 
@@ -20,66 +20,82 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work(Generic[PlanT, ResultT]):
-    """What a command does, and what it says of it.
+class Telling(Generic[PlanT, ResultT]):
+    """What a command says.
 
     `describe` and `summary` tell a plan, `report` and `facts` what came of it: each to people,
-    and to programs. With an empty plan people are told that; programs get the facts of a run.
-    `was_beaten` says that other commits left nothing of the work.
+    and to programs. Of an empty plan people are told the plan. `was_beaten` says that other
+    commits left nothing of the work.
     """
 
-    kind: type[PlanT]
-    plan: Callable[[], PlanT]
     is_empty: Callable[[PlanT], bool]
     describe: Callable[[PlanT], Sequence[Block]]
-    summary: Callable[[PlanT], dict[str, object]]
-    run: Callable[[PlanT, Steps], ResultT]
+    summary: Callable[[PlanT], Mapping[str, object]]
     report: Callable[[PlanT, ResultT], Sequence[Block]]
     facts: Callable[[PlanT, ResultT], Mapping[str, object]]
     was_beaten: Callable[[PlanT, ResultT], bool] = lambda plan, result: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(Generic[PlanT, ResultT]):
+    """What a command does: `do` carries a plan out, or plans first; without a result if dry."""
+
+    kind: type[PlanT]
+    do: Callable[[PlanT | None, bool, Steps], tuple[PlanT, ResultT | None]]
+    telling: Telling[PlanT, ResultT]
+
+
+def plan_and_run(
+    plan: Callable[[], PlanT], run: Callable[[PlanT], ResultT]
+) -> Callable[[PlanT | None, bool, Steps], tuple[PlanT, ResultT | None]]:
+    """Work that is a plan and a run, with no lease."""
+
+    def do(given: PlanT | None, dry_run: bool, steps: Steps) -> tuple[PlanT, ResultT | None]:
+        planned = given or plan()
+        steps.begin("deleting files")
+        return planned, None if dry_run else run(planned)
+
+    return do
 
 
 def carry_out(call: Call, table: Table, work: Work[PlanT, ResultT]) -> Answer | None:
     """Do what the call asks for; the answer, None where the plan itself was printed."""
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
-        plan = read_plan(call, table, work.kind) or work.plan()
-        if call.only_plans or (work.is_empty(plan) and call.form == "table"):
-            return _planned(call, plan, work)
-        steps.begin(call.command)
-        result = work.run(plan, steps)
-    return carried_out(call, work, plan, result)
-
-
-def carried_out(call: Call, work: Work[PlanT, ResultT], plan: PlanT, result: ResultT) -> Answer:
-    """Say what was done."""
-    from lakewright.cli.exit_codes import CONFLICT
-
+        given = read_plan(call, table, work.kind)
+        plan, result = work.do(given, call.only_plans, steps)
+    telling = work.telling
+    if result is None:
+        return _planned(call, plan, telling)
     return Answer(
-        text=lambda: work.report(plan, result),
+        text=lambda: (
+            telling.describe(plan) if telling.is_empty(plan) else telling.report(plan, result)
+        ),
         value=lambda: {
             "operation": call.command,
-            "table": plan.table,
-            **work.facts(plan, result),
+            "table": table.name,
+            **telling.facts(plan, result),
         },
-        code=CONFLICT if work.was_beaten(plan, result) else 0,
+        is_conflict=telling.was_beaten(plan, result),
     )
 
 
-def _planned(call: Call, plan: PlanT, work: Work[PlanT, ResultT]) -> Answer | None:
+def _planned(call: Call, plan: PlanT, telling: Telling[PlanT, ResultT]) -> Answer | None:
     """Say what would be done, and save it if that was asked for."""
-    data = plan_data(call, plan, work.summary(plan))
-    lines = list(work.describe(plan))
+    data = plan_data(call, plan, telling.summary(plan))
+    notes = ["dry run: nothing was written"]
     if call.save_plan is not None:
         save_plan(call.save_plan, data)
         if call.save_plan == "-":
             return None
-        file = shlex.quote(call.save_plan)
-        words = f"lakewright {call.command} {shlex.quote(call.table_name)} --plan {file}"
-        lines.append(f"plan saved, nothing else was written; carry it out with  {words}")
-    elif call.dry_run:
-        lines.append("dry run: nothing was written")
-    return Answer(text=lambda: lines, value=lambda: data, records=lambda: _parts(data))
+        file, name = shlex.quote(call.save_plan), shlex.quote(call.table_name)
+        words = f"lakewright {call.command} {name} --plan {file}"
+        notes = [f"plan saved, nothing else was written; carry it out with: {words}"]
+    return Answer(
+        text=lambda: [*telling.describe(plan), *notes],
+        value=lambda: data,
+        records=lambda: _parts(data),
+    )
 
 
 def _parts(data: dict[str, object]) -> Sequence[Mapping[str, object]]:
