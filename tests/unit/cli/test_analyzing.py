@@ -23,7 +23,7 @@ def test_statistics_are_printed_and_published(catalog: Catalog, lakewright: Lake
     assert ended.code == 0
     assert ended.lines[0].startswith("db.t: 30 rows, about ")
     assert "statistics of snapshot 2 committed as snapshot 3" in ended.lines[0]
-    by_name = {line.split()[0]: line.split()[1:] for line in ended.lines[1:]}
+    by_name = {line.split()[0]: line.split()[1:] for line in ended.lines[2:]}
     assert by_name["id"] == ["30", "0", "0", "29", "8", "8"]
     assert by_name["day"] == ["1", "0", "a", "a", "1", "1"]
     assert by_name["v"][:4] == ["30", "0", "new0", "v29"]
@@ -54,7 +54,7 @@ def test_an_estimate_is_marked_as_one(catalog: Catalog, lakewright: Lakewright) 
     table = new_table(catalog)
     table.write(rows(table, events(0, 20_000)))
     ended = lakewright(catalog, "analyze", "db.t")
-    by_name = {line.split()[0]: line.split()[1] for line in ended.lines[1:]}
+    by_name = {line.split()[0]: line.split()[1] for line in ended.lines[2:]}
     assert by_name["id"].startswith("~")
     assert by_name["day"] == "1"
 

@@ -30,11 +30,13 @@ def test_a_rescale_is_planned_shown_and_done(
     assert planned[0].startswith("2 partitions of db.t to rescale, at snapshot 2: 6 files, ")
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
-    assert planned[-1] == "option bucket becomes 4"
+    assert planned[-2:] == ["option bucket becomes 4", "dry run: nothing was written"]
     assert table.latest_snapshot() == catalog.table("db.t").latest_snapshot()
-    told = lakewright(catalog, "rescale", "db.t", "--dry-run", "--buckets", "4", "--format", "json")
     plan = tmp_path / "plan.json"
-    plan.write_text(told.out)
+    saved = lakewright(catalog, "rescale", "db.t", "--buckets", "4", "--save-plan", str(plan)).lines
+    assert saved[:-1] == planned[:-1]
+    assert saved[-1].endswith(f"carry it out with: lakewright rescale db.t --plan {plan}")
+    assert table.latest_snapshot() == catalog.table("db.t").latest_snapshot()
     done = lakewright(catalog, "rescale", "db.t", "--plan", str(plan)).lines
     assert done[-1].startswith("2 snapshots (3 to 4) of db.t: 2 partitions in")
     assert catalog.table("db.t").options.bucket == 4
@@ -57,7 +59,7 @@ def test_one_partition_is_rescaled(catalog: Catalog, lakewright: Lakewright) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rescale", "db.t"), "with --buckets N"),
+        (("rescale", "db.t"), "buckets is not given"),
         (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "no partition key"),
         (("postpone-compact", "db.t"), "has fixed buckets and postpones none"),
     ],

@@ -35,7 +35,7 @@ def take(table: Table, day: str, kind: LeaseKind = LeaseKind.OVERWRITE) -> str:
 def test_leases_are_listed_shown_and_broken(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
-    assert lakewright(catalog, "lease", "list", "db.t").lines == ["nobody works on db.t"]
+    assert lakewright(catalog, "lease", "list", "db.t").lines == ["no process works on db.t"]
     lease_id = take(table, "a")
     listed = lakewright(catalog, "lease", "list", "db.t")
     assert listed.lines[0].split() == ["lease", "work", "on", "until", "(UTC)", "holder"]

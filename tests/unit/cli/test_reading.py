@@ -277,7 +277,7 @@ def test_a_time_before_the_first_snapshot_is_not_found(
         (["--as-of", "yesterday"], 2, "is no time such as"),
         (["--snapshot", "1", "--as-of", "2024-01-01"], 2, "not allowed with"),
         (["--snapshot", "9"], 3, "snapshot 9 does not exist"),
-        (["--format", "xml"], 2, "invalid choice"),
+        (["--format", "xml"], 2, "is not one of 'table', 'json', 'csv'"),
     ],
 )
 def test_a_users_mistake_is_said_in_one_line_without_a_traceback(

@@ -50,7 +50,7 @@ def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lak
     planned = lakewright(
         catalog, "tag", "delete", "db.t", "kept", "--dry-run", "--format", "json"
     ).json
-    assert (planned["operation"], planned["tags"]) == ("delete-tags", ["kept"])
+    assert (planned["operation"], planned["tags"]) == ("tag delete", ["kept"])
     assert planned["summary"]["files"] == len(planned["files"]) > 0
     assert on_disk(catalog) == before
 

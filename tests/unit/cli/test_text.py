@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from rich.cells import cell_len
 
 from lakewright.cli.output.tables import TextColumn, table_lines

@@ -266,7 +266,8 @@ def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) 
     table.run_compact(table.plan_compact())
     before = content(table)
     planned = lakewright(
-        catalog, *("expire-snapshots", "db.t", "--dry-run", "--retain-min", "1", "--older-than", "1h")
+        catalog,
+        *("expire-snapshots", "db.t", "--dry-run", "--retain-min", "1", "--older-than", "1h"),
     )
     assert planned.lines[0].startswith("expiry of db.t: 6 snapshots (1 to 6) to go, and with them ")
     assert planned.lines[0].endswith("snapshot 7 becomes the earliest")
@@ -289,7 +290,9 @@ def test_options_of_an_expiry_reach_the_plan(catalog: Catalog, lakewright: Lakew
     table_of_small_files(catalog)
 
     def expired(*options: str) -> list[int]:
-        found = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", "--format", "json", *options).json
+        found = lakewright(
+            catalog, "expire-snapshots", "db.t", "--dry-run", "--format", "json", *options
+        ).json
         ids: list[int] = found["snapshot_ids"]
         assert found["summary"]["snapshots"] == len(ids)
         return ids
@@ -332,7 +335,16 @@ def test_a_saved_expiry_is_carried_out(
     table = table_of_small_files(catalog)
     saved = tmp_path / "plan.json"
     saved.write_text(
-        lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", "--retain-min", "4", "--format", "json").out,
+        lakewright(
+            catalog,
+            "expire-snapshots",
+            "db.t",
+            "--dry-run",
+            "--retain-min",
+            "4",
+            "--format",
+            "json",
+        ).out,
         "utf-8",
     )
     found = lakewright(

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import click
+
+from lakewright.cli.grammar.call import Call, check_one_of
+from lakewright.cli.grammar.command import HowOption, command
+from lakewright.cli.grammar.options import columns_option
+from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
 from lakewright.cli.output.text import Cell, counted, cut, duration_text, size_text
-from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.cli.upkeep.work import Telling
-from lakewright.platform.upkeep.analyze import ANALYZE
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.analyze import ANALYZE, AnalyzeOptions
 from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
 
 # What a bound may take of a line.
@@ -82,12 +89,29 @@ def _cells(column: ColumnStatistics, result: AnalyzeResult) -> list[Cell]:
     ]
 
 
-analyze = verb_command(
-    ANALYZE,
-    notes="With --columns '' rows are counted and no column is described.",
+@command(
+    "analyze",
+    plans=True,
     examples="""
 lakewright analyze nyc.flights --columns carrier,distance
-lakewright analyze nyc.flights --columns '' --format json
+lakewright analyze nyc.flights --no-columns --format json
 """,
-    telling=_telling,
 )
+@columns_option
+@click.option("--no-columns", is_flag=True, help="Only count the rows, describe no column.")
+@click.option(
+    "--engine",
+    cls=HowOption,
+    type=click.Choice([each.value for each in EngineChoice]),
+    default=EngineChoice.LOCAL.value,
+    show_default=True,
+    help="Where rows are read: spark, local, or auto, by size.",
+)
+def analyze(
+    call: Call, *, columns: list[str] | None, no_columns: bool, engine: str
+) -> Answer | None:
+    """Compute statistics of the rows and publish them: counts, bounds, distinct values."""
+    check_one_of(columns=columns, no_columns=no_columns)
+    described = () if no_columns else None if columns is None else tuple(columns)
+    options = AnalyzeOptions(columns=described, engine=EngineChoice(engine))
+    return run_verb(ANALYZE, call, call.table(), options, _telling)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
-from lakewright.cli.grammar.values import age_ms, moment_ms, names, number_from, partition
+from lakewright.cli.grammar.values import moment_ms, names, number_from
 
 WHERE_NOTES = """
 EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
@@ -41,27 +39,3 @@ as_of_option = click.option(
     help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 "
     "(UTC unless it says otherwise).",
 )
-partition_option = click.option(
-    "--partition",
-    "partitions",
-    metavar="K=V,…",
-    multiple=True,
-    type=partition,
-    help="Only partitions with these values, null as __DEFAULT_PARTITION__, "
-    'or as JSON {"K": "V"}; may be repeated.',
-)
-engine_option = click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    help="Where files are read and written: in this process (the default), or on Spark.",
-)
-verify_option = click.option(
-    "--verify",
-    type=click.Choice(["counts", "checksums", "full"]),
-    default="checksums",
-    help="What is proved before it is published: that rows are as many; that they have the same "
-    "checksums (the default); that the new files, read back, have them too.",
-)
-# Each verb says what it means, with `help`.
-older_than_option = partial(click.option, "--older-than", metavar="AGE", type=age_ms)
