@@ -200,9 +200,9 @@ def test_every_command_has_help_with_examples_that_parse() -> None:
         lines = command.examples.strip().replace("\\\n", "").splitlines()
         assert lines, command.name
         for line in lines:
-            words = shlex.split(line, comments=True)
-            words = words[words.index("lakewright") + 1 :] if "lakewright" in words else []
-            parse(ROOT, words)
+            call = re.sub(r'eval "\$\((.*)\)"|(.*) \| source', r"\1\2", line)
+            words = shlex.split(call, comments=True)
+            parse(ROOT, words[words.index("lakewright") + 1 :])
 
 
 def parse(group: click.Group, words: list[str], parent: click.Context | None = None) -> None:
@@ -253,7 +253,7 @@ def completed(lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch, *words: s
     monkeypatch.setenv("_LAKEWRIGHT_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", shlex.join(["lakewright", *words]))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))
-    found = [line.split(",", 1)[1] for line in lakewright(None).lines]
+    found = [line.split(",", 1)[1] for line in lakewright(None).lines if line]
     monkeypatch.delenv("_LAKEWRIGHT_COMPLETE")
     return found
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from lakewright.cli.output.terminal import console_of, is_terminal
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import Progress, TaskID
+    from rich.progress import Task as ProgressTask
 
     from lakewright.storage import Engine
 
@@ -41,22 +43,30 @@ def shown_steps() -> Iterator[Steps]:
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
         SpinnerColumn,
         TextColumn,
         TimeElapsedColumn,
     )
 
-    # A bar without a total moves without meaning, so it is there with a total alone.
-    bar, counts = BarColumn(bar_width=30), MofNCompleteColumn()
-    with Progress(
+    class OfKnownTotal(ProgressColumn):
+        """A column that is empty while the number of parts is unknown."""
+
+        def __init__(self, column: ProgressColumn) -> None:
+            super().__init__()
+            self._column = column
+
+        def render(self, task: ProgressTask) -> RenderableType:
+            return "" if task.total is None else self._column.render(task)
+
+    columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        bar,
-        counts,
+        OfKnownTotal(BarColumn(bar_width=30)),
+        OfKnownTotal(MofNCompleteColumn()),
         TimeElapsedColumn(),
-        console=console_of(sys.stderr),
-        transient=True,
-    ) as progress:
+    )
+    with Progress(*columns, console=console_of(sys.stderr), transient=True) as progress:
         yield _Shown(progress)
 
 

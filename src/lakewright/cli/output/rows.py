@@ -12,9 +12,15 @@ import pyarrow as pa
 from lakewright.cli.grammar.call import Form
 from lakewright.cli.output.csv_lines import csv_line, plain_text
 from lakewright.cli.output.row_values import Plain, plain_rows
-from lakewright.cli.output.tables import TextColumn, column_widths, header_lines, row_lines
+from lakewright.cli.output.tables import (
+    TextColumn,
+    column_widths,
+    fitted_widths,
+    header_lines,
+    row_lines,
+)
 from lakewright.cli.output.terminal import styled, width_of_terminal
-from lakewright.cli.output.text import GAP, NULL, counted, cut, printable, shown_text
+from lakewright.cli.output.text import NULL, counted, cut, printable, shown_text
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
 # Rows turned into text at a time; the first batch sets the widths of a table.
@@ -68,7 +74,11 @@ def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
 def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
     columns = [TextColumn(printable(field.name), _is_number(field)) for field in fields]
     first = next(batches, [])
-    widths = _fitted(column_widths(columns, map(_cells, first)), width_of_terminal(sys.stdout))
+    widths = column_widths(columns, map(_cells, first))
+    room = width_of_terminal(sys.stdout)
+    if room is not None:
+        least = [min(width, _MIN_WIDTH) for width in widths]
+        widths = fitted_widths(widths, least, room) or least
     names = _cut_to(widths, [column.title for column in columns])
     columns = [TextColumn(name, each.right) for name, each in zip(names, columns, strict=True)]
     titles, rule = header_lines(columns, widths)
@@ -78,17 +88,6 @@ def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]
         count += len(rows)
         yield from row_lines(columns, widths, (_cut_to(widths, _cells(row)) for row in rows))
     yield f"({counted(count, 'row')})"
-
-
-def _fitted(widths: list[int], width: int | None) -> list[int]:
-    """The widths, the widest made narrower until they fit in a line of a terminal."""
-    fitted = list(widths)
-    while width is not None and sum(fitted) + len(GAP) * (len(fitted) - 1) > width:
-        widest = max(range(len(fitted)), key=fitted.__getitem__)
-        if fitted[widest] <= _MIN_WIDTH:
-            break
-        fitted[widest] -= 1
-    return fitted
 
 
 def _cut_to(widths: Sequence[int], cells: Sequence[str]) -> list[str]:

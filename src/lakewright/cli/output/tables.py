@@ -8,12 +8,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from lakewright.cli.output.terminal import console_of, is_terminal, styled
+from lakewright.cli.output.terminal import console_of, is_terminal, styled, width_of_terminal
 from lakewright.cli.output.text import GAP, Cell, cell_text, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A moment has 23 characters; a value of no more is not spread over lines.
+_MOST_WHOLE = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,26 +117,78 @@ def row_lines(
 
 
 def _print_fitted(block: TextTable | Facts) -> None:
-    """Print for a terminal: what is too wide for it goes on in the next line of its column."""
-    from rich.box import SIMPLE_HEAD
+    """Print for a terminal: what is too wide goes on below, in its own column.
+
+    Short values stay whole. Where they leave too little room, each row is told as facts.
+    """
     from rich.padding import Padding
+
+    if isinstance(block, Facts):
+        drawn, indent = _drawn_facts(block.facts), len(GAP)
+    else:
+        indent = block.indent
+        cells = [[cell_text(cell) for cell in row] for row in block.rows]
+        widths = column_widths(block.columns, cells)
+        # A title may go on below; so may a long value, but not a short one.
+        words = [TextColumn(max(each.title.split(), key=len, default="")) for each in block.columns]
+        least = [min(width, _MOST_WHOLE) for width in column_widths(words, cells)]
+        fitted = fitted_widths(widths, least, (width_of_terminal(sys.stdout) or 0) - indent)
+        if fitted is None:
+            _print_rows_as_facts(block.columns, cells)
+            return
+        drawn = _drawn_table(block.columns, fitted, cells)
+    console_of(sys.stdout).print(Padding(drawn, (0, 0, 0, indent), expand=False))
+
+
+def fitted_widths(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """The widths, the widest made narrower until all fit; None where that goes below the least."""
+    fitted = list(widths)
+    while sum(fitted) + len(GAP) * (len(fitted) - 1) > room:
+        spare = [at for at, width in enumerate(fitted) if width > least[at]]
+        if not spare:
+            return None
+        fitted[max(spare, key=fitted.__getitem__)] -= 1
+    return fitted
+
+
+def _print_rows_as_facts(columns: Sequence[TextColumn], cells: Sequence[Sequence[str]]) -> None:
+    titles = [column.title or "-" for column in columns]
+    for number, row in enumerate(cells):
+        if number:
+            sys.stdout.write("\n")
+        _print_fitted(Facts(dict(zip(titles, row, strict=True))))
+
+
+def _drawn_table(
+    columns: Sequence[TextColumn], widths: Sequence[int], cells: Sequence[Sequence[str]]
+) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    if isinstance(block, Facts):
-        indent = 2
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, text in block.facts.items():
-            if text:
-                table.add_row(name, Text(printable(text)))
-    else:
-        indent = block.indent
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for column in block.columns:
-            side: Literal["left", "right"] = "right" if column.right else "left"
-            table.add_column(column.title, justify=side, overflow="fold", no_wrap=column.right)
-        for row in block.rows:
-            table.add_row(*(Text(cell_text(cell)) for cell in row))
-    console_of(sys.stdout).print(Padding(table, (0, 0, 0, indent), expand=False))
+    table = Table(
+        box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
+    )
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            width=width,
+        )
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _drawn_facts(facts: Mapping[str, str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, len(GAP), 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        if text:
+            table.add_row(name, Text(printable(text)))
+    return table
