@@ -7,7 +7,6 @@ times as many.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import shutil
@@ -16,13 +15,14 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakewright.demo
 from lakewright.cli import main
-from lakewright.cli.arguments import build_parser
+from lakewright.cli.grammar.root import ROOT
 from lakewright.platform.declare.declaration_files import (
     DeclarationError,
     Problem,
@@ -379,42 +379,45 @@ VALUES = st.sampled_from(
 )
 
 
-def verbs_of(parser: argparse.ArgumentParser) -> list[tuple[list[str], argparse.ArgumentParser]]:
-    """Every subcommand by its words, with the parser of what comes after them."""
+def verbs_of(command: click.Command) -> list[tuple[list[str], click.Command]]:
+    """Every command by its words."""
+    if not isinstance(command, click.Group):
+        return [([], command)]
+    context = click.Context(command)
     found = []
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, below in action.choices.items():
-                found += [([name, *words], last) for words, last in verbs_of(below)]
-    return found or [([], parser)]
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        found += [([name, *words], last) for words, last in verbs_of(below)]
+    return found
 
 
-VERBS = [(words, last) for words, last in verbs_of(build_parser()) if words[0] not in _SERVERS]
+VERBS = [(words, last) for words, last in verbs_of(ROOT) if words[0] not in _SERVERS]
 
 
-def value_for(action: argparse.Action) -> st.SearchStrategy[str]:
-    if action.dest == "engine":
+def value_for(param: click.Parameter) -> st.SearchStrategy[str]:
+    if param.name == "engine":
         return st.just("local")
-    if action.choices:
-        return st.one_of(st.sampled_from(sorted(action.choices)), VALUES)
-    if action.dest == "table":
+    if isinstance(param.type, click.Choice):
+        return st.one_of(st.sampled_from(sorted(param.type.choices)), VALUES)
+    if param.name == "table_name":
         return st.one_of(st.just("db.t"), st.just("db.t"), VALUES)
     return st.one_of(VALUES, st.text(max_size=5).filter(lambda text: not text.startswith("-")))
 
 
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
-    words, parser = draw(st.sampled_from(VERBS))
+    words, command = draw(st.sampled_from(VERBS))
     line = list(words)
-    for action in parser._actions:
-        if action.dest in ("help", "warehouse", "plan"):
+    for param in command.params:
+        if param.name in ("warehouse", "plan", "save_plan"):
             continue
-        if not action.option_strings:
-            line.append(draw(value_for(action)))
+        if isinstance(param, click.Argument):
+            line.append(draw(value_for(param)))
         elif draw(st.integers(0, 3)) == 0:
-            line.append(action.option_strings[-1])
-            if action.nargs != 0:
-                line.append(draw(value_for(action)))
+            line.append(param.opts[-1])
+            if not (isinstance(param, click.Option) and param.is_flag):
+                line.append(draw(value_for(param)))
     return line
 
 

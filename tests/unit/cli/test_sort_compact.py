@@ -1,4 +1,4 @@
-"""`plan sort-compact` and `run sort-compact`."""
+"""`lakewright sort-compact`: what is planned, said and done."""
 
 from __future__ import annotations
 
