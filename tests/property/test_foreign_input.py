@@ -456,9 +456,7 @@ def plan_of(table: Table, verb: str) -> Any:
     out = io.StringIO()
     warehouse = str(root_of(table).parent.parent)
     with redirect_stdout(out):
-        code = main(
-            ["--warehouse", warehouse, verb, "db.t", *PLANNED[verb], "--save-plan", "-"]
-        )
+        code = main(["--warehouse", warehouse, verb, "db.t", *PLANNED[verb], "--save-plan", "-"])
     assert code == 0
     return json.loads(out.getvalue())
 
