@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,46 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
         assert ended.code == code, arguments
         assert said in ended.err, arguments
         assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rollback", "--snapshot", "2"),
+        ("tag", "delete", "early"),
+        ("tag", "expire", "--older-than", "0s"),
+        ("branch", "delete", "b"),
+        ("branch", "fast-forward", "b"),
+    ],
+    ids=" ".join,
+)
+def test_a_saved_plan_is_carried_out_unless_it_was_changed(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    table = history(catalog)
+    table.create_tag("early", snapshot_id=1)
+    table.create_branch("b", snapshot_id=4)
+    expire(table, keep=5)
+    at = next((n for n, word in enumerate(words) if word in ("early", "b") or "--" in word))
+    verb, options = words[:at], words[at:]
+    plan = tmp_path / "plan.json"
+    before = on_disk(catalog)
+    saved = lakewright(catalog, *verb, "db.t", *options, "--save-plan", str(plan))
+    assert saved.lines[-1].startswith("plan saved, nothing else was written; carry it out with: ")
+    assert on_disk(catalog) == before
+
+    planned = json.loads(plan.read_text("utf-8"))
+    forged = [*planned["files"], {"path": "schema/schema-0", "size_bytes": 1}]
+    plan.write_text(json.dumps({**planned, "files": forged}), "utf-8")
+    refused = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
+    assert (refused.code, "plan again" in refused.err) == (5, True)
+    assert {path for path in on_disk(catalog) if "lease" not in path} >= set(before)
+
+    plan.write_text(json.dumps(planned), "utf-8")
+    assert lakewright(catalog, *verb, "db.t", "--plan", str(plan)).code == 0
+    assert content(table)
+    again = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
+    assert again.code in (2, 3, 5)
 
 
 # --- branches ----------------------------------------------------------------------------------

@@ -97,7 +97,9 @@ def _delete(call: Call, *, name: str | None) -> Answer | None:
         return [f"{what} to go: {snapshots}, {tags}, {with_files(plan)}"]
 
     do = plan_and_run(
-        lambda: table.plan_delete_branch(needed(name, "BRANCH")), table.run_delete_branch
+        lambda: table.plan_delete_branch(needed(name, "BRANCH")),
+        table.run_delete_branch,
+        again=lambda plan: table.plan_delete_branch(plan.branch),
     )
     telling: Telling[DeleteBranchPlan, BranchResult] = Telling(
         is_empty=lambda plan: False,
@@ -128,7 +130,9 @@ def _fast_forward(call: Call, *, name: str | None) -> Answer | None:
 
     table = call.table()
     do = plan_and_run(
-        lambda: table.plan_fast_forward(needed(name, "BRANCH")), table.run_fast_forward
+        lambda: table.plan_fast_forward(needed(name, "BRANCH")),
+        table.run_fast_forward,
+        again=lambda plan: table.plan_fast_forward(plan.branch),
     )
     telling: Telling[FastForwardPlan, BranchResult] = Telling(
         is_empty=lambda plan: False,

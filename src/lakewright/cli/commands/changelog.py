@@ -82,6 +82,7 @@ _expire = verb_command(
     flags={"every": "--all"},
     examples="lakewright changelog expire nyc.flights --dry-run",
     telling=_telling,
+    may_go=lambda table, _: table.plan_expire_changelogs(every=True).files,
 )
 
 

@@ -43,6 +43,9 @@ def rollback(
     do = plan_and_run(
         lambda: table.plan_rollback(snapshot_id=snapshot, tag=tag, as_of_ms=as_of),
         table.run_rollback,
+        again=lambda plan: table.plan_rollback(
+            snapshot_id=None if plan.restored_tag else plan.target_id, tag=plan.restored_tag
+        ),
     )
     telling = Telling(
         is_empty=lambda plan: False,

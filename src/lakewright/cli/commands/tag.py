@@ -149,7 +149,9 @@ def _delete(call: Call, *, names: tuple[str, ...]) -> Answer | None:
     """Delete tags, and the files that they alone keep."""
     table = call.table()
     do = plan_and_run(
-        lambda: table.plan_delete_tags(*needed(names or None, "TAG")), table.run_delete_tags
+        lambda: table.plan_delete_tags(*needed(names or None, "TAG")),
+        table.run_delete_tags,
+        again=lambda plan: table.plan_delete_tags(*plan.tags),
     )
     return carry_out(call, table, Work(kind=DeleteTagsPlan, do=do, telling=_telling("delete")))
 
@@ -159,6 +161,7 @@ _expire = verb_command(
     name="expire",
     examples="lakewright tag expire nyc.flights --dry-run",
     telling=lambda _: _telling("expire"),
+    may_go=lambda table, plan: table.plan_delete_tags(*plan.tags).files,
 )
 
 

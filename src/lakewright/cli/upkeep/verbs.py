@@ -6,7 +6,7 @@ may tell plans and results in words of its own; otherwise the verb's report is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -21,7 +21,7 @@ from lakewright.cli.grammar.values import age_ms, names, partition
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import CountedEngine, Steps
 from lakewright.cli.output.report_text import report_facts, report_text
-from lakewright.cli.upkeep.work import Telling, carry_out
+from lakewright.cli.upkeep.work import Telling, carry_out, raise_stale
 from lakewright.cli.upkeep.work import Work as Asked
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.upkeep.rewrites import Partitions
@@ -48,18 +48,20 @@ def verb_command(
     flags: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
     telling: Callable[[Table], AnyTelling] | None = None,
+    may_go: Callable[[Table, Any], Collection[object]] | None = None,
 ) -> Described:
     """The command of a verb.
 
     `flags` spell options otherwise than their names do, `arguments` are options that have a place
-    instead, with what help calls them.
+    instead, with what help calls them. `may_go` is for verbs whose run does not itself refuse a
+    saved plan with other files than may be deleted: the files that may, planned again.
     """
     options = option_fields(verb.options)
 
     def run(call: Call, **given: Any) -> Answer | None:
         table = call.table()
         chosen = {each.name: _value(each, given[each.name], table) for each in options}
-        return run_verb(verb, call, table, verb.options(**chosen), telling)
+        return run_verb(verb, call, table, verb.options(**chosen), telling, may_go)
 
     run.__doc__ = f"{verb.description[0].upper()}{verb.description[1:]}."
     words = name or verb.name.replace("_", "-")
@@ -82,10 +84,15 @@ def run_verb(
     table: Table,
     options: object,
     telling: Callable[[Table], AnyTelling] | None = None,
+    may_go: Callable[[Table, Any], Collection[object]] | None = None,
 ) -> Answer | None:
     """Carry a verb out as a call asks for."""
 
     def do(given: Any, dry_run: bool, steps: Steps) -> tuple[Any, Any]:
+        if given is not None and may_go is not None:
+            surplus = set(given.files).difference(may_go(table, given))
+            if surplus:
+                raise_stale(given)
         work = _ShownWork(
             run=f"lakewright {call.command} ({table.files.env.new_id()[:8]})",
             session=lambda: _session(call.command, steps),

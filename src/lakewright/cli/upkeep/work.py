@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.progress import Steps, shown_steps
 from lakewright.cli.output.tables import Block
-from lakewright.cli.upkeep.plan_files import PlanT, plan_data, read_plan, save_plan
+from lakewright.cli.upkeep.plan_files import Plan, PlanT, plan_data, read_plan, save_plan
 
 if TYPE_CHECKING:
     from lakewright.storage import Table
@@ -46,16 +46,37 @@ class Work(Generic[PlanT, ResultT]):
 
 
 def plan_and_run(
-    plan: Callable[[], PlanT], run: Callable[[PlanT], ResultT]
+    plan: Callable[[], PlanT], run: Callable[[PlanT], ResultT], again: Callable[[PlanT], PlanT]
 ) -> Callable[[PlanT | None, bool, Steps], tuple[PlanT, ResultT | None]]:
-    """Work that is a plan and a run, with no lease."""
+    """Work that is a plan and a run, with no lease; `again` plans what a plan says once more.
+
+    A plan that was saved may have been changed, and names files that a run would delete without
+    asking what they are, so it is done only where planning it again gives the same.
+    """
 
     def do(given: PlanT | None, dry_run: bool, steps: Steps) -> tuple[PlanT, ResultT | None]:
+        if given is not None and again(given) != given:
+            raise_stale(given)
         planned = given or plan()
         steps.begin("deleting files")
         return planned, None if dry_run else run(planned)
 
     return do
+
+
+def raise_stale(plan: Plan) -> NoReturn:
+    """Refuse a saved plan that the table does not give now.
+
+    Raises:
+        StalePlan: always.
+    """
+    from lakewright.storage.errors import StalePlan
+
+    raise StalePlan(
+        f"the plan is not what would be planned for {plan.table} now: the table has changed since, "
+        "or the file; plan again",
+        table=plan.table,
+    )
 
 
 def carry_out(call: Call, table: Table, work: Work[PlanT, ResultT]) -> Answer | None:
