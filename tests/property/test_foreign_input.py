@@ -449,6 +449,10 @@ PLANNED: dict[str, list[str]] = {
     "sort-compact": ["--by", "v"],
     "rescale": ["--buckets", "3"],
     "expire-snapshots": ["--retain-min", "1", "--retain-max", "1", "--older-than", "1ms"],
+    "rollback": ["--snapshot", "7"],
+    "tag delete": ["kept"],
+    "changelog expire": ["--all"],
+    "remove-orphans": [],
 }
 
 
@@ -456,7 +460,8 @@ def plan_of(table: Table, verb: str) -> Any:
     out = io.StringIO()
     warehouse = str(root_of(table).parent.parent)
     with redirect_stdout(out):
-        code = main(["--warehouse", warehouse, verb, "db.t", *PLANNED[verb], "--save-plan", "-"])
+        words = (*verb.split(), "db.t", *PLANNED[verb])
+        code = main(["--warehouse", warehouse, *words, "--save-plan", "-"])
     assert code == 0
     return json.loads(out.getvalue())
 
@@ -482,7 +487,7 @@ def test_any_plan_file_is_carried_out_or_refused(
     path = folder / "plan.json"
     path.write_bytes(text)
     try:
-        ended(folder, verb, "db.t", "--plan", str(path))
+        ended(folder, *verb.split(), "db.t", "--plan", str(path))
     finally:
         shutil.rmtree(folder)
     tally("plan files")
