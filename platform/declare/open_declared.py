@@ -22,8 +22,8 @@ def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
     if differences:
         raise InvalidSchema(
             f"table {declaration.table} is not as declared: {'; '.join(differences)}; change the "
-            "declaration to what the table has (a number of buckets is changed by `lakewright run "
-            "rescale`, columns and other options by another Paimon client)",
+            "declaration to what the table has (a number of buckets is changed by "
+            "`lakewright rescale`, columns and other options by another Paimon client)",
             table=declaration.table,
         )
     return table

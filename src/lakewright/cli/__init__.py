@@ -1,38 +1,38 @@
-"""The command line: what is in a warehouse, what upkeep would do, and doing it.
-
-A subcommand imports its own module when it runs, so that listing tables starts
-neither Spark nor Dagster, and asking for help imports nothing at all.
-"""
+"""The command line: `lakewright VERB TABLE [options]`, over tables in a warehouse."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import sys
 from collections.abc import Sequence
 
-from lakewright.cli.arguments import parse_arguments
+import click
+from click.exceptions import NoArgsIsHelpError
 
 BROKEN_PIPE = 141
 INTERRUPTED = 130
+COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; the exit code, whose meanings `lakewright --help` lists."""
-    try:
-        parsed = parse_arguments(arguments)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 2
+    """Run one command; the exit code, whose meanings `lakewright --help` lists."""
+    from lakewright.cli.grammar.root import ROOT
+
+    asked = os.environ.get(COMPLETION_VARIABLE)
+    if asked:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(ROOT, {}, "lakewright", COMPLETION_VARIABLE, asked)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its code instead of a failure.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(parsed)
+        code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has gone, as in `… | head`; the interpreter must not mind either.
+        # The process that read the output has ended, as `head` does; the interpreter flushes too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -40,64 +40,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(parsed: argparse.Namespace) -> int:
-    from lakewright.cli.exit_codes import exit_code_of
-    from lakewright.storage.errors import StorageError
-
+def _run(root: click.Group, arguments: list[str]) -> int:
     try:
-        match parsed.command:
-            case "ls" | "show" | "snapshots" | "files" | "partitions":
-                from lakewright.cli.listings import run_listing
+        with root.make_context("lakewright", arguments) as context:
+            code = root.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as error:
+        return _refuse(error)
+    except Exception as error:
+        # Help and wrong options need no storage, so its errors are looked up last.
+        from lakewright.cli.exit_codes import exit_code_of
+        from lakewright.storage.errors import StorageError
 
-                return run_listing(parsed)
-            case "read":
-                from lakewright.cli.reading import run_read
-
-                return run_read(parsed)
-            case "lookup":
-                from lakewright.cli.lookups import run_lookup
-
-                return run_lookup(parsed)
-            case "inspect":
-                from lakewright.cli.inspecting import run_inspect
-
-                return run_inspect(parsed)
-            case "analyze":
-                from lakewright.cli.analyzing import run_analyze
-
-                return run_analyze(parsed)
-            case "plan" | "run":
-                from lakewright.cli.upkeep import run_upkeep
-
-                return run_upkeep(parsed)
-            case "tag" | "branch" | "rollback" | "consumer" | "changelog":
-                from lakewright.cli.references import run_references
-
-                return run_references(parsed)
-            case "pending":
-                from lakewright.cli.pending import run_pending
-
-                return run_pending(parsed)
-            case "lease":
-                from lakewright.cli.leases import run_lease
-
-                return run_lease(parsed)
-            case "remove-orphans":
-                from lakewright.cli.orphans import run_remove_orphans
-
-                return run_remove_orphans(parsed)
-            case "quarantine":
-                from lakewright.cli.quarantine import run_quarantine
-
-                return run_quarantine(parsed)
-            case "demo":
-                from lakewright.demo import run_demo
-
-                return run_demo(parsed) or 0
-            case _:
-                from lakewright.demo import run_up
-
-                return run_up(parsed) or 0
-    except StorageError as error:
-        sys.stderr.write(f"lakewright: error: {error.message}\n")
+        if not isinstance(error, StorageError):
+            raise
+        _say_error(error.message)
         return exit_code_of(error)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(error: click.ClickException) -> int:
+    """Say what is wrong with the arguments, and where help is."""
+    if isinstance(error, NoArgsIsHelpError):
+        sys.stderr.write(error.format_message() + "\n\n")
+        _say_error("name a command")
+        return error.exit_code
+    message = error.format_message().rstrip(".")
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        message += f"; see {error.ctx.command_path} --help"
+    _say_error(message)
+    return error.exit_code
+
+
+def _say_error(message: str) -> None:
+    from lakewright.cli.output.terminal import styled
+
+    label = styled("error:", sys.stderr, bold=True, fg="red")
+    sys.stderr.write(f"lakewright: {label} {message}\n")

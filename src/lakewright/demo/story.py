@@ -13,7 +13,6 @@ All writing happens in runs of the workspace, so the UI shows every one of them.
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import sys
 import textwrap
@@ -45,9 +44,9 @@ _SENSOR_SECONDS = 600
 Found = TypeVar("Found")
 
 
-def run_demo(parsed: argparse.Namespace) -> int:
-    """Tell the story; 0 when every step succeeded."""
-    workspace = find_workspace(parsed.warehouse)
+def run_demo(warehouse: str) -> None:
+    """Tell the story."""
+    workspace = find_workspace(warehouse)
     env = SystemEnv()
     started = env.now_ms()
     say = Narrator(env, started)
@@ -61,7 +60,6 @@ def run_demo(parsed: argparse.Namespace) -> int:
     say.line("")
     say.line(f"done in {(env.now_ms() - started) / 1000:.0f} s. Look at it:")
     _say_how_to_look(say, workspace)
-    return 0
 
 
 def _say_how_to_look(say: Narrator, workspace: Workspace) -> None:

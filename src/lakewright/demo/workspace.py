@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from lakewright.storage.errors import NotFoundError
 WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
 TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEFAULT_WAREHOUSE = "warehouse"
-DEFAULT_PORT = 3000
 
 
 @dataclass(frozen=True)
@@ -91,11 +89,10 @@ def _chosen(warehouse: str | None) -> str:
     return chosen if "://" in chosen else str(Path(chosen).absolute())
 
 
-def run_up(parsed: argparse.Namespace) -> int:
+def run_up(warehouse: str, port: int) -> None:
     """Serve the workspace until interrupted; the server takes this process's place."""
-    workspace = workspace_to_serve(parsed.warehouse)
+    workspace = workspace_to_serve(warehouse)
     workspace.home.mkdir(parents=True, exist_ok=True)
-    port = getattr(parsed, "port", None) or DEFAULT_PORT
     sys.stdout.write(
         f"Dagster: http://{HOST}:{port}   warehouse: {workspace.warehouse}   stop: Ctrl-C\n"
     )

@@ -59,7 +59,7 @@ def check_writer_may_compact(files: TableFiles) -> None:
     if files.options.write_only:
         raise InvalidRequestError(
             f"{files.name} sets write-only=true, so its writers leave compaction to a job of its "
-            "own; write without compacting, and run one (lakewright run compact)"
+            "own; write without compacting, and run one (lakewright compact)"
         )
 
 

@@ -92,7 +92,7 @@ def plan_postpone_compact(
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(
             f"{files.name} has {files.options.bucket_mode.value} buckets and postpones none; "
-            "compact it as usual (lakewright run compact)",
+            "compact it as usual (lakewright compact)",
             table=files.name,
         )
     snapshot_id, held = read_held(files, partitions)

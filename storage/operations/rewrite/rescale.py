@@ -156,7 +156,7 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
             f"partition {files.partition_spec(partition)} of {files.name} holds {len(untold)} "
             f"files whose changes changelog-producer={options.changelog_producer.value} has not "
             "told yet, and a rescale would lose them; compact the partition fully first "
-            "(lakewright run compact, with --full)",
+            "(lakewright compact, with --full)",
             table=files.name,
         )
 

@@ -167,7 +167,7 @@ class BucketChooser:
             raise BucketCountChanged(
                 f"partition {files.partition_spec(partition)} of {files.name} has {present} "
                 f"buckets and the table's option asks for {wanted}; rows would be doubled: rescale "
-                f"the partition (lakewright run rescale, with --buckets {wanted}) or overwrite it, "
+                f"the partition (lakewright rescale, with --buckets {wanted}) or overwrite it, "
                 f"or set bucket back to {present}",
                 table=files.name,
             )

@@ -23,7 +23,7 @@ def test_statistics_are_printed_and_published(catalog: Catalog, lakewright: Lake
     assert ended.code == 0
     assert ended.lines[0].startswith("db.t: 30 rows, about ")
     assert "statistics of snapshot 2 committed as snapshot 3" in ended.lines[0]
-    by_name = {line.split()[0]: line.split()[1:] for line in ended.lines[1:]}
+    by_name = {line.split()[0]: line.split()[1:] for line in ended.lines[2:]}
     assert by_name["id"] == ["30", "0", "0", "29", "8", "8"]
     assert by_name["day"] == ["1", "0", "a", "a", "1", "1"]
     assert by_name["v"][:4] == ["30", "0", "new0", "v29"]
@@ -34,7 +34,7 @@ def test_statistics_are_printed_and_published(catalog: Catalog, lakewright: Lake
 
 def test_a_script_gets_the_figures(catalog: Catalog, lakewright: Lakewright) -> None:
     filled(catalog)
-    found = lakewright(catalog, "analyze", "db.t", "--columns", "v,id", "--json").json
+    found = lakewright(catalog, "analyze", "db.t", "--columns", "v,id", "--format", "json").json
     assert (found["table"], found["snapshot_id"]) == ("db.t", 3)
     assert found["exact_columns"] == ["v", "id"]
     assert [each["name"] for each in found["statistics"]["columns"]] == ["v", "id"]
@@ -54,7 +54,7 @@ def test_an_estimate_is_marked_as_one(catalog: Catalog, lakewright: Lakewright) 
     table = new_table(catalog)
     table.write(rows(table, events(0, 20_000)))
     ended = lakewright(catalog, "analyze", "db.t")
-    by_name = {line.split()[0]: line.split()[1] for line in ended.lines[1:]}
+    by_name = {line.split()[0]: line.split()[1] for line in ended.lines[2:]}
     assert by_name["id"].startswith("~")
     assert by_name["day"] == "1"
 
@@ -68,7 +68,7 @@ def test_a_dry_run_says_what_would_be_read_and_commits_nothing(
     assert ended.lines[1].startswith("would read 2 files, ")
     assert ended.lines[1].endswith("40 rows in files")
     assert ended.lines[2] == "columns: id, day, v"
-    found = lakewright(catalog, "analyze", "db.t", "--dry-run", "--json").json
+    found = lakewright(catalog, "analyze", "db.t", "--dry-run", "--format", "json").json
     assert (found["rows"], found["columns"]) == (40, ["id", "day", "v"])
     assert len(table.history.snapshots()) == 2
 
@@ -79,7 +79,7 @@ def test_a_table_without_rows_has_nothing_to_analyze(
     table = new_table(catalog)
     ended = lakewright(catalog, "analyze", "db.t")
     assert ended.lines == ["db.t: the table has no snapshot, so there is nothing to analyze"]
-    assert lakewright(catalog, "analyze", "db.t", "--json").json["statistics"] is None
+    assert lakewright(catalog, "analyze", "db.t", "--format", "json").json["statistics"] is None
     assert table.history.snapshots() == ()
 
 

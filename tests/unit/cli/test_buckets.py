@@ -27,30 +27,32 @@ def test_a_rescale_is_planned_shown_and_done(
 ) -> None:
     table = orders(catalog)
     before = content(table)
-    planned = lakewright(catalog, "plan", "rescale", "db.t", "--buckets", "4").lines
+    planned = lakewright(catalog, "rescale", "db.t", "--dry-run", "--buckets", "4").lines
     assert planned[0].startswith("2 partitions of db.t to rescale, at snapshot 2: 6 files, ")
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
-    assert planned[-1] == "option bucket becomes 4"
+    assert planned[-2:] == ["option bucket becomes 4", "dry run: nothing was written"]
     assert table.history.latest_snapshot() == catalog.table("db.t").history.latest_snapshot()
-    told = lakewright(catalog, "plan", "rescale", "db.t", "--buckets", "4", "--json")
     plan = tmp_path / "plan.json"
-    plan.write_text(told.out)
-    done = lakewright(catalog, "run", "rescale", "db.t", "--plan", str(plan)).lines
+    saved = lakewright(catalog, "rescale", "db.t", "--buckets", "4", "--save-plan", str(plan)).lines
+    assert saved[:-1] == planned[:-1]
+    assert saved[-1].endswith(f"carry it out with: lakewright rescale db.t --plan {plan}")
+    assert table.history.latest_snapshot() == catalog.table("db.t").history.latest_snapshot()
+    done = lakewright(catalog, "rescale", "db.t", "--plan", str(plan)).lines
     assert done[-1].startswith("2 snapshots (3 to 4) of db.t: 2 partitions in")
     assert catalog.table("db.t").options.bucket == 4
     assert content(catalog.table("db.t")) == before
-    again = lakewright(catalog, "run", "rescale", "db.t", "--buckets", "4")
+    again = lakewright(catalog, "rescale", "db.t", "--buckets", "4")
     assert again.lines == ["nothing to rescale in db.t, at snapshot 4"]
 
 
 def test_one_partition_is_rescaled(catalog: Catalog, lakewright: Lakewright) -> None:
     orders(catalog)
     arguments = ("rescale", "db.t", "--buckets", "3", "--partition", "day=b")
-    assert lakewright(catalog, "run", *arguments, "--dry-run").lines[-1] == (
+    assert lakewright(catalog, *arguments, "--dry-run").lines[-1] == (
         "dry run: nothing was written"
     )
-    result = lakewright(catalog, "run", *arguments, "--json").json
+    result = lakewright(catalog, *arguments, "--format", "json").json
     assert (result["operation"], result["partitions"], result["snapshots"]) == ("rescale", 1, [3])
     assert catalog.table("db.t").options.bucket == 2
 
@@ -75,7 +77,7 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rescale", "db.t"), "with --buckets N"),
+        (("rescale", "db.t"), "buckets is not given"),
         (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "no partition key"),
         (("postpone-compact", "db.t"), "has fixed buckets and postpones none"),
     ],
@@ -84,7 +86,7 @@ def test_what_cannot_be_moved_is_refused_in_a_line(
     catalog: Catalog, lakewright: Lakewright, arguments: tuple[str, ...], words: str
 ) -> None:
     orders(catalog)
-    ended = lakewright(catalog, "run", *arguments)
+    ended = lakewright(catalog, *arguments)
     assert ended.code == 2
     assert words in ended.err
     assert len(ended.err.splitlines()) == 1
@@ -93,12 +95,12 @@ def test_what_cannot_be_moved_is_refused_in_a_line(
 def test_postponed_rows_get_their_buckets(catalog: Catalog, lakewright: Lakewright) -> None:
     table = orders(catalog, "-2")
     assert table.read().num_rows == 0
-    planned = lakewright(catalog, "plan", "postpone-compact", "db.t").lines
+    planned = lakewright(catalog, "postpone-compact", "db.t", "--dry-run").lines
     assert planned[0].startswith("2 partitions of db.t to give buckets to, at snapshot 2")
-    done = lakewright(catalog, "run", "postpone-compact", "db.t").lines
+    done = lakewright(catalog, "postpone-compact", "db.t").lines
     assert done[-1].startswith("2 snapshots (3 to 4) of db.t: 2 partitions in")
     assert table.read().num_rows == 35
-    nothing = lakewright(catalog, "run", "postpone-compact", "db.t").lines
+    nothing = lakewright(catalog, "postpone-compact", "db.t").lines
     assert nothing == ["nothing to give buckets to in db.t, at snapshot 4"]
 
 

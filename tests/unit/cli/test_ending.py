@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
-from lakewright.cli import main
+from lakewright.cli import commands
 from lakewright.cli.exit_codes import exit_code_of
+from lakewright.cli.grammar.command import Described
+from lakewright.cli.grammar.root import COMMANDS, ROOT
 from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import (
     AccessError,
@@ -55,7 +59,7 @@ def test_every_failure_of_a_category_has_its_code(category: type[StorageError], 
 def test_every_category_is_covered_and_documented(lakewright: Lakewright) -> None:
     assert set(StorageError.__subclasses__()) == set(CODES)
     help_text = lakewright(None, "--help").out
-    documented = set(map(int, re.findall(r"^  (\d+)  ", help_text, re.MULTILINE)))
+    documented = set(map(int, re.findall(r"^ +(\d+)  ", help_text, re.MULTILINE)))
     assert documented >= {0, 1, *CODES.values(), 130}
 
 
@@ -92,16 +96,16 @@ def test_a_warehouse_that_does_not_exist_is_not_an_empty_one(
     [
         (),
         ("nope",),
-        ("plan",),
-        ("plan", "compact"),
+        ("tag",),
+        ("compact", "--dry-run"),
         ("ls", "--nope"),
         ("show",),
         ("show", "no-dot"),
-        ("run", "compact", "db.t", "--engine", "flink"),
-        ("plan", "compact", "db.t", "--min-files", "1"),
-        ("plan", "compact", "db.t", "--partition", "nonsense"),
-        ("plan", "compact", "db.t", "--partition", "nope=1"),
-        ("plan", "compact", "db.t", "--partition", "{"),
+        ("compact", "db.t", "--engine", "flink"),
+        ("compact", "db.t", "--dry-run", "--min-files", "1"),
+        ("compact", "db.t", "--dry-run", "--partition", "nonsense"),
+        ("compact", "db.t", "--dry-run", "--partition", "nope=1"),
+        ("compact", "db.t", "--dry-run", "--partition", "{"),
     ],
 )
 def test_a_wrong_request_ends_with_2(
@@ -169,32 +173,115 @@ def test_an_interruption_ends_with_130(
 ) -> None:
     written_table(catalog)
     monkeypatch.setattr("sys.stdin", InterruptedInput())
-    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", "-")
+    ended = lakewright(catalog, "compact", "db.t", "--plan", "-")
     assert (ended.code, ended.err) == (130, "")
 
 
 # --- help --------------------------------------------------------------------------------------
 
 
+def commands_below(command: click.Command) -> Iterator[Described]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands_below(below)
+    assert isinstance(command, Described)
+    yield command
+
+
+def test_every_command_has_help_with_examples_that_parse() -> None:
+    """Whatever a person copies from help is understood; none of it is carried out."""
+    found = list(commands_below(ROOT))
+    assert len(found) > 40
+    for command in found:
+        assert command.help, command.name
+        lines = command.examples.strip().replace("\\\n", "").splitlines()
+        assert lines, command.name
+        for line in lines:
+            call = re.sub(r'eval "\$\((.*)\)"|(.*) \| source', r"\1\2", line)
+            words = shlex.split(call, comments=True)
+            parse(ROOT, words[words.index("lakewright") + 1 :])
+
+
+def parse(group: click.Group, words: list[str], parent: click.Context | None = None) -> None:
+    """What `group.invoke` does, up to the command that is named."""
+    with group.make_context("lakewright", words, parent=parent) as context:
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            return
+        name, command, below = group.resolve_command(context, rest)
+        assert command is not None
+        if isinstance(command, click.Group):
+            parse(command, below, context)
+        else:
+            command.make_context(name, below, parent=context)
+
+
+def test_help_lists_every_command_by_what_it_is_for(lakewright: Lakewright) -> None:
+    modules = {each.stem.replace("_", "-") for each in Path(commands.__path__[0]).glob("[a-z]*.py")}
+    assert modules == {name for names in COMMANDS.values() for name in names}
+    lines = lakewright(None, "--help").lines
+    for purpose, names in COMMANDS.items():
+        assert f"{purpose}:" in lines
+        for name, says in names.items():
+            assert f"  {name:<16}  {says}" in lines
+
+
 @pytest.mark.parametrize(
-    "command",
+    ("arguments", "said"),
     [
-        *("ls", "show", "read", "snapshots", "files", "partitions", "plan", "run", "demo", "up"),
-        *("plan compact", "plan expire-snapshots", "run compact", "run expire-snapshots"),
-        *("tag list", "tag create", "tag rename", "tag delete", "tag expire", "rollback"),
-        *("branch list", "branch create", "branch delete", "branch fast-forward"),
-        *("consumer list", "consumer set", "consumer delete", "tag", "branch", "consumer"),
-        *("changelog list", "changelog expire", "changelog", "remove-orphans", "quarantine"),
-        *("quarantine list", "quarantine restore", "quarantine purge"),
+        (("compct", "db.t"), "Did you mean one of: 'compact'"),
+        (("compact", "db.t", "--fulll"), "Did you mean '--full'?"),
+        (("tag", "lst", "db.t"), "Did you mean 'list'?"),
+        (("compact", "db.t", "--fulll"), "; see lakewright compact --help"),
     ],
 )
-def test_help_of_every_subcommand_has_an_example_that_parses(
-    lakewright: Lakewright, command: str
+def test_what_is_misspelt_is_told_with_what_is_near(
+    lakewright: Lakewright, arguments: tuple[str, ...], said: str
 ) -> None:
-    ended = lakewright(None, *command.split(), "--help")
-    assert ended.code == 0
-    example = ended.out.split("example:\n")[1]
-    assert example.strip().startswith(f"lakewright {command.split(maxsplit=1)[0]}")
+    ended = lakewright(None, *arguments)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert said in ended.err
+
+
+# --- completion --------------------------------------------------------------------------------
+
+
+def completed(lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
+    monkeypatch.setenv("_LAKEWRIGHT_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", shlex.join(["lakewright", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    found = [line.split(",", 1)[1] for line in lakewright(None).lines if line]
+    monkeypatch.delenv("_LAKEWRIGHT_COMPLETE")
+    return found
+
+
+def test_a_shell_completes_commands_options_and_tables(
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_table(catalog, EVENTS)
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", catalog.uri)
+    assert completed(lakewright, monkeypatch, "comp") == ["compact", "completion"]
+    assert completed(lakewright, monkeypatch, "compact", "--pl") == ["--plan"]
+    assert completed(lakewright, monkeypatch, "read", "d") == ["db.t"]
+    assert completed(lakewright, monkeypatch, "tag", "list", "db.t"[:3]) == ["db.t"]
+    monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", catalog.uri + "/nothing")
+    assert completed(lakewright, monkeypatch, "read", "d") == []
+
+
+def test_the_script_for_a_shell_is_printed(
+    lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        script = lakewright(None, "completion", shell)
+        assert script.code == 0
+        assert f"_LAKEWRIGHT_COMPLETE={shell}_complete" in script.out
+    monkeypatch.setenv("SHELL", "/usr/bin/zsh")
+    assert "zsh_complete" in lakewright(None, "completion").out
+    monkeypatch.setenv("SHELL", "")
+    assert lakewright(None, "completion").code == 2
 
 
 # --- in a process of its own -------------------------------------------------------------------
@@ -211,6 +298,7 @@ def run_alone(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+RUN = "import sys; from lakewright.cli import main; sys.exit(main())"
 IMPORTED = """
 import sys
 from lakewright.cli import main
@@ -222,7 +310,7 @@ sys.exit(code)
 
 @pytest.mark.parametrize(
     "command",
-    ["ls", "show db.t", "files db.t", "plan compact db.t", "read db.t --format json"],
+    ["ls", "show db.t", "files db.t", "compact db.t --dry-run", "read db.t --format json"],
 )
 def test_no_listing_and_no_read_starts_spark_or_dagster(catalog: Catalog, command: str) -> None:
     written_table(catalog)
@@ -241,10 +329,21 @@ def test_a_filter_loads_the_parser_and_nothing_of_spark(catalog: Catalog) -> Non
     assert not imported & {"pyspark", "py4j", "dagster", "great_expectations"}
 
 
-def test_help_imports_no_storage() -> None:
-    ended = run_alone(IMPORTED, "--help")
+@pytest.mark.parametrize("command", ["--help", "read --help", "ls --nope", "completion bash"])
+def test_help_imports_no_storage_and_nothing_that_draws(command: str) -> None:
+    ended = run_alone(IMPORTED, *command.split())
     imported = set(ended.stdout.splitlines()[-1].split()[1:])
-    assert not imported & {"pyarrow", "numpy", "fsspec", "sqlglot"}
+    assert "click" in imported
+    heavy = {"pyarrow", "numpy", "fsspec", "sqlglot", "pyspark", "dagster", "pydantic"}
+    assert not imported & heavy
+
+
+def test_a_pipe_gets_neither_colours_nor_bars(catalog: Catalog) -> None:
+    written_table(catalog)
+    for command in ("show db.t", "compact db.t --full", "read db.t"):
+        ended = run_alone(RUN, "--warehouse", catalog.uri, *command.split())
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "\x1b" not in ended.stdout
 
 
 def test_a_reader_that_goes_away_is_no_error(catalog: Catalog) -> None:
@@ -252,11 +351,7 @@ def test_a_reader_that_goes_away_is_no_error(catalog: Catalog) -> None:
     table.write(rows(table, events(0, 30_000)))
     process = subprocess.Popen(
         [
-            *(
-                sys.executable,
-                "-c",
-                "import sys; from lakewright.cli import main; sys.exit(main())",
-            ),
+            *(sys.executable, "-c", RUN),
             *("--warehouse", catalog.uri, "read", "db.t", "--format", "csv"),
         ],
         stdout=subprocess.PIPE,
@@ -271,8 +366,12 @@ def test_a_reader_that_goes_away_is_no_error(catalog: Catalog) -> None:
     assert process.wait(timeout=900) == 141
 
 
-def test_the_entry_point_is_main() -> None:
-    assert callable(main)
-    ended = run_alone("from lakewright.cli import main; raise SystemExit(main(['--help']))")
+def test_the_package_is_a_program() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "lakewright.cli", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert ended.returncode == 0
-    assert ended.stdout.startswith("usage: lakewright ")
+    assert ended.stdout.startswith("Usage: lakewright ")

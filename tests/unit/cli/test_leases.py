@@ -35,18 +35,18 @@ def take(table: Table, day: str, kind: LeaseKind = LeaseKind.OVERWRITE) -> str:
 def test_leases_are_listed_shown_and_broken(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
-    assert lakewright(catalog, "lease", "list", "db.t").lines == ["nobody works on db.t"]
+    assert lakewright(catalog, "lease", "list", "db.t").lines == ["no process works on db.t"]
     lease_id = take(table, "a")
     listed = lakewright(catalog, "lease", "list", "db.t")
     assert listed.lines[0].split() == ["lease", "work", "on", "until", "(UTC)", "holder"]
     assert listed.lines[2].split()[:3] == [lease_id[:8], "overwrite", "day=a"]
     assert listed.lines[2].endswith("run 17 on host h")
-    (told,) = lakewright(catalog, "lease", "list", "db.t", "--json").json
+    (told,) = lakewright(catalog, "lease", "list", "db.t", "--format", "json").json
     assert (told["id"], told["kind"], told["holder"]) == (lease_id, "overwrite", "run 17 on host h")
     assert told["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": None}]}
     shown = lakewright(catalog, "show", "db.t")
     assert "run 17 on host h (overwrite: day=a)" in shown.out
-    (at_work,) = lakewright(catalog, "show", "db.t", "--json").json["health"]["at_work"]
+    (at_work,) = lakewright(catalog, "show", "db.t", "--format", "json").json["health"]["at_work"]
     assert at_work == {"holder": "run 17 on host h", "work": "overwrite", "on": "day=a"}
 
     broken = lakewright(catalog, "lease", "break", "db.t", lease_id[:8])
@@ -63,7 +63,7 @@ def test_a_run_leaves_what_others_work_on_and_does_the_rest(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
     take(table, "a")
-    done = lakewright(catalog, "run", "compact", "db.t", "--full")
+    done = lakewright(catalog, "compact", "db.t", "--full")
     assert done.code == 0
     assert done.lines[-1].startswith("1 task of 2 dropped")
     assert [each.file_count for each in table.at().partitions()] == [2, 1]
@@ -75,7 +75,7 @@ def test_a_run_that_finds_nothing_free_says_who_is_at_work(
 ) -> None:
     take(table, "a")
     take(table, "b", LeaseKind.COMPACT)
-    ended = lakewright(catalog, "run", "compact", "db.t", "--full")
+    ended = lakewright(catalog, "compact", "db.t", "--full")
     assert ended.code == 7
     assert "run 17 on host h has day=a to overwrite until" in ended.err
     assert "and 1 more like it" in ended.err
@@ -85,7 +85,7 @@ def test_a_run_that_finds_nothing_free_says_who_is_at_work(
 @pytest.mark.parametrize(
     "verb",
     [
-        ("run", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "0s"),
+        ("expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "0s"),
         ("tag", "expire", "db.t", "--older-than", "0s"),
         ("changelog", "expire", "db.t", "--all"),
     ],
@@ -118,6 +118,6 @@ def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
     assert shown.code == 0
     assert "at work      not known: " in shown.out
     assert "upgrade lakewright" in shown.out
-    health = lakewright(catalog, "show", "db.t", "--json").json["health"]
+    health = lakewright(catalog, "show", "db.t", "--format", "json").json["health"]
     assert "upgrade lakewright" in health["leases_refusal"]
     assert health["at_work"] == []

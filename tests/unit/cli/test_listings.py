@@ -44,7 +44,7 @@ def test_ls_lists_tables_of_all_databases_or_of_one(
     assert lines[3].split() == ["web.clicks", "-", "-", "0", "-", "-"]
     assert len(lakewright(catalog, "ls", "web").lines) == 3
 
-    found = lakewright(catalog, "ls", "--json").json
+    found = lakewright(catalog, "ls", "--format", "json").json
     assert [each["table"] for each in found] == ["shop.orders", "web.clicks"]
     assert found[0]["primary_key"] == ["id", "day"]
     assert found[0]["snapshot_id"] == 6
@@ -55,7 +55,7 @@ def test_an_empty_warehouse_says_so(catalog: Catalog, lakewright: Lakewright) ->
     catalog.create_database("web")
     assert lakewright(catalog, "ls").lines == [f"no tables in {catalog.uri}"]
     assert lakewright(catalog, "ls", "web").lines == ["no tables in database web"]
-    assert lakewright(catalog, "ls", "--json").json == []
+    assert lakewright(catalog, "ls", "--format", "json").json == []
 
 
 def test_a_table_that_cannot_be_opened_hides_none_of_the_others(
@@ -69,7 +69,7 @@ def test_a_table_that_cannot_be_opened_hides_none_of_the_others(
     assert [line.split()[0] for line in ended.lines[2:]] == ["web.broken", "web.clicks"]
     assert "(cannot be read)" in ended.lines[2]
     assert ended.err.startswith("lakewright: warning: web.broken: ")
-    assert "error" in lakewright(unchecked_catalog, "ls", "--json").json[0]
+    assert "error" in lakewright(unchecked_catalog, "ls", "--format", "json").json[0]
 
 
 def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
@@ -78,14 +78,14 @@ def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new_table(catalog, EVENTS, name="web.clicks")
-    before = lakewright(None, "--warehouse", catalog.uri, "ls", "--json")
-    after = lakewright(None, "ls", "--warehouse", catalog.uri, "--json")
+    before = lakewright(None, "--warehouse", catalog.uri, "ls", "--format", "json")
+    after = lakewright(None, "ls", "--warehouse", catalog.uri, "--format", "json")
     monkeypatch.setenv("LAKEWRIGHT_WAREHOUSE", catalog.uri)
-    named = lakewright(None, "ls", "--json")
+    named = lakewright(None, "ls", "--format", "json")
     assert before.json == after.json == named.json != []
     monkeypatch.delenv("LAKEWRIGHT_WAREHOUSE")
     monkeypatch.chdir(Path(catalog.root).parent)
-    assert lakewright(None, "ls", "--json").json == named.json
+    assert lakewright(None, "ls", "--format", "json").json == named.json
 
 
 # --- show --------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_show_of_an_empty_unpartitioned_table_leaves_out_what_there_is_not(
 
 def test_show_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog)
-    found = lakewright(catalog, "show", "shop.orders", "--json").json
+    found = lakewright(catalog, "show", "shop.orders", "--format", "json").json
     entries = table.at().files()
     assert found["file_count"] == len(entries)
     assert found["size_bytes"] == sum(entry.file.file_size for entry in entries)
@@ -189,7 +189,7 @@ def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewri
         ["APPEND", "6", "+3"],
         ["COMPACT", "3", "-3"],
     ]
-    found = lakewright(catalog, "snapshots", "shop.orders", "--json").json
+    found = lakewright(catalog, "snapshots", "shop.orders", "--format", "json").json
     assert [each["id"] for each in found] == [1, 2, 3]
     assert found[2]["commit_kind"] == "COMPACT"
     assert found[2]["time_millis"] == table.history.snapshots()[2].time_millis
@@ -205,12 +205,12 @@ def test_listings_of_an_empty_table_say_that_there_is_nothing(
     assert lakewright(catalog, "files", "db.t").lines == ["no data files"]
     assert lakewright(catalog, "partitions", "db.t").lines == ["no partitions"]
     for listing in ("snapshots", "files", "partitions"):
-        assert lakewright(catalog, listing, "db.t", "--json").json == []
+        assert lakewright(catalog, listing, "db.t", "--format", "json").json == []
 
 
 def test_files_name_what_lies_on_disk(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog, commits=2)
-    found = lakewright(catalog, "files", "shop.orders", "--json").json
+    found = lakewright(catalog, "files", "shop.orders", "--format", "json").json
     assert found
     for each in found:
         path = Path(table.files.paths.root) / each["path"]
@@ -218,7 +218,9 @@ def test_files_name_what_lies_on_disk(catalog: Catalog, lakewright: Lakewright) 
         assert each["uri"] == path.as_uri()
     lines = lakewright(catalog, "files", "shop.orders").lines
     assert [line.split()[-1] for line in lines[2:]] == [each["file_name"] for each in found]
-    earlier = lakewright(catalog, "files", "shop.orders", "--json", "--snapshot", "1").json
+    earlier = lakewright(
+        catalog, "files", "shop.orders", "--format", "json", "--snapshot", "1"
+    ).json
     assert len(earlier) < len(found)
 
 
@@ -230,7 +232,7 @@ def test_files_with_a_filter_are_those_a_read_opens(
     table.write(rows(table, events(10, 20, day="a")))
 
     def files(where: str) -> list[tuple[str, int]]:
-        found = lakewright(catalog, "files", "db.t", "--json", "--where", where).json
+        found = lakewright(catalog, "files", "db.t", "--format", "json", "--where", where).json
         return [(each["partition"]["day"], each["min_sequence_number"]) for each in found]
 
     assert len(files("id >= 0")) == 3
@@ -253,7 +255,7 @@ def test_partitions_show_null_blank_and_odd_values(
         "a b/c=d",
         "żółć",
     }
-    found = lakewright(catalog, "partitions", "db.t", "--json").json
+    found = lakewright(catalog, "partitions", "db.t", "--format", "json").json
     assert {each["partition"]["day"] for each in found} == set(days)
     assert {each["row_count"] for each in found} == {2}
 
@@ -266,7 +268,7 @@ def test_partition_values_of_any_type_are_json(catalog: Catalog, lakewright: Lak
     )
     value = {"d": dt.date(2024, 1, 31), "t": dt.datetime(2024, 1, 31, 1), "b": True}
     table.write(rows(table, [{"n": 1, **value}]))
-    (found,) = lakewright(catalog, "partitions", "db.t", "--json").json
+    (found,) = lakewright(catalog, "partitions", "db.t", "--format", "json").json
     assert found["partition"] == {
         "d": "2024-01-31",
         "t": "2024-01-31T01:00:00",
@@ -296,4 +298,4 @@ def test_an_unpartitioned_table_is_one_partition(catalog: Catalog, lakewright: L
     table.write(rows(table, events(0, 3)))
     assert lakewright(catalog, "partitions", "db.t").lines[2].startswith("(unpartitioned)")
     assert lakewright(catalog, "files", "db.t").lines[2].startswith("(unpartitioned)")
-    assert lakewright(catalog, "partitions", "db.t", "--json").json[0]["partition"] == {}
+    assert lakewright(catalog, "partitions", "db.t", "--format", "json").json[0]["partition"] == {}

@@ -36,7 +36,7 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
         "dry run: nothing was written",
     ]
     assert on_disk(catalog) == before
-    planned = lakewright(catalog, "remove-orphans", "db.t", "--dry-run", "--json").json
+    planned = lakewright(catalog, "remove-orphans", "db.t", "--dry-run", "--format", "json").json
     assert planned["summary"] == {"files": 1, "size_bytes": 4}
 
     done = lakewright(catalog, "remove-orphans", "db.t")
@@ -52,7 +52,7 @@ def test_orphans_are_named_and_set_aside_and_how_to_bring_them_back_is_said(
     back = lakewright(catalog, *restore.split()[1:])
     assert back.lines[0].startswith("1 file of db.t restored, 4 B in ")
     assert orphan.read_bytes() == b"rows"
-    result = lakewright(catalog, "remove-orphans", "db.t", "--json").json
+    result = lakewright(catalog, "remove-orphans", "db.t", "--format", "json").json
     assert (result["files_moved"], result["bytes_moved"], len(result["quarantines"])) == (1, 4, 1)
 
 
@@ -92,7 +92,7 @@ def test_quarantines_are_listed_restored_and_purged(
     assert listed.lines[0].split() == ["quarantine", "since", "(UTC)", "by", "files", "size"]
     assert listed.lines[2].startswith(quarantine.id)
     assert listed.lines[2].endswith("remove-orphans      1   4 B")
-    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--json").json
+    (shown,) = lakewright(catalog, "quarantine", "list", "db.t", "--format", "json").json
     assert shown["files"] == [
         {
             "path": ORPHAN,
@@ -123,7 +123,9 @@ def test_quarantines_are_listed_restored_and_purged(
     both = lakewright(catalog, "quarantine", "purge", "db.t", quarantine.id, "--older-than", "1d")
     assert (both.code, "not both" in both.err) == (2, True)
     assert lakewright(catalog, "quarantine", "restore", "db.t", "nothing").code == 3
-    purged = lakewright(catalog, "quarantine", "purge", "db.t", quarantine.id, "--json").json
+    purged = lakewright(
+        catalog, "quarantine", "purge", "db.t", quarantine.id, "--format", "json"
+    ).json
     assert (purged["quarantines"], purged["files_deleted"]) == ([quarantine.id], 1)
     assert lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id).code == 3
     assert not Path(table.files.paths.upkeep_dir).exists()

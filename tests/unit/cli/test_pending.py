@@ -36,7 +36,7 @@ def test_batches_that_wait_are_listed(
         ["loader", "10", "append", "2", "1"],
         ["other", "1", "append", "2", "1"],
     ]
-    told = lakewright(catalog, "pending", "list", "db.t", "--json").json
+    told = lakewright(catalog, "pending", "list", "db.t", "--format", "json").json
     assert [each["batch"] for each in told] == [1, 2, 10, 1]
     assert told[0]["rows"] == 2
 

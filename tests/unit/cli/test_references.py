@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lak
     assert listed.lines[0].split()[:2] == ["tag", "snapshot"]
     assert listed.lines[2].split()[:2] == ["kept", "2"]
     assert listed.lines[2].split()[-3:] == ["-", "until", "deleted"]
-    as_json = lakewright(catalog, "tag", "list", "db.t", "--json").json
+    as_json = lakewright(catalog, "tag", "list", "db.t", "--format", "json").json
     assert [(each["tag"], each["snapshot_id"]) for each in as_json] == [("kept", 2), ("timed", 6)]
     assert as_json[1]["time_retained_ms"] == 90 * 24 * 3_600_000
     assert as_json[1]["expires_at"] > as_json[1]["create_time"]
@@ -55,12 +56,14 @@ def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lak
     dry = lakewright(catalog, "tag", "delete", "db.t", "kept", "--dry-run")
     assert dry.lines[0].startswith("tag kept of db.t to go, and with that ")
     assert dry.lines[-1] == "dry run: nothing was written"
-    planned = lakewright(catalog, "tag", "delete", "db.t", "kept", "--dry-run", "--json").json
-    assert (planned["operation"], planned["tags"]) == ("delete-tags", ["kept"])
+    planned = lakewright(
+        catalog, "tag", "delete", "db.t", "kept", "--dry-run", "--format", "json"
+    ).json
+    assert (planned["operation"], planned["tags"]) == ("tag delete", ["kept"])
     assert planned["summary"]["files"] == len(planned["files"]) > 0
     assert on_disk(catalog) == before
 
-    gone = lakewright(catalog, "tag", "delete", "db.t", "kept", "timed", "--json").json
+    gone = lakewright(catalog, "tag", "delete", "db.t", "kept", "timed", "--format", "json").json
     assert gone["files_deleted"] == len(planned["files"])
     assert lakewright(catalog, "tag", "list", "db.t").lines == ["db.t has no tag"]
     assert values_of(table, "v") == ["c0", "c1", "c2"]
@@ -109,6 +112,46 @@ def test_a_wrong_tag_is_said_in_one_line(catalog: Catalog, lakewright: Lakewrigh
         assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rollback", "--snapshot", "2"),
+        ("tag", "delete", "early"),
+        ("tag", "expire", "--older-than", "0s"),
+        ("branch", "delete", "b"),
+        ("branch", "fast-forward", "b"),
+    ],
+    ids=" ".join,
+)
+def test_a_saved_plan_is_carried_out_unless_it_was_changed(
+    catalog: Catalog, lakewright: Lakewright, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    table = history(catalog)
+    table.history.create_tag("early", snapshot=1)
+    table.history.create_branch("b", snapshot=4)
+    expire(table, keep=5)
+    at = next((n for n, word in enumerate(words) if word in ("early", "b") or "--" in word))
+    verb, options = words[:at], words[at:]
+    plan = tmp_path / "plan.json"
+    before = on_disk(catalog)
+    saved = lakewright(catalog, *verb, "db.t", *options, "--save-plan", str(plan))
+    assert saved.lines[-1].startswith("plan saved, nothing else was written; carry it out with: ")
+    assert on_disk(catalog) == before
+
+    planned = json.loads(plan.read_text("utf-8"))
+    forged = [*planned["files"], {"path": "schema/schema-0", "size_bytes": 1}]
+    plan.write_text(json.dumps({**planned, "files": forged}), "utf-8")
+    refused = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
+    assert (refused.code, "plan again" in refused.err) == (5, True)
+    assert {path for path in on_disk(catalog) if "lease" not in path} >= set(before)
+
+    plan.write_text(json.dumps(planned), "utf-8")
+    assert lakewright(catalog, *verb, "db.t", "--plan", str(plan)).code == 0
+    assert content(table)
+    again = lakewright(catalog, *verb, "db.t", "--plan", str(plan))
+    assert again.code in (2, 3, 5)
+
+
 # --- branches ----------------------------------------------------------------------------------
 
 
@@ -127,7 +170,7 @@ def test_a_branch_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: 
     lines = lakewright(catalog, "branch", "list", "db.t").lines
     assert [line.split()[0] for line in lines[2:]] == ["b", "new"]
     assert lines[2].split()[-3:] == ["2", "2", "'db.t$branch_b'"]
-    assert len(lakewright(catalog, "branch", "list", "db.t", "--json").json) == 2
+    assert len(lakewright(catalog, "branch", "list", "db.t", "--format", "json").json) == 2
     read = lakewright(catalog, "read", "db.t$branch_b", "--format", "json")
     assert sorted(row["v"] for row in read.json_lines) == ["a0", "a1", "a2"]
     assert lakewright(catalog, "snapshots", "db.t$branch_b").lines[2].split()[0] == "2"
@@ -150,7 +193,7 @@ def test_main_becomes_a_branch(catalog: Catalog, lakewright: Lakewright) -> None
     assert dry.lines[0] == "main of db.t to become branch b, snapshot 5"
     assert dry.lines[1].startswith("  2 snapshots (5 to 6) of main to go, and with that ")
     assert on_disk(catalog) == before
-    done = lakewright(catalog, "branch", "fast-forward", "db.t", "b", "--json").json
+    done = lakewright(catalog, "branch", "fast-forward", "db.t", "b", "--format", "json").json
     assert (done["snapshot_id"], done["snapshots_deleted"]) == (5, [5, 6])
     assert content(table) == content(branch)
 
@@ -205,7 +248,7 @@ def test_a_table_goes_back_to_a_tag_or_a_time(catalog: Catalog, lakewright: Lake
     expire(table, keep=2)
     dry = lakewright(catalog, "rollback", "db.t", "--tag", "t", "--dry-run")
     assert "  snapshot 2 expired; tag t holds it" in dry.lines
-    done = lakewright(catalog, "rollback", "db.t", "--tag", "t", "--json").json
+    done = lakewright(catalog, "rollback", "db.t", "--tag", "t", "--format", "json").json
     assert (done["snapshot_id"], done["snapshots_deleted"]) == (2, [5, 6])
     early = lakewright(catalog, "rollback", "db.t", "--as-of", "2001-01-01T00:00:00")
     assert (early.code, "no snapshot at or before" in early.err) == (3, True)
@@ -221,7 +264,7 @@ def test_consumers_are_set_listed_and_deleted(catalog: Catalog, lakewright: Lake
     done = lakewright(catalog, "consumer", "set", "db.t", "me", "3")
     assert done.lines == ["consumer me of db.t reads on from snapshot 3"]
     assert lakewright(catalog, "consumer", "list", "db.t").lines[2].split()[:2] == ["me", "3"]
-    (as_json,) = lakewright(catalog, "consumer", "list", "db.t", "--json").json
+    (as_json,) = lakewright(catalog, "consumer", "list", "db.t", "--format", "json").json
     assert (as_json["name"], as_json["next_snapshot_id"]) == ("me", 3)
     wrong = lakewright(catalog, "consumer", "set", "db.t", "me", "99")
     assert (wrong.code, "name one from 1 to 7" in wrong.err) == (2, True)
@@ -253,7 +296,7 @@ def test_changelogs_that_outlived_their_snapshots_are_listed_and_expired(
     lines = lakewright(catalog, "changelog", "list", "db.t").lines
     assert [line.split()[0] for line in lines[2:]] == ["1", "2"]
     assert [line.split()[-1] for line in lines[2:]] == ["2", "2"]
-    assert len(lakewright(catalog, "changelog", "list", "db.t", "--json").json) == 2
+    assert len(lakewright(catalog, "changelog", "list", "db.t", "--format", "json").json) == 2
     kept = lakewright(catalog, "changelog", "expire", "db.t")
     assert kept.lines[0] == "no changelog of db.t to expire"
     before = on_disk(catalog)

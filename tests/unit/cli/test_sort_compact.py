@@ -1,4 +1,4 @@
-"""`plan sort-compact` and `run sort-compact`."""
+"""`lakewright sort-compact`: what is planned, said and done."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ def test_a_partition_is_sorted_by_a_saved_plan(
     for day in ("a", "b"):
         table.write(rows(table, [*events(5, 9, day=day), *events(0, 5, day=day)]))
     asked = ("sort-compact", "db.t", "--by", "id, v", "--order", "zorder", "--partition", "day=a")
-    lines = lakewright(catalog, "plan", *asked).lines
+    lines = lakewright(catalog, *asked, "--dry-run").lines
     assert lines[0].startswith("compaction of db.t, at snapshot 2: 1 file, ")
     assert lines[4].endswith("sorted by id, v, zorder")
-    ended = lakewright(catalog, "plan", *asked, "--json")
+    ended = lakewright(catalog, *asked, "--save-plan", "-")
     assert ended.json["summary"]["rows"] == 9
     assert SortCompactionPlan.from_json(ended.out).by == ("id", "v")
     saved = tmp_path / "plan.json"
     saved.write_text(ended.out)
-    dry = lakewright(catalog, "run", *asked, "--dry-run")
+    dry = lakewright(catalog, *asked, "--dry-run")
     assert dry.lines[-1] == "dry run: nothing was written"
-    done = lakewright(catalog, "run", "sort-compact", "db.t", "--plan", str(saved), "--json")
+    done = lakewright(catalog, "sort-compact", "db.t", "--plan", str(saved), "--format", "json")
     assert (done.json["operation"], done.json["rows_after"]) == ("sort-compact", 9)
     read = table.read().to_pylist()
     assert [row["id"] for row in read if row["day"] == "a"] == list(range(9))
     assert values_of(table, "id")[-1] == 8
     # The files it speaks of are gone.
-    assert lakewright(catalog, "run", "sort-compact", "db.t", "--plan", str(saved)).code != 0
+    assert lakewright(catalog, "sort-compact", "db.t", "--plan", str(saved)).code != 0
 
 
 def test_columns_are_needed_and_must_exist(catalog: Catalog, lakewright: Lakewright) -> None:
     new_table(catalog, EVENTS)
-    ended = lakewright(catalog, "plan", "sort-compact", "db.t")
+    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run")
     assert ended.code != 0
     assert "say which columns db.t is to be sorted by (--by COLUMN,…" in ended.err
-    ended = lakewright(catalog, "plan", "sort-compact", "db.t", "--by", "nope")
+    ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run", "--by", "nope")
     assert "'nope' is no column of db.t" in ended.err
-    ended = lakewright(catalog, "run", "sort-compact", "db.t", "--by", "id")
+    ended = lakewright(catalog, "sort-compact", "db.t", "--by", "id")
     assert (ended.code, ended.lines[0]) == (0, "nothing to compact in db.t, which has no snapshot")

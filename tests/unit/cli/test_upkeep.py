@@ -1,4 +1,4 @@
-"""`plan` and `run`: what is said, what is done, and that a dry run does nothing."""
+"""Verbs of upkeep: what is said, what is done, and that a dry run does nothing."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_a_compaction_is_proved_as_asked(
 ) -> None:
     table = table_of_small_files(catalog)
     before = content(table)
-    said = lakewright(catalog, "run", "compact", "db.t", "--full", "--verify", level)
+    said = lakewright(catalog, "compact", "db.t", "--full", "--verify", level)
     assert said.code == 0
     assert content(table) == before
 
 
 def test_a_plan_says_what_and_why(catalog: Catalog, lakewright: Lakewright) -> None:
     table_of_small_files(catalog)
-    lines = lakewright(catalog, "plan", "compact", "db.t").lines
+    lines = lakewright(catalog, "compact", "db.t", "--dry-run").lines
     assert lines[0].startswith("compaction of db.t, at snapshot 6: 12 files, ")
     assert lines[0].endswith(", 12 rows to rewrite in 2 tasks")
     assert lines[2].split() == ["day", "bucket", "files", "size", "rows", "why"]
@@ -62,12 +62,11 @@ def test_a_plan_says_what_and_why(catalog: Catalog, lakewright: Lakewright) -> N
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("plan", "compact"),
-        ("plan", "compact", "--json"),
-        ("run", "compact", "--dry-run"),
-        ("run", "compact", "--dry-run", "--json"),
-        ("plan", "expire-snapshots", "--retain-min", "1", "--older-than", "0s"),
-        ("run", "expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--dry-run"),
+        ("compact", "--dry-run"),
+        ("compact", "--dry-run", "--format", "json"),
+        ("compact", "--full", "--save-plan", "-"),
+        ("expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--dry-run"),
+        ("expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--save-plan", "-"),
     ],
 )
 def test_planning_and_dry_runs_change_nothing_on_disk(
@@ -75,17 +74,17 @@ def test_planning_and_dry_runs_change_nothing_on_disk(
 ) -> None:
     table_of_small_files(catalog)
     before = on_disk(catalog)
-    ended = lakewright(catalog, *arguments[:2], "db.t", *arguments[2:])
+    ended = lakewright(catalog, arguments[0], "db.t", *arguments[1:])
     assert ended.code == 0
     assert on_disk(catalog) == before
-    if "--dry-run" in arguments and "--json" not in arguments:
+    if "--dry-run" in arguments and "json" not in arguments:
         assert ended.lines[-1] == "dry run: nothing was written"
 
 
 def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
     before = content(table)
-    ended = lakewright(catalog, "run", "compact", "db.t")
+    ended = lakewright(catalog, "compact", "db.t")
     assert ended.code == 0
     assert ended.lines[0].split() == ["before", "after"]
     assert ended.lines[2].split() == ["files", "12", "2"]
@@ -93,7 +92,7 @@ def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -
     assert ended.lines[6].startswith("snapshot 7 of db.t: 2 tasks in ")
     assert content(table) == before
 
-    again = lakewright(catalog, "run", "compact", "db.t")
+    again = lakewright(catalog, "compact", "db.t")
     assert again.code == 0
     assert again.lines[0] == "nothing to compact in db.t, at snapshot 7"
     assert len(table.history.snapshots()) == 7
@@ -101,19 +100,19 @@ def test_a_run_says_before_and_after(catalog: Catalog, lakewright: Lakewright) -
 
 def test_a_run_as_json_has_exact_numbers(catalog: Catalog, lakewright: Lakewright) -> None:
     table_of_small_files(catalog)
-    found = lakewright(catalog, "run", "compact", "db.t", "--json").json
+    found = lakewright(catalog, "compact", "db.t", "--format", "json").json
     assert found["operation"] == "compact"
     assert found["snapshot"]["id"] == 7
     assert (found["files_before"], found["files_after"]) == (12, 2)
     assert sum(found["file_sizes_before"]) == found["bytes_before"]
-    idle = lakewright(catalog, "run", "compact", "db.t", "--json")
+    idle = lakewright(catalog, "compact", "db.t", "--format", "json")
     assert idle.code == 0
     assert idle.json["planned_tasks"] == 0
     assert idle.json["snapshot"] is None
 
 
 def planned_partitions(lakewright: Lakewright, catalog: Catalog, *options: str) -> list[Any]:
-    found = lakewright(catalog, "plan", "compact", "db.t", "--json", *options).json
+    found = lakewright(catalog, "compact", "db.t", "--dry-run", "--format", "json", *options).json
     return [task["partition"] for task in found["tasks"]]
 
 
@@ -135,10 +134,10 @@ def test_partitions_are_named_by_values(catalog: Catalog, lakewright: Lakewright
     assert sorted(several, key=str) == [{"p": "", "q": 2}, {"p": None, "q": 1}]
     assert named("p=") == [{"p": "", "q": 2}]
 
-    absent = lakewright(catalog, "plan", "compact", "db.t", "--partition", "p=none")
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=none")
     assert absent.code == 3
     assert "db.t has no partition p=none; there are p=, q=2; p=b,c, q=null; " in absent.err
-    mistyped = lakewright(catalog, "run", "compact", "db.t", "--partition", "p=b,c,q=1")
+    mistyped = lakewright(catalog, "compact", "db.t", "--partition", "p=b,c,q=1")
     assert mistyped.code == 3
     assert "db.t has no partition p=b,c, q=1; near it are p=b,c, q=null" in mistyped.err
 
@@ -155,7 +154,7 @@ def test_partitions_of_floating_numbers_are_told_apart_as_the_table_does(
     assert planned_partitions(lakewright, catalog, "--min-files", "2", "--partition", "p=0") == [
         {"p": 0.0, "q": 1}
     ]
-    absent = lakewright(catalog, "plan", "compact", "db.t", "--partition", "p=-0.0")
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--partition", "p=-0.0")
     assert absent.code == 3
     assert "db.t has no partition p=-0.0; near it are p=0.0, q=1" in absent.err
 
@@ -165,7 +164,7 @@ def test_options_of_a_compaction_reach_the_plan(catalog: Catalog, lakewright: La
     assert planned_partitions(lakewright, catalog) == []
     assert len(planned_partitions(lakewright, catalog, "--min-files", "2")) == 2
     assert len(planned_partitions(lakewright, catalog, "--full")) == 2
-    absent = lakewright(catalog, "plan", "compact", "db.t", "--full", "--bucket", "7")
+    absent = lakewright(catalog, "compact", "db.t", "--dry-run", "--full", "--bucket", "7")
     assert (absent.code, "db.t has no bucket 7; there are 0" in absent.err) == (3, True)
 
 
@@ -174,7 +173,7 @@ def test_a_saved_plan_is_carried_out_once(
 ) -> None:
     table = table_of_small_files(catalog)
     saved = tmp_path / "plan.json"
-    ended = lakewright(catalog, "plan", "compact", "db.t", "--json")
+    ended = lakewright(catalog, "compact", "db.t", "--dry-run", "--format", "json")
     assert ended.json["summary"] == {
         "tasks": 2,
         "files": 12,
@@ -185,14 +184,14 @@ def test_a_saved_plan_is_carried_out_once(
     # A commit of other files leaves the plan good.
     table.write(rows(table, events(50, 51, day="c")))
 
-    dry = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved), "--dry-run")
+    dry = lakewright(catalog, "compact", "db.t", "--plan", str(saved), "--dry-run")
     assert "12 files" in dry.lines[0]
-    done = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved))
+    done = lakewright(catalog, "compact", "db.t", "--plan", str(saved))
     assert done.code == 0
     assert done.lines[2].split() == ["files", "12", "2"]
 
     monkeypatch.setattr("sys.stdin", io.StringIO(ended.out))
-    stale = lakewright(catalog, "run", "compact", "db.t", "--plan", "-")
+    stale = lakewright(catalog, "compact", "db.t", "--plan", "-")
     assert stale.code == 5
     assert "plan again" in stale.err
     assert stale.out == ""
@@ -206,7 +205,7 @@ def test_a_saved_plan_is_carried_out_once(
         ("{}", "is no plan of compact: table is missing"),
         (
             '{"operation": "expire-snapshots"}',
-            "is one of expire-snapshots: lakewright run expire-snapshots db.t --plan",
+            "is one of expire-snapshots: lakewright expire-snapshots db.t --plan",
         ),
         (
             (
@@ -227,7 +226,7 @@ def test_what_is_no_plan_is_refused(
     table_of_small_files(catalog)
     saved = tmp_path / "plan.json"
     saved.write_text(text, "utf-8")
-    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", str(saved))
+    ended = lakewright(catalog, "compact", "db.t", "--plan", str(saved))
     assert ended.code == 2
     assert said in ended.err
 
@@ -236,10 +235,10 @@ def test_a_plan_allows_no_other_options_and_must_exist(
     catalog: Catalog, lakewright: Lakewright, tmp_path: Path
 ) -> None:
     table_of_small_files(catalog)
-    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", "p.json", "--full")
+    ended = lakewright(catalog, "compact", "db.t", "--plan", "p.json", "--full")
     assert ended.code == 2
     assert "leave --full out" in ended.err
-    ended = lakewright(catalog, "run", "compact", "db.t", "--plan", str(tmp_path / "none.json"))
+    ended = lakewright(catalog, "compact", "db.t", "--plan", str(tmp_path / "none.json"))
     assert ended.code == 2
     assert "No such file" in ended.err
 
@@ -250,7 +249,7 @@ def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
     before = content(table)
     # In a process of its own: Spark lives as long as the process that started it.
     code = "import sys; from lakewright.cli import main; sys.exit(main())"
-    arguments = ["--warehouse", catalog.uri, "run", "compact", "db.t", "--engine", "spark"]
+    arguments = ["--warehouse", catalog.uri, "compact", "db.t", "--engine", "spark"]
     ended = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )
@@ -267,14 +266,15 @@ def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) 
     table.upkeep.run_compact(table.upkeep.plan_compact())
     before = content(table)
     planned = lakewright(
-        catalog, *("plan", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
+        catalog,
+        *("expire-snapshots", "db.t", "--dry-run", "--retain-min", "1", "--older-than", "1h"),
     )
     assert planned.lines[0].startswith("expiry of db.t: 6 snapshots (1 to 6) to go, and with them ")
     assert planned.lines[0].endswith("snapshot 7 becomes the earliest")
     assert planned.lines[1] == "  of 7 snapshots at least 1 are retained"
 
     ended = lakewright(
-        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
+        catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--older-than", "1h")
     )
     assert ended.code == 0
     assert ended.lines[2].split() == ["snapshots", "7", "1"]
@@ -282,7 +282,7 @@ def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) 
     assert [each.id for each in table.history.snapshots()] == [7]
     assert content(table) == before
 
-    again = lakewright(catalog, "run", "expire-snapshots", "db.t", "--retain-min", "1")
+    again = lakewright(catalog, "expire-snapshots", "db.t", "--retain-min", "1")
     assert again.lines[0] == "no snapshot of db.t to expire"
 
 
@@ -290,7 +290,9 @@ def test_options_of_an_expiry_reach_the_plan(catalog: Catalog, lakewright: Lakew
     table_of_small_files(catalog)
 
     def expired(*options: str) -> list[int]:
-        found = lakewright(catalog, "plan", "expire-snapshots", "db.t", "--json", *options).json
+        found = lakewright(
+            catalog, "expire-snapshots", "db.t", "--dry-run", "--format", "json", *options
+        ).json
         ids: list[int] = found["snapshot_ids"]
         assert found["summary"]["snapshots"] == len(ids)
         return ids
@@ -313,15 +315,15 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
     table = table_of_small_files(catalog)
     options = {**table.schema.options, "snapshot.expire.limit": "2"}
     table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
-    planned = lakewright(catalog, "plan", "expire-snapshots", "db.t", "--retain-min", "1")
+    planned = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", "--retain-min", "1")
     assert planned.lines[0].startswith("expiry of db.t: 2 snapshots (1 to 2) to go")
     assert planned.lines[1].startswith("  this is one step; about 3 more snapshots may go after it")
     part = lakewright(
-        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-deletes", "3")
+        catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--max-deletes", "3")
     )
     assert part.lines[2].split() == ["snapshots", "6", "3"]
     ended = lakewright(
-        catalog, *("run", "expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h")
+        catalog, *("expire-snapshots", "db.t", "--retain-min", "1", "--max-time", "1h")
     )
     assert ended.code == 0
     assert [each.id for each in table.history.snapshots()] == [6]
@@ -333,11 +335,20 @@ def test_a_saved_expiry_is_carried_out(
     table = table_of_small_files(catalog)
     saved = tmp_path / "plan.json"
     saved.write_text(
-        lakewright(catalog, "plan", "expire-snapshots", "db.t", "--retain-min", "4", "--json").out,
+        lakewright(
+            catalog,
+            "expire-snapshots",
+            "db.t",
+            "--dry-run",
+            "--retain-min",
+            "4",
+            "--format",
+            "json",
+        ).out,
         "utf-8",
     )
     found = lakewright(
-        catalog, "run", "expire-snapshots", "db.t", "--plan", str(saved), "--json"
+        catalog, "expire-snapshots", "db.t", "--plan", str(saved), "--format", "json"
     ).json
     assert found["expired"] == [1, 2]
     assert (found["snapshots_before"], found["snapshots_after"]) == (6, 4)
@@ -358,7 +369,7 @@ def test_an_impossible_retention_is_refused(
     catalog: Catalog, lakewright: Lakewright, options: list[str], said: str
 ) -> None:
     table_of_small_files(catalog)
-    ended = lakewright(catalog, "plan", "expire-snapshots", "db.t", *options)
+    ended = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", *options)
     assert ended.code == 2
     assert said in ended.err
 
@@ -397,23 +408,23 @@ def test_a_plan_that_was_tampered_with_is_refused_or_carried_out_and_nothing_els
     for number in range(2):
         table.write(rows(table, [{"n": number, "p": "a"}]))
     before = sorted(table.read().to_pylist(), key=str)
-    planned = lakewright(catalog, "plan", verb[0], "db.t", *verb[1:], "--json").json
+    planned = lakewright(catalog, verb[0], "db.t", *verb[1:], "--save-plan", "-").json
     saved = tmp_path / "plan.json"
     for changed in _changed(planned):
         saved.write_text(json.dumps(changed), "utf-8")
-        dry = lakewright(catalog, "run", verb[0], "db.t", "--plan", str(saved), "--dry-run")
+        dry = lakewright(catalog, verb[0], "db.t", "--plan", str(saved), "--dry-run")
         assert dry.code in (0, 2), (changed, dry.err)
         assert "Error" not in dry.err
         if dry.code == 2:
             continue
-        done = lakewright(catalog, "run", verb[0], "db.t", "--plan", str(saved))
+        done = lakewright(catalog, verb[0], "db.t", "--plan", str(saved))
         assert done.code in (0, 2, 3, 5), (changed, done.err)
         assert sorted(table.read().to_pylist(), key=str) == before
 
 
 def test_plan_json_is_what_storage_reads(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
-    data = lakewright(catalog, "plan", "compact", "db.t", "--json").json
+    data = lakewright(catalog, "compact", "db.t", "--dry-run", "--format", "json").json
     assert data["operation"] == "compact"
     plan = table.upkeep.plan_compact()
     assert json.loads(plan.to_json()) == {

@@ -60,7 +60,7 @@ def test_what_others_hold_is_left_to_them(instance: dg.DagsterInstance, table: T
         f"{commit_user(run, 'compact__a__b')} compact",
         # Of another deployment, and of nobody's run.
         f"dagster-{uuid.uuid4()}-compact__a__b compact",
-        "lakewright run compact (0123abcd) compact",
+        "lakewright compact (0123abcd) compact",
     ]
     for owner in owners:
         hold(table, owner)

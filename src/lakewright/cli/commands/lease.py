@@ -1,0 +1,72 @@
+"""`lakewright lease`: who works on a table, and an end to what the dead still hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.cli.grammar.call import Call
+from lakewright.cli.grammar.command import command, group
+from lakewright.cli.output.answers import Answer, listed, said
+from lakewright.cli.output.tables import TextColumn
+from lakewright.cli.output.text import Cell, iso_time, time_text
+
+if TYPE_CHECKING:
+    from lakewright.storage import Lease
+
+
+@command("list", examples="lakewright lease list nyc.flights")
+def _list(call: Call) -> Answer:
+    """List which process works on which part of a table."""
+    table = call.table()
+    return listed(
+        table.upkeep.leases(),
+        [TextColumn(name) for name in ("lease", "work", "on", "until (UTC)", "holder")],
+        cells=_cells,
+        record=_record,
+        empty=f"no process works on {table.name}",
+    )
+
+
+def _cells(lease: Lease) -> list[Cell]:
+    wanted = "".join(f" (wanted by {want.holder})" for want in lease.wanted)
+    until = time_text(lease.expires_ms)
+    return [lease.id[:8], lease.kind.value, f"{lease.scope}{wanted}", until, lease.holder]
+
+
+def _record(lease: Lease) -> dict[str, object]:
+    return {
+        **asdict(lease),
+        "kind": lease.kind.value,
+        "acquired": iso_time(lease.acquired_ms),
+        "renewed": iso_time(lease.renewed_ms),
+        "expires": iso_time(lease.expires_ms),
+    }
+
+
+@command(
+    "break",
+    notes="""
+LEASE is the beginning of its id. Maintenance publishes nothing more without its lease; a write
+goes on.
+""",
+    examples="lakewright lease break nyc.flights 3f2a9c01",
+)
+@click.argument("lease_id", metavar="LEASE")
+def _break(call: Call, *, lease_id: str) -> Answer:
+    """Take a lease from its holder."""
+    table = call.table()
+    broken = table.upkeep.break_lease(lease_id)
+    return said(
+        f"lease {broken.id} of {broken.holder} on {broken.scope} of {table.name} broken",
+        **_record(broken),
+    )
+
+
+lease = group(
+    "lease",
+    "See which process works on a table, and end what a dead one still holds.",
+    [_list, _break],
+)

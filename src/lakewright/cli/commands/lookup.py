@@ -1,0 +1,91 @@
+"""`lakewright lookup`: the rows of single keys, as `read` prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lakewright.cli.grammar.call import Call, check_one_of
+from lakewright.cli.grammar.command import command
+from lakewright.cli.grammar.options import (
+    ROW_NOTES,
+    columns_option,
+    limit_option,
+    snapshot_option,
+    tag_option,
+)
+from lakewright.cli.grammar.values import partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakewright.storage.spec.data_types import DataField
+
+
+@command(
+    "lookup",
+    notes="A key is a value for each column of the primary key: K=V,K2=V2, or JSON.\n" + ROW_NOTES,
+    examples="""
+lakewright lookup shop.orders dt=2024-01-01,id=17 dt=2024-01-01,id=18
+lakewright lookup shop.orders '{"dt": "2024-01-01", "id": 17}' --format json
+""",
+)
+@click.argument("keys", metavar="KEY…", nargs=-1, required=True, type=partition)
+@columns_option
+@limit_option
+@snapshot_option
+@tag_option
+def lookup(
+    call: Call,
+    *,
+    keys: tuple[dict[str, object], ...],
+    columns: list[str] | None,
+    limit: int | None,
+    snapshot: int | None,
+    tag: str | None,
+) -> None:
+    """Print the rows of single keys, found without reading the table."""
+    from lakewright.cli.output.rows import print_rows
+    from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
+    from lakewright.storage.table import Table
+
+    check_one_of(snapshot=snapshot, tag=tag)
+    table = call.table()
+    when: When = {"snapshot_id": snapshot, "tag": tag}
+    chosen = choose_snapshot(table.files, **when)
+    if chosen is not None and is_historic(when):
+        # An earlier state has its own columns, which the keys and the choice of columns mean.
+        table = Table(table.files.at_schema(chosen.schema_id))
+    key_fields = table.schema.fields_of(table.schema.primary_keys)
+    rows = table.lookup(_keys(table.name, key_fields, keys), columns=columns, **when)
+    print_rows(call.form, table.schema.fields_of(rows.column_names), [rows], limit=limit)
+
+
+def _keys(
+    table: str, fields: tuple[DataField, ...], named: tuple[dict[str, object], ...]
+) -> pa.Table:
+    """The keys as rows of the primary key's columns.
+
+    Raises:
+        InvalidRequestError: a key names other columns, or a value is none of its type.
+    """
+    import pyarrow as pa
+
+    from lakewright.storage.codec.arrow_types import to_arrow_schema
+    from lakewright.storage.codec.arrow_values import scalar_of
+    from lakewright.storage.errors import InvalidRequestError
+    from lakewright.storage.spec.values import from_python
+
+    names = [field.name for field in fields]
+    for key in named:
+        if set(key) != set(names):
+            raise InvalidRequestError(
+                f"key {key} of {table} names {', '.join(key)}; a key is a value for each of "
+                f"{', '.join(names) or 'no column, the table has no primary key'}"
+            )
+    columns = [
+        pa.array([scalar_of(from_python(key[each.name], each.type), each.type) for key in named])
+        for each in fields
+    ]
+    return pa.table(columns, schema=to_arrow_schema(fields))

@@ -1,0 +1,1 @@
+"""The form of every command: its table, its common options, its help, and the list of all."""

@@ -1,0 +1,110 @@
+"""What every command is told: the warehouse, the table, the form of its output, whether to act."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from click import UsageError, get_current_context
+
+if TYPE_CHECKING:
+    from lakewright.storage import Catalog, Table, TableSchema
+    from lakewright.storage.spec.predicate import Predicate
+
+Form = Literal["table", "json", "csv"]
+Value = TypeVar("Value")
+
+WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
+DEFAULT_WAREHOUSE = "./warehouse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a command.
+
+    `command` is its words, as in `tag delete`. `plan` and `save_plan` name files, `-` for the
+    standard streams.
+    """
+
+    command: str
+    warehouse: str
+    table_name: str = ""
+    form: Form = "table"
+    dry_run: bool = False
+    plan: str | None = None
+    save_plan: str | None = None
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the table stays as it is."""
+        return self.dry_run or self.save_plan is not None
+
+    def catalog(self) -> Catalog:
+        """The warehouse that was named, which must exist.
+
+        Raises:
+            NotFoundError: it does not, so nothing in it does.
+        """
+        from lakewright.storage import Catalog
+        from lakewright.storage.errors import NotFoundError
+
+        catalog = Catalog.open(self.warehouse)
+        if not catalog.fs.exists(catalog.root):
+            raise NotFoundError(
+                f"no warehouse at {catalog.uri}; name one with --warehouse or ${WAREHOUSE_VARIABLE}"
+            )
+        return catalog
+
+    def table(self) -> Table:
+        """The table that was named.
+
+        Raises:
+            InvalidRequestError: it is a system table; the message says what prints it.
+        """
+        from lakewright.storage.errors import InvalidRequestError
+        from lakewright.storage.operations.inspection.system_tables import check_system_table
+        from lakewright.storage.operations.references.branches import BRANCH_MARK
+
+        catalog = self.catalog()
+        name, mark, last = self.table_name.rpartition("$")
+        is_plain = not mark or f"{mark}{last}".startswith(BRANCH_MARK)
+        # A folder may bear such a name.
+        if not is_plain and not catalog.table_exists(self.table_name):
+            check_system_table(catalog.table(name).files, last)
+            raise InvalidRequestError(
+                f"{self.table_name} is a system table; print it with "
+                f"`lakewright inspect {shlex.quote(name)} {last}`"
+            )
+        return catalog.table(self.table_name)
+
+
+def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
+    """What `--where` says."""
+    if text is None:
+        return None
+    # The parser is loaded by those who filter alone.
+    from lakewright.storage.sql import parse_where
+
+    return parse_where(text, schema)
+
+
+def check_one_of(*, needed: bool = False, **given: object) -> None:
+    """Refuse two of some options that exclude each other, or none where one is needed."""
+    there = [_option(name) for name, value in given.items() if value not in (None, False)]
+    if len(there) > 1:
+        raise UsageError(f"{there[1]} is not allowed with {there[0]}", get_current_context())
+    if needed and not there:
+        options = " or ".join(map(_option, given))
+        raise UsageError(f"{options} is needed", get_current_context())
+
+
+def needed(value: Value | None, what: str) -> Value:
+    """What may be left out only where `--plan` says it."""
+    if value is None:
+        raise UsageError(f"{what} is needed, unless --plan is given", get_current_context())
+    return value
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

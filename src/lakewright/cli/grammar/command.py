@@ -1,0 +1,189 @@
+"""The form that every command has: `lakewright VERB TABLE [options]`, and help with examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from lakewright.cli.grammar.call import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE, Call
+
+if TYPE_CHECKING:
+    from lakewright.cli.output.answers import Answer
+
+# Longer lines of help are hard to read, however wide the terminal.
+MOST_COLUMNS = 100
+
+Runner = Callable[..., "Answer | None"]
+
+
+class Described(click.Command):
+    """A command whose help ends in notes and examples, as they were written."""
+
+    def __init__(self, *args: Any, notes: str = "", examples: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.notes = notes
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, text in (("", self.notes), ("Examples", self.examples)):
+            lines = text.strip("\n").splitlines()
+            if not lines:
+                continue
+            formatter.write_paragraph()
+            if heading:
+                formatter.write_heading(heading)
+            formatter.write("".join(f"  {line}".rstrip() + "\n" for line in lines))
+
+
+class HowOption(click.Option):
+    """An option that says how a plan is shown or carried out, not what is planned."""
+
+
+class DescribedGroup(Described, click.Group):
+    """A command whose verbs have commands of their own."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [
+            (name, each.get_short_help_str(limit=MOST_COLUMNS))
+            for name, each in self.commands.items()
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class TableName(click.ParamType[str]):
+    """The name of a table; shells complete it from the warehouse."""
+
+    name = "table"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from lakewright.storage import Catalog, StorageError
+
+        try:
+            catalog = Catalog.open(_warehouse(ctx))
+            tables = [
+                f"{db}.{each}"
+                for db in catalog.list_databases()
+                for each in catalog.list_tables(db)
+            ]
+        except StorageError:
+            return []
+        return [CompletionItem(each) for each in tables if each.startswith(incomplete)]
+
+
+def _warehouse(context: click.Context) -> str:
+    """The warehouse as named after the command, before it, in the environment, or by default."""
+    own: str | None = context.params.get("warehouse")
+    return own or context.find_root().params.get("warehouse") or DEFAULT_WAREHOUSE
+
+
+def warehouse_option(*, is_root: bool) -> click.Option:
+    """`--warehouse`, which may stand before the command and after it."""
+    return HowOption(
+        ["--warehouse"],
+        metavar="URI",
+        envvar=WAREHOUSE_VARIABLE if is_root else None,
+        help=f"Path or URI of the warehouse (default: ${WAREHOUSE_VARIABLE}, "
+        f"else {DEFAULT_WAREHOUSE}).",
+    )
+
+
+def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Option:
+    """`--format`."""
+    return HowOption(
+        ["--format", "form"],
+        type=click.Choice(choices),
+        default="table",
+        help="A table for people (the default), or JSON or CSV for programs.",
+    )
+
+
+def plan_options() -> list[click.Option]:
+    """`--dry-run`, `--save-plan`, `--plan`."""
+    return [
+        HowOption(["--dry-run"], is_flag=True, help="Say what would be done; write nothing."),
+        HowOption(
+            ["--save-plan"],
+            metavar="FILE",
+            type=click.Path(allow_dash=True),
+            help="Write the plan to a file (- for standard output) and do nothing else.",
+        ),
+        HowOption(
+            ["--plan"],
+            metavar="FILE",
+            type=click.Path(allow_dash=True),
+            help="Carry out a plan that was saved (- for standard input).",
+        ),
+    ]
+
+
+def command(
+    name: str,
+    *,
+    examples: str,
+    notes: str = "",
+    of_table: bool = True,
+    of_form: bool = True,
+    plans: bool = False,
+) -> Callable[[Runner], Described]:
+    """A command from a function, whose docstring is its help, and the options above it.
+
+    The function gets a `Call` and the values of its own options; the answer is printed.
+    """
+
+    def build(run: Runner) -> Described:
+        own: list[click.Parameter] = list(reversed(getattr(run, "__click_params__", [])))
+        params: list[click.Parameter] = [warehouse_option(is_root=False)]
+        if of_form:
+            params.insert(0, form_option())
+        if plans:
+            params[:0] = plan_options()
+        if of_table:
+            own.insert(0, click.Argument(["table_name"], metavar="TABLE", type=TableName()))
+
+        def callback(**given: Any) -> int:
+            context = click.get_current_context()
+            given["warehouse"] = _warehouse(context)
+            told = {each: given.pop(each) for each in Call.__slots__ if each in given}
+            call = Call(command=_words(context), **told)
+            answer = run(call, **given)
+            return 0 if answer is None else answer.print(call.form)
+
+        return Described(
+            name,
+            params=[*own, *params],
+            callback=callback,
+            help=run.__doc__,
+            notes=notes,
+            examples=examples,
+            context_settings={"max_content_width": MOST_COLUMNS},
+        )
+
+    return build
+
+
+def group(
+    name: str, summary: str, commands: Sequence[Described], *, notes: str = ""
+) -> DescribedGroup:
+    """A command whose verbs are commands."""
+    return DescribedGroup(
+        name,
+        commands=commands,
+        subcommand_metavar="COMMAND TABLE …",
+        help=summary,
+        notes=notes,
+        examples="\n".join(each.examples.strip().splitlines()[0] for each in commands),
+        context_settings={"max_content_width": MOST_COLUMNS},
+    )
+
+
+def _words(context: click.Context) -> str:
+    return context.command_path.split(" ", 1)[-1]

@@ -1,0 +1,96 @@
+"""Values of options as people write them: lists of names, times, ages, partitions.
+
+Each function refuses a text with what is wrong with it; Click adds the option's name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+
+from click import BadParameter
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def number_from(minimum: int) -> Callable[[str], int]:
+    """Whole numbers that are not below some other."""
+
+    def number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if value < minimum:
+            raise BadParameter(f"{text!r} is no whole number from {minimum} on")
+        return value
+
+    return number
+
+
+def names(text: str) -> list[str]:
+    """`A,B`: different names."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise BadParameter(f"{text!r} holds an empty name; write A,B")
+    if len(set(found)) != len(found):
+        raise BadParameter(f"{text!r} names a column twice")
+    return found
+
+
+def bounds(text: str) -> tuple[str, str]:
+    """`A,B`: two of something."""
+    first, comma, last = text.partition(",")
+    if not comma or not first.strip() or not last.strip() or "," in last:
+        raise BadParameter(f"{text!r} is not of the form A,B")
+    return first.strip(), last.strip()
+
+
+def times(text: str) -> tuple[dt.datetime, dt.datetime]:
+    """`T1,T2`: two moments."""
+    first, last = bounds(text)
+    return _moment(first), _moment(last)
+
+
+def moment_ms(text: str) -> int:
+    """An ISO time, in UTC unless it says otherwise."""
+    return (_moment(text) - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _moment(text: str) -> dt.datetime:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise BadParameter(
+            f"{text!r} is no time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
+        ) from None
+    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
+
+
+def partition(text: str) -> dict[str, object]:
+    """`K=V,K2=V2`, or a JSON object."""
+    if text.startswith("{"):
+        try:
+            spec: dict[str, object] = json.loads(text)
+        except ValueError as error:
+            raise BadParameter(f"{text!r} is no JSON: {error}") from None
+        return spec
+    # A comma separates only where another `name=` follows: values may hold commas too.
+    pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
+    named = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
+    if len(named) != len(pairs) or not all(named):
+        raise BadParameter(f"{text!r} is not of the form key=value,key2=value2")
+    return {**named}
+
+
+def age_ms(text: str) -> int:
+    """A duration with its unit, such as 30min or 7d."""
+    from lakewright.platform.declare.durations import duration_ms
+    from lakewright.storage.errors import InvalidRequestError
+
+    try:
+        return duration_ms(text)
+    except InvalidRequestError as error:
+        raise BadParameter(error.message) from None

@@ -1,0 +1,81 @@
+"""What a command has to say: text and tables for people, JSON or CSV for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakewright.cli.grammar.call import Form
+from lakewright.cli.output.csv_lines import csv_line
+from lakewright.cli.output.tables import Block, TextColumn, TextTable, print_blocks
+from lakewright.cli.output.text import Cell
+
+Item = TypeVar("Item")
+Record = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is printed, made for the form that was asked for alone.
+
+    `value` is a JSON value. `records` are the rows of CSV where they are other than the value,
+    or the items of the value where it is a list.
+    """
+
+    text: Callable[[], Sequence[Block]]
+    value: Callable[[], Record | Sequence[Record]]
+    records: Callable[[], Sequence[Record]] | None = None
+    is_conflict: bool = False
+
+    def print(self, form: Form) -> int:
+        """Print it in one of the forms; the exit code."""
+        match form:
+            case "table":
+                print_blocks(self.text())
+            case "json":
+                print_json(self.value())
+            case "csv":
+                self._print_csv()
+        if not self.is_conflict:
+            return 0
+        from lakewright.cli.exit_codes import CONFLICT
+
+        return CONFLICT
+
+    def _print_csv(self) -> None:
+        value = self.value() if self.records is None else self.records()
+        records = [value] if isinstance(value, Mapping) else value
+        if not records:
+            return
+        names = list(records[0])
+        sys.stdout.write(csv_line(names) + "\n")
+        for record in records:
+            sys.stdout.write(csv_line([record.get(name) for name in names]) + "\n")
+
+
+def listed(
+    items: Sequence[Item],
+    columns: Sequence[TextColumn],
+    *,
+    cells: Callable[[Item], Sequence[Cell]],
+    record: Callable[[Item], dict[str, object]],
+    empty: str,
+) -> Answer:
+    """A list: a table, or what to say when it is empty; records for programs."""
+    return Answer(
+        text=lambda: [TextTable(columns, [cells(item) for item in items]) if items else empty],
+        value=lambda: [record(item) for item in items],
+    )
+
+
+def said(*lines: str, **facts: object) -> Answer:
+    """Lines for people, and the same as facts."""
+    return Answer(text=lambda: lines, value=lambda: facts)
+
+
+def print_json(value: object) -> None:
+    """One JSON value."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

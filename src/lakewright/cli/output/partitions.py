@@ -1,0 +1,51 @@
+"""Partitions as cells of tables, and as JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lakewright.cli.output.tables import TextColumn
+from lakewright.cli.output.text import Cell, shown_text
+
+if TYPE_CHECKING:
+    from lakewright.storage import TableSchema
+
+
+def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
+    """Partition values as JSON holds them: dates and times in ISO, decimals and bytes as text."""
+    return {name: _plain(value) for name, value in spec.items()}
+
+
+def _plain(value: object) -> object:
+    match value:
+        case dt.datetime() if value.tzinfo is not None:
+            return value.replace(tzinfo=None).isoformat() + "Z"
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def partition_columns(schema: TableSchema) -> list[TextColumn]:
+    """A column for each partition key, one that says so where there is none."""
+    return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
+
+
+def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
+    """The cells of those columns."""
+    if not spec:
+        return ["(unpartitioned)"]
+    return [None if value is None else _spec_text(value) for value in plain_spec(spec).values()]
+
+
+def _spec_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    # Blank text looks like nothing otherwise.
+    return shown_text(str(value)) if str(value).strip() else repr(value)

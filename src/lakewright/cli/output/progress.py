@@ -1,0 +1,120 @@
+"""What a long command is at, on a terminal: a spinner with the step's name, or a bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lakewright.cli.output.terminal import console_of, is_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.progress import Progress, TaskID
+    from rich.progress import Task as ProgressTask
+
+    from lakewright.storage import Engine
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Steps(Protocol):
+    """Where the steps of a command are told."""
+
+    def begin(self, name: str, total: int | None = None) -> None:
+        """The next step, and of how many parts it is, if that is known."""
+        ...
+
+    def advance(self, parts: int = 1) -> None:
+        """More parts of the step are done."""
+        ...
+
+
+@contextmanager
+def shown_steps() -> Iterator[Steps]:
+    """Show steps on standard error while they last; a pipe gets none."""
+    if not is_terminal(sys.stderr):
+        yield _Silent()
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    class OfKnownTotal(ProgressColumn):
+        """A column that is empty while the number of parts is unknown."""
+
+        def __init__(self, column: ProgressColumn) -> None:
+            super().__init__()
+            self._column = column
+
+        def render(self, task: ProgressTask) -> RenderableType:
+            return "" if task.total is None else self._column.render(task)
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        OfKnownTotal(BarColumn(bar_width=30)),
+        OfKnownTotal(MofNCompleteColumn()),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console_of(sys.stderr), transient=True) as progress:
+        yield _Shown(progress)
+
+
+class _Silent:
+    def begin(self, name: str, total: int | None = None) -> None:
+        pass
+
+    def advance(self, parts: int = 1) -> None:
+        pass
+
+
+class _Shown:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def begin(self, name: str, total: int | None = None) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(name, total=total)
+
+    def advance(self, parts: int = 1) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedEngine:
+    """An engine of this process whose finished tasks are told as parts of a step."""
+
+    engine: Engine
+    steps: Steps
+    step: str
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.engine.may_repeat
+
+    def map(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        self.steps.begin(self.step, len(tasks))
+
+        def counted(task: Task) -> Result:
+            result = function(task)
+            self.steps.advance()
+            return result
+
+        return self.engine.map(counted, tasks)

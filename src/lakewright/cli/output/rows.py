@@ -1,0 +1,121 @@
+"""Rows printed as a table, JSON lines or CSV, batch by batch, as they are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+import pyarrow as pa
+
+from lakewright.cli.grammar.call import Form
+from lakewright.cli.output.csv_lines import csv_line, plain_text
+from lakewright.cli.output.row_values import Plain, plain_rows
+from lakewright.cli.output.tables import (
+    TextColumn,
+    column_widths,
+    fitted_widths,
+    header_lines,
+    row_lines,
+)
+from lakewright.cli.output.terminal import styled, width_of_terminal
+from lakewright.cli.output.text import NULL, counted, cut, printable, shown_text
+from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+
+# Rows turned into text at a time; the first batch sets the widths of a table.
+_BATCH_ROWS = 2048
+# What a value may take of a line in a table; json and csv print all of it.
+_MAX_WIDTH = 60
+# A terminal that is too narrow for all columns cuts none of them below this.
+_MIN_WIDTH = 8
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+Batches = Iterator[list[tuple[Plain, ...]]]
+
+
+def print_rows(
+    form: Form, fields: Sequence[DataField], pieces: Iterable[pa.Table], *, limit: int | None
+) -> None:
+    """Print pieces of rows whose columns are `fields`; no piece beyond the limit is asked for."""
+    for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
+        sys.stdout.write(line + "\n")
+
+
+def _batches(fields: Sequence[DataField], pieces: Iterable[pa.Table], limit: int | None) -> Batches:
+    left = limit
+    if left == 0:
+        return
+    for rows in pieces:
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            count = _BATCH_ROWS if left is None else min(_BATCH_ROWS, left)
+            found = plain_rows(rows.slice(start, count), fields)
+            left = None if left is None else left - len(found)
+            yield found
+            if left == 0:
+                return
+
+
+def _json_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
+    names = [field.name for field in fields]
+    for rows in batches:
+        for row in rows:
+            yield _JSON.encode(dict(zip(names, row, strict=True)))
+
+
+def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
+    yield csv_line(field.name for field in fields)
+    for rows in batches:
+        for row in rows:
+            yield csv_line(row)
+
+
+def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
+    columns = [TextColumn(printable(field.name), _is_number(field)) for field in fields]
+    first = next(batches, [])
+    widths = column_widths(columns, map(_cells, first))
+    room = width_of_terminal(sys.stdout)
+    if room is not None:
+        least = [min(width, _MIN_WIDTH) for width in widths]
+        widths = fitted_widths(widths, least, room) or least
+    names = _cut_to(widths, [column.title for column in columns])
+    columns = [TextColumn(name, each.right) for name, each in zip(names, columns, strict=True)]
+    titles, rule = header_lines(columns, widths)
+    yield from (styled(titles, sys.stdout, bold=True), rule)
+    count = 0
+    for rows in chain([first], batches):
+        count += len(rows)
+        yield from row_lines(columns, widths, (_cut_to(widths, _cells(row)) for row in rows))
+    yield f"({counted(count, 'row')})"
+
+
+def _cut_to(widths: Sequence[int], cells: Sequence[str]) -> list[str]:
+    if width_of_terminal(sys.stdout) is None:
+        return list(cells)
+    return [cut(cell, width) for cell, width in zip(cells, widths, strict=True)]
+
+
+def _cells(row: Sequence[Plain]) -> list[str]:
+    return [_cell(value) for value in row]
+
+
+def _cell(value: Plain) -> str:
+    if value is None:
+        return NULL
+    # Shortened before it is looked at char by char: a value may be megabytes long.
+    return cut(shown_text(plain_text(value)[: 4 * _MAX_WIDTH]), _MAX_WIDTH)
+
+
+def _is_number(field: DataField) -> bool:
+    if not isinstance(field.type, AtomicType):
+        return False
+    root = field.type.root
+    return root.is_integer or root.is_floating or root is TypeRoot.DECIMAL
+
+
+_FORMATS: dict[Form, Callable[[Sequence[DataField], Batches], Iterator[str]]] = {
+    "table": _table_lines,
+    "json": _json_lines,
+    "csv": _csv_lines,
+}

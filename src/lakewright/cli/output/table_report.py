@@ -1,0 +1,273 @@
+"""`lakewright show`: all that metadata says of one table, as JSON and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
+from lakewright.cli.output.text import Cell, counted, iso_time, size_text, time_text
+from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
+from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
+from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
+from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReport:
+    """A table and what there is to say of it.
+
+    `leases_refusal` says why nobody can tell who works on it.
+    `read_refusal` and `upkeep_refusal` say which of its options is not
+    implemented here, None where it can be read, or looked after; `compaction`
+    is what a compaction with the table's own options would do.
+    """
+
+    table: Table
+    snapshots: tuple[Snapshot, ...]
+    partitions: tuple[PartitionStats, ...]
+    compaction: CompactionPlan | None
+    read_refusal: str | None
+    upkeep_refusal: str | None
+    leases: tuple[Lease, ...] = ()
+    leases_refusal: str | None = None
+
+    @property
+    def files(self) -> int:
+        return sum(each.file_count for each in self.partitions)
+
+    @property
+    def small_files(self) -> int:
+        return sum(each.small_file_count for each in self.partitions)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(each.size_bytes for each in self.partitions)
+
+    @property
+    def rows_in_files(self) -> int:
+        return sum(each.row_count for each in self.partitions)
+
+    @property
+    def buckets(self) -> int:
+        return sum(len(each.buckets) for each in self.partitions)
+
+    @property
+    def most_sorted_runs(self) -> int:
+        return max(
+            (bucket.sorted_run_count for each in self.partitions for bucket in each.buckets),
+            default=0,
+        )
+
+
+def report_table(table: Table) -> TableReport:
+    """Look at a table's metadata; a table with options that are not implemented is shown too."""
+    upkeep_refusal = _refusal(table, Use.COMPACT)
+    leases, leases_refusal = _leases(table)
+    return TableReport(
+        table=table,
+        snapshots=table.history.snapshots(),
+        partitions=table.at().partitions(),
+        compaction=table.upkeep.plan_compact() if upkeep_refusal is None else None,
+        read_refusal=_refusal(table, Use.READ),
+        upkeep_refusal=upkeep_refusal,
+        leases=leases,
+        leases_refusal=leases_refusal,
+    )
+
+
+def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
+    """Who works on a table; a book that cannot be read hides nothing else."""
+    try:
+        return table.upkeep.leases(), None
+    except StorageError as error:
+        return (), error.message
+
+
+def _refusal(table: Table, use: Use) -> str | None:
+    try:
+        check_supported(table.schema, use, table=table.name)
+    except (UnsupportedError, InvalidOption) as error:
+        return error.message
+    return None
+
+
+def report_json(report: TableReport) -> dict[str, object]:
+    """The report for scripts."""
+    table, schema = report.table, report.table.schema
+    latest = report.snapshots[-1] if report.snapshots else None
+    plan = report.compaction
+    return {
+        "table": table.name,
+        "location": table.location,
+        "comment": schema.comment,
+        "schema_id": schema.id,
+        "columns": [
+            {
+                "id": field.id,
+                "name": field.name,
+                "type": str(field.type),
+                "nullable": field.type.nullable,
+                "comment": field.description,
+            }
+            for field in schema.fields
+        ],
+        "primary_key": list(schema.primary_keys),
+        "partition_keys": list(schema.partition_keys),
+        "bucket": table.options.bucket,
+        "bucket_key": list(table.options.bucket_keys),
+        "options": dict(schema.options),
+        "snapshot": None
+        if latest is None
+        else {
+            "id": latest.id,
+            "time": iso_time(latest.time_millis),
+            "commit_kind": latest.commit_kind.value,
+            "schema_id": latest.schema_id,
+        },
+        "snapshot_count": len(report.snapshots),
+        "earliest_snapshot_id": report.snapshots[0].id if report.snapshots else None,
+        "partition_count": len(report.partitions),
+        "bucket_count": report.buckets,
+        "file_count": report.files,
+        "size_bytes": report.size_bytes,
+        "rows_in_files": report.rows_in_files,
+        "health": {
+            "small_file_count": report.small_files,
+            "most_sorted_runs": report.most_sorted_runs,
+            "read_refusal": report.read_refusal,
+            "upkeep_refusal": report.upkeep_refusal,
+            "compaction": None
+            if plan is None
+            else {
+                "tasks": len(plan.tasks),
+                "files": plan.files_before,
+                "size_bytes": plan.bytes_before,
+                "rows": plan.rows,
+            },
+            "at_work": [
+                {"holder": each.holder, "work": each.kind.value, "on": str(each.scope)}
+                for each in report.leases
+            ],
+            "leases_refusal": report.leases_refusal,
+        },
+    }
+
+
+def report_text(report: TableReport) -> list[Block]:
+    """The report for people."""
+    table, schema = report.table, report.table.schema
+    facts = {
+        "location": table.location,
+        "comment": schema.comment,
+        "kind": _kind(table),
+        "primary key": ", ".join(schema.primary_keys),
+        "partitioned by": ", ".join(schema.partition_keys),
+        "snapshot": _snapshot(report),
+    }
+    text: list[Block] = [Heading(table.name), Facts(facts), ""]
+    text += [Heading(f"columns (schema {schema.id})"), _columns(table), ""]
+    if schema.options:
+        text += [Heading("options"), Facts(schema.options), ""]
+    text += [Heading("contents"), Facts(_contents(report)), ""]
+    return [*text, Heading("health"), Facts(_health(report))]
+
+
+def _kind(table: Table) -> str:
+    options = table.options
+    keyed = "primary-key table" if table.schema.has_primary_key else "append table"
+    by = ", ".join(options.bucket_keys)
+    match options.bucket_mode:
+        case BucketMode.UNAWARE:
+            return keyed
+        case BucketMode.DYNAMIC:
+            return f"{keyed}, buckets as they fill, found by an index of keys"
+        case BucketMode.POSTPONE:
+            return f"{keyed}, rows are given a bucket by {by} some time after they are written"
+        case BucketMode.FIXED:
+            return f"{keyed}, {counted(options.bucket, 'bucket')} by {by}"
+
+
+def _snapshot(report: TableReport) -> str:
+    if not report.snapshots:
+        return "none: nothing was committed yet"
+    latest, earliest = report.snapshots[-1], report.snapshots[0]
+    text = f"{latest.id} ({latest.commit_kind.value}, {time_text(latest.time_millis)} UTC)"
+    if earliest.id == latest.id:
+        return f"{text}, the only one"
+    return f"{text}, {len(report.snapshots)} kept from {earliest.id} on"
+
+
+def _columns(table: Table) -> TextTable:
+    schema = table.schema
+    described = any(field.description for field in schema.fields)
+    columns = [TextColumn("name"), TextColumn("type"), TextColumn("key")]
+    rows: list[list[Cell]] = []
+    for field in schema.fields:
+        keys = [
+            name
+            for name, names in (
+                ("primary", schema.primary_keys),
+                ("partition", schema.partition_keys),
+            )
+            if field.name in names
+        ]
+        row: list[Cell] = [field.name, str(field.type), ", ".join(keys)]
+        rows.append([*row, field.description or ""] if described else row)
+    if described:
+        columns.append(TextColumn("comment"))
+    return TextTable(columns, rows, indent=2)
+
+
+def _contents(report: TableReport) -> dict[str, str]:
+    contents = {
+        "partitions": f"{len(report.partitions):,}" if report.table.schema.partition_keys else "",
+        "buckets": f"{report.buckets:,}",
+        "files": f"{report.files:,}",
+        "size": size_text(report.size_bytes),
+        "rows": f"{report.rows_in_files:,}",
+    }
+    if report.table.schema.has_primary_key:
+        contents["rows"] += " in files, older versions of a key included"
+    return contents
+
+
+def _health(report: TableReport) -> dict[str, str]:
+    options = report.table.options
+    small = round(options.target_file_size * SMALL_FILE_RATIO)
+    health = {
+        "small files": f"{report.small_files:,} of {report.files:,}, below {size_text(small)}"
+    }
+    if report.table.schema.has_primary_key:
+        health["sorted runs"] = (
+            f"at most {report.most_sorted_runs} in a bucket, merged from "
+            f"{options.num_sorted_run_compaction_trigger} on"
+        )
+    if report.read_refusal is not None:
+        health["reading"] = f"not possible: {report.read_refusal}"
+    plan = report.compaction
+    if plan is None:
+        health["upkeep"] = f"not possible: {report.upkeep_refusal}"
+    elif plan.tasks:
+        health["compaction"] = (
+            f"would rewrite {counted(plan.files_before, 'file')} "
+            f"({size_text(plan.bytes_before)}, {counted(plan.rows, 'row')}) "
+            f"in {counted(len(plan.tasks), 'task')}"
+        )
+    else:
+        health["compaction"] = "nothing to do"
+    waiting = sum(each.waiting_row_count for each in report.partitions)
+    if waiting:
+        postponed = report.table.options.bucket_mode is BucketMode.POSTPONE
+        verb = "postpone-compact" if postponed else "compact"
+        health["waiting"] = (
+            f"{counted(waiting, 'row')} that no reader sees before: "
+            f"lakewright {verb} {report.table.name}"
+        )
+    if report.leases:
+        health["at work"] = "; ".join(
+            f"{each.holder} ({each.kind.value}: {each.scope})" for each in report.leases
+        )
+    if report.leases_refusal is not None:
+        health["at work"] = f"not known: {report.leases_refusal}"
+    return health

@@ -1,0 +1,194 @@
+"""Tables for people: on a terminal fitted to its width, elsewhere as wide as their cells.
+
+A pipe gets lines that do not depend on any width, so that programs find the same text anywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from lakewright.cli.output.terminal import console_of, is_terminal, styled, width_of_terminal
+from lakewright.cli.output.text import GAP, Cell, cell_text, printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A moment has 23 characters; a value of no more is not spread over lines.
+_MOST_WHOLE = 24
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """A column of a printed table."""
+
+    title: str
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Rows below titles."""
+
+    columns: Sequence[TextColumn]
+    rows: Sequence[Sequence[Cell]]
+    indent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names with what they are, those without a value left out."""
+
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A line above what belongs to it."""
+
+    text: str
+
+
+# What people are told, from top to bottom.
+Block = str | Heading | TextTable | Facts
+
+
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Print lines and tables."""
+    for block in blocks:
+        if is_terminal(sys.stdout) and isinstance(block, TextTable | Facts):
+            _print_fitted(block)
+            continue
+        bold = isinstance(block, Heading)
+        for line in block_lines(block):
+            sys.stdout.write(styled(line, sys.stdout, bold=bold) + "\n")
+
+
+def block_lines(block: Block) -> list[str]:
+    """The lines of a block where no width limits them."""
+    match block:
+        case str():
+            return [block]
+        case Heading(text):
+            return [text]
+        case TextTable(columns, rows, indent):
+            return [" " * indent + line for line in table_lines(columns, rows)]
+        case Facts(facts):
+            width = max(map(len, facts), default=0)
+            return [f"  {name:<{width}}  {printable(text)}" for name, text in facts.items() if text]
+
+
+def table_lines(columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """Header, rule and rows, each column as wide as its widest cell."""
+    cells = [[cell_text(cell) for cell in row] for row in rows]
+    widths = column_widths(columns, cells)
+    return [*header_lines(columns, widths), *row_lines(columns, widths, cells)]
+
+
+def column_widths(columns: Sequence[TextColumn], cells: Iterable[Sequence[str]]) -> list[int]:
+    """How wide each column must be for its title and these cells."""
+    widths = [cell_len(column.title) for column in columns]
+    for row in cells:
+        widths = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
+    return widths
+
+
+def header_lines(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
+    """The titles, and a rule under each."""
+    titles = [column.title for column in columns]
+    rules = ["-" * width for width in widths]
+    return [*row_lines(columns, widths, [titles]), GAP.join(rules)]
+
+
+def row_lines(
+    columns: Sequence[TextColumn], widths: Sequence[int], cells: Iterable[Sequence[str]]
+) -> Iterator[str]:
+    """One line for each row; a cell wider than its column moves only its own line."""
+    for row in cells:
+        parts = []
+        for column, width, cell in zip(columns, widths, row, strict=True):
+            padding = " " * (width - cell_len(cell))
+            parts.append(padding + cell if column.right else cell + padding)
+        yield GAP.join(parts).rstrip()
+
+
+def _print_fitted(block: TextTable | Facts) -> None:
+    """Print for a terminal: what is too wide goes on below, in its own column.
+
+    Short values stay whole. Where they leave too little room, each row is told as facts.
+    """
+    from rich.padding import Padding
+
+    if isinstance(block, Facts):
+        drawn, indent = _drawn_facts(block.facts), len(GAP)
+    else:
+        indent = block.indent
+        cells = [[cell_text(cell) for cell in row] for row in block.rows]
+        widths = column_widths(block.columns, cells)
+        # A title may go on below; so may a long value, but not a short one.
+        words = [TextColumn(max(each.title.split(), key=len, default="")) for each in block.columns]
+        least = [min(width, _MOST_WHOLE) for width in column_widths(words, cells)]
+        fitted = fitted_widths(widths, least, (width_of_terminal(sys.stdout) or 0) - indent)
+        if fitted is None:
+            _print_rows_as_facts(block.columns, cells)
+            return
+        drawn = _drawn_table(block.columns, fitted, cells)
+    console_of(sys.stdout).print(Padding(drawn, (0, 0, 0, indent), expand=False))
+
+
+def fitted_widths(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
+    """The widths, the widest made narrower until all fit; None where that goes below the least."""
+    fitted = list(widths)
+    while sum(fitted) + len(GAP) * (len(fitted) - 1) > room:
+        spare = [at for at, width in enumerate(fitted) if width > least[at]]
+        if not spare:
+            return None
+        fitted[max(spare, key=fitted.__getitem__)] -= 1
+    return fitted
+
+
+def _print_rows_as_facts(columns: Sequence[TextColumn], cells: Sequence[Sequence[str]]) -> None:
+    titles = [column.title or "-" for column in columns]
+    for number, row in enumerate(cells):
+        if number:
+            sys.stdout.write("\n")
+        _print_fitted(Facts(dict(zip(titles, row, strict=True))))
+
+
+def _drawn_table(
+    columns: Sequence[TextColumn], widths: Sequence[int], cells: Sequence[Sequence[str]]
+) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold"
+    )
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            overflow="fold",
+            width=width,
+        )
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _drawn_facts(facts: Mapping[str, str]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, len(GAP), 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        if text:
+            table.add_row(name, Text(printable(text)))
+    return table

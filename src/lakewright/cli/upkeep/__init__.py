@@ -1,0 +1,1 @@
+"""What commands share that plan a change of a table and carry it out."""

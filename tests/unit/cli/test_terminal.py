@@ -1,0 +1,103 @@
+"""What a person sees on a terminal: tables that fit, colours, and what a long command is at."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from lakewright.storage import Catalog
+from tests.support.tables.builders import EVENTS, events, new_table, rows
+
+_CODES = re.compile(r"\x1b\[[?0-9;]*[A-Za-z]|\r")
+
+
+def on_terminal(catalog: Catalog, *arguments: str, columns: int, **environment: str) -> str:
+    """All that a terminal of so many columns gets from a command that ends well."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakewright.cli", "--warehouse", catalog.uri, *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**inherited, "TERM": "xterm-256color", **environment},
+    )
+    os.close(theirs)
+    printed = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # What a terminal says when no process has it open any more.
+            break
+        if not piece:
+            break
+        printed += piece
+    os.close(ours)
+    assert process.wait() == 0, printed
+    return printed.decode()
+
+
+def lines_of(printed: str) -> list[str]:
+    return [line.rstrip() for line in _CODES.sub("", printed).split("\n")]
+
+
+@pytest.fixture
+def long_values(catalog: Catalog) -> Catalog:
+    table = new_table(catalog, EVENTS)
+    for start in (0, 2):
+        table.write(rows(table, events(start, start + 2, v="a long value " * 20)))
+    return catalog
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [("ls", 60), ("show db.t", 40), ("snapshots db.t", 80), ("files db.t", 40), ("read db.t", 30)],
+)
+def test_no_line_is_wider_than_the_terminal(
+    long_values: Catalog, command: str, columns: int
+) -> None:
+    printed = on_terminal(long_values, *command.split(), columns=columns)
+    wide = [line for line in lines_of(printed) if len(line) > columns]
+    # A place is a path, and paths have no end where they could be cut.
+    assert not [line for line in wide if "file://" not in line]
+
+
+def test_listings_lose_nothing_on_a_narrow_terminal(long_values: Catalog) -> None:
+    users = [each.commit_user for each in long_values.table("db.t").history.snapshots()]
+    for columns in (40, 100):
+        printed = on_terminal(long_values, "snapshots", "db.t", columns=columns)
+        # A value that goes on below begins where it began above.
+        folded = "".join(line.rsplit("  ", 1)[-1] for line in lines_of(printed))
+        assert all(user in folded for user in users), printed
+
+
+def test_rows_are_cut_to_a_narrow_terminal(long_values: Catalog) -> None:
+    lines = lines_of(on_terminal(long_values, "read", "db.t", columns=40))
+    assert lines[2].endswith("…")
+    assert len(lines[2]) == 40
+    assert lines[6] == "(4 rows)"
+
+
+def test_a_long_command_says_what_it_is_at(long_values: Catalog) -> None:
+    printed = on_terminal(long_values, "compact", "db.t", "--full", columns=100)
+    assert "planning compact" in printed
+    assert "0/1" in printed
+    assert lines_of(printed)[-2].startswith("snapshot 3 of db.t: 1 task in ")
+
+
+def test_colours_are_left_out_where_that_is_asked_for(long_values: Catalog) -> None:
+    coloured = on_terminal(long_values, "show", "db.t", columns=100)
+    assert "\x1b[1m" in coloured
+    for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        plain = on_terminal(long_values, "show", "db.t", columns=100, **environment)
+        assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain)
+        assert "location" in plain
