@@ -47,19 +47,12 @@ def lookup(
 ) -> None:
     """Print the rows of single keys, found without reading the table."""
     from lakewright.cli.output.rows import print_rows
-    from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
-    from lakewright.storage.table import Table
 
     check_one_of(snapshot=snapshot, tag=tag)
-    table = call.table()
-    when: When = {"snapshot_id": snapshot, "tag": tag}
-    chosen = choose_snapshot(table.files, **when)
-    if chosen is not None and is_historic(when):
-        # An earlier state has its own columns, which the keys and the choice of columns mean.
-        table = Table(table.files.at_schema(chosen.schema_id))
-    key_fields = table.schema.fields_of(table.schema.primary_keys)
-    rows = table.lookup(_keys(table.name, key_fields, keys), columns=columns, **when)
-    print_rows(call.form, table.schema.fields_of(rows.column_names), [rows], limit=limit)
+    at = call.table().at(snapshot=snapshot, tag=tag)
+    key_fields = at.schema.fields_of(at.schema.primary_keys)
+    rows = at.lookup(_keys(at.name, key_fields, keys), columns=columns)
+    print_rows(call.form, at.schema.fields_of(rows.column_names), [rows], limit=limit)
 
 
 def _keys(

@@ -44,21 +44,9 @@ def read(
 ) -> None:
     """Print rows, in no promised order."""
     from lakewright.cli.output.rows import print_rows
-    from lakewright.storage.operations.state.time_travel import When, choose_snapshot, is_historic
-    from lakewright.storage.table import Table
 
     check_one_of(snapshot=snapshot, as_of=as_of, tag=tag)
-    table = call.table()
-    when: When = {"snapshot_id": snapshot, "as_of_ms": as_of, "tag": tag}
-    chosen = choose_snapshot(table.files, **when)
-    historic = is_historic(when)
-    if chosen is not None and historic:
-        # An earlier state has its own columns, which the filter and the choice of columns mean.
-        table = Table(table.files.at_schema(chosen.schema_id))
-    reader, plan = table.reader(
-        filter_of(where, table.schema),
-        columns,
-        snapshot_id=chosen.id if chosen and historic else None,
-    )
-    pieces = (rows for split in plan.splits for rows in reader.read(split))
-    print_rows(call.form, reader.files.schema.fields_of(reader.columns), pieces, limit=limit)
+    at = call.table().at(snapshot=snapshot, time=as_of, tag=tag)
+    scan = at.scan(filter_of(where, at.schema), columns)
+    fields = at.schema.fields_of(scan.reader.columns)
+    print_rows(call.form, fields, scan.batches(), limit=limit)

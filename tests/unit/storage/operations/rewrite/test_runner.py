@@ -43,21 +43,17 @@ class Verb:
 
 
 VERBS = {
-    "compact": Verb(
-        {}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.upkeep.run_compact
-    ),
-    "sort": Verb(
-        {}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.upkeep.run_sort_compact
-    ),
+    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run_compact),
+    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run_sort_compact),
     "rescale": Verb(
         {**KEYED, "options": {"bucket": "2"}},
         lambda table: table.upkeep.plan_rescale(3, [{}]),
-        Upkeep.upkeep.run_rescale,
+        Upkeep.run_rescale,
     ),
     "give buckets": Verb(
         {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
         lambda table: table.upkeep.plan_postpone_compact(),
-        Upkeep.upkeep.run_postpone_compact,
+        Upkeep.run_postpone_compact,
     ),
 }
 
