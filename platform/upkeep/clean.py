@@ -30,7 +30,9 @@ class OrphansOptions:
     even_recent: bool = option(
         default=False, text="Let the age be less than an hour: nothing writes to the table."
     )
-    delete: bool = option(default=False, text="Delete them at once, with no way back.", at_run=True)
+    at_once: bool = option(
+        default=False, text="Delete them at once, with no way back.", at_run=True
+    )
 
 
 class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
@@ -51,7 +53,7 @@ class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
         self, table: Table, plan: OrphansPlan, options: OrphansOptions, work: Work
     ) -> OrphansResult:
         """Set aside, or delete, what the plan names."""
-        return table.upkeep.run_remove_orphans(plan, quarantine=not options.delete)
+        return table.upkeep.run_remove_orphans(plan, quarantine=not options.at_once)
 
     def report(
         self, table: Table, outcome: Outcome[OrphansOptions, OrphansPlan, OrphansResult]
