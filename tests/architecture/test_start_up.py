@@ -43,7 +43,7 @@ for _ in range(2):
 """
 _COMPACT = """
 assert definitions.get_job_def(names.job("compact")).execute_in_process().success
-assert len(warehouse.catalog().table("shop.events").snapshots()) == 3
+assert len(warehouse.catalog().table("shop.events").history.snapshots()) == 3
 """
 
 
