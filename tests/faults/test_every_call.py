@@ -214,6 +214,8 @@ def _public_methods() -> set[str]:
         if not name.startswith("_") and isinstance(member, FunctionType)
         # A read in Spark plans like every read, which is tried, and needs a session.
         if name != "to_spark"
+        # One call that plans and runs is made of both, which are tried.
+        if not hasattr(facade, f"plan_{name}")
     }
 
 
