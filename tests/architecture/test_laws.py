@@ -11,7 +11,7 @@ from tests.architecture.sources import ROOT, names_in, parse, references, room_f
 
 ENV = "storage/env.py"
 FILES = "storage/files/"
-COMMIT = "storage/operations/commit/commit.py"
+COMMIT = "storage/operations/commit/commit_loop.py"
 DELETE = "storage/operations/running/delete_files.py"
 
 CLOCKS_AND_CHANCE = (

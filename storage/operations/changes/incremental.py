@@ -29,8 +29,8 @@ from lakewright.storage.operations.changes.change_plan import (
     ChangeSplit,
     IncrementalMode,
 )
-from lakewright.storage.operations.changes.state_difference import plan_difference
-from lakewright.storage.operations.changes.written_files import plan_written, writes_changelogs
+from lakewright.storage.operations.changes.state_difference import difference_plan
+from lakewright.storage.operations.changes.written_files import writes_changelogs, written_plan
 from lakewright.storage.operations.read.scan import plan_scan
 from lakewright.storage.operations.state.time_travel import time_ms
 from lakewright.storage.spec.predicate import Predicate
@@ -130,7 +130,7 @@ def _between_tags(
         return _between_ids(files, before.id, after.id, mode, predicate)
     if before.id == after.id:
         return _nothing(files, IncrementalMode.DIFF)
-    return plan_difference(files, before, after, predicate)
+    return difference_plan(files, before, after, predicate)
 
 
 def _between_ids(
@@ -146,7 +146,7 @@ def _between_ids(
         return _nothing(files, mode)
     if mode is IncrementalMode.DIFF:
         before, after = files.snapshots.read(start), files.snapshots.read(end)
-        return plan_difference(files, before, after, predicate)
+        return difference_plan(files, before, after, predicate)
     kept = _kept_changelogs(files, mode)
     earliest = min([earliest, *kept])
     # The first bound is exclusive, so it may be the snapshot before the earliest.
@@ -156,7 +156,7 @@ def _between_ids(
     between = sorted(each for each in there if start < each <= end)
     _check_no_gap(files, between, (start, end), mode)
     snapshots = [kept.get(each) or files.snapshots.read(each) for each in range(start + 1, end + 1)]
-    return plan_written(files, snapshots, mode, predicate)
+    return written_plan(files, snapshots, mode, predicate)
 
 
 def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:
@@ -198,12 +198,12 @@ def _between_times(
         if before is None and snapshots[0].id > 1:
             # What was there before the earliest snapshot is not known any more.
             before = snapshots[0]
-        return plan_difference(files, before, after, predicate)
+        return difference_plan(files, before, after, predicate)
     first = 0 if before is None else before.id + 1
     told = [each for each in snapshots if first <= each.id <= after.id]
     start = told[0].id - 1 if before is None and told else first - 1
     _check_no_gap(files, [each.id for each in told], (start, after.id), mode)
-    return plan_written(files, told, mode, predicate)
+    return written_plan(files, told, mode, predicate)
 
 
 def _check_no_gap(

@@ -87,7 +87,7 @@ class _State:
         }
 
 
-def plan_difference(
+def difference_plan(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
     """Files of the buckets, or of the key ranges, in which two states differ."""

@@ -29,7 +29,7 @@ def writes_changelogs(files: TableFiles) -> bool:
     return files.schema.options.get("changelog-producer", "none").lower() != "none"
 
 
-def plan_written(
+def written_plan(
     files: TableFiles,
     snapshots: Sequence[Snapshot],
     mode: IncrementalMode,

@@ -6,10 +6,6 @@
    schema, with which the branch is there, and keeps files. Only then look whether what it began at
    is still kept. A try that was stopped before is cleaned up by the next one.
 3. Delete: the branch's first schema, its folder, then the files that only it reached.
-4. Fast-forward: main becomes the branch. Its own snapshots and tags from where the branch begins
-   go, with the files that only they reached; schemas, snapshots (the last one first, so that a
-   reader sees the old table or the new one) and tags of the branch are copied over. What main has
-   written with a schema that the branch has another one for goes before that is replaced.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """

@@ -1,4 +1,13 @@
-"""Main takes the snapshots of a branch."""
+"""Fast-forward: main becomes a branch.
+
+1. Plan: the snapshots and tags of main from the start of the branch on go, with the files that
+   only they reach. Main's own snapshots under a schema id that the branch uses otherwise go too.
+2. Copy the schemas, snapshots and tags of the branch to main. The last snapshot comes first: a
+   reader sees the old table or the new one.
+3. Delete what the plan names.
+
+Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
+"""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def run_compact(
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
-    return run_buckets(files, plan, engine, partial(rewrite_bucket, verify=verify), lease)
+    return rewrite_buckets(files, plan, engine, partial(rewrite_bucket, verify=verify), lease)
 
 
 def rewrite_bucket(
@@ -176,7 +176,7 @@ def rewrite_bucket(
     return (rewrite_levels(files, write_id, work, verify),)
 
 
-def run_buckets(
+def rewrite_buckets(
     files: TableFiles,
     plan: CompactionPlan,
     engine: Engine,

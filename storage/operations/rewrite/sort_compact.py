@@ -32,7 +32,11 @@ from lakewright.storage.lsm.sort_layout import (
 )
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.rewrite.compact import BucketWork, planned_buckets, run_buckets
+from lakewright.storage.operations.rewrite.compact import (
+    BucketWork,
+    planned_buckets,
+    rewrite_buckets,
+)
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
@@ -165,7 +169,7 @@ def run_sort_compact(
     """
     _check_sortable(files, plan.by)
     rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
-    return run_buckets(files, plan.files, engine, rewrite, lease)
+    return rewrite_buckets(files, plan.files, engine, rewrite, lease)
 
 
 def _rewrite_sorted(

@@ -17,7 +17,7 @@ from lakewright.storage import Table
 from lakewright.storage.env import FileSystem
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.rewrite.compact import BucketWork, run_buckets
+from lakewright.storage.operations.rewrite.compact import BucketWork, rewrite_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
@@ -143,7 +143,7 @@ def compact_levels(
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return run_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
+    return rewrite_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_append(
@@ -163,7 +163,7 @@ def compact_append(
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return run_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
+    return rewrite_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> object:

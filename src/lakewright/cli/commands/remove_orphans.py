@@ -70,4 +70,5 @@ remove_orphans = verb_command(
     notes="They go to a quarantine beside the table: see lakewright quarantine --help.",
     examples="lakewright remove-orphans nyc.flights --older-than 3d --dry-run",
     telling=_telling,
+    flags={"at_once": "--delete"},
 )
