@@ -8,13 +8,12 @@ bytes in its manifest entry, since two partitions (null and '') may share a fold
 from __future__ import annotations
 
 import datetime as dt
-import math
-import struct
 from collections.abc import Sequence
 from decimal import Decimal
 from urllib.parse import unquote
 
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.spec.number_text import float_text, fraction_text
 from lakewright.storage.spec.values import (
     NANOS_PER_SECOND,
     Value,
@@ -69,7 +68,7 @@ def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) 
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, float):
-        return _float_text(value, single=root is TypeRoot.FLOAT)
+        return float_text(value, single=root is TypeRoot.FLOAT)
     if isinstance(value, Decimal):
         return format(value, "f")
     if root.is_timestamp:
@@ -89,14 +88,12 @@ def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy_name: bool) -> 
     """ISO local date-time as `LocalDateTime.toString` prints it, or the text SQL casts it to."""
     days, second = divmod(nanos // NANOS_PER_SECOND, _SECONDS_A_DAY)
     time = (dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)).time()
-    fraction = f"{nanos % NANOS_PER_SECOND:09d}"
+    fraction = nanos % NANOS_PER_SECOND
     if not legacy_name:
-        text = f"{_date_text(days)} {time.isoformat('seconds')}"
-        while len(fraction) > data_type.precision and fraction.endswith("0"):
-            fraction = fraction[:-1]
-        return f"{text}.{fraction}" if fraction else text
-    if int(fraction):
-        digits = fraction.removesuffix("000").removesuffix("000")
+        seconds = time.isoformat("seconds")
+        return f"{_date_text(days)} {seconds}{fraction_text(fraction, data_type.precision)}"
+    if fraction:
+        digits = f"{fraction:09d}".removesuffix("000").removesuffix("000")
         return f"{_date_text(days)}T{time.isoformat('seconds')}.{digits}"
     return f"{_date_text(days)}T{time.isoformat('seconds' if time.second else 'minutes')}"
 
@@ -111,36 +108,3 @@ def _date_text(days: int) -> str:
         year = near.year + 400 * cycles
         sign = "-" if year < 0 else "+" if year > 9999 else ""
         return f"{sign}{abs(year):04d}{near:-%m-%d}"
-
-
-def _float_text(value: float, *, single: bool) -> str:
-    """The fewest digits that tell the number apart, as `Double.toString` prints them."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    shortest = Decimal(_shortest_single(value) if single else repr(value))
-    sign, digits, exponent = shortest.normalize().as_tuple()
-    assert isinstance(exponent, int)
-    minus = "-" if sign else ""
-    if value == 0:
-        return f"{minus}0.0"
-    if 1e-3 <= abs(value) < 1e7:
-        plain = format(abs(shortest), "f")
-        return minus + (plain if "." in plain else f"{plain}.0")
-    first, *rest = map(str, digits)
-    return f"{minus}{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
-
-
-def _shortest_single(value: float) -> str:
-    """The shortest text that four bytes read back as the same number."""
-    texts = (f"{value:.{digits}g}" for digits in range(1, 9))
-    single = struct.pack("f", value)
-    return next((text for text in texts if _single(text) == single), f"{value:.9g}")
-
-
-def _single(text: str) -> bytes | None:
-    try:
-        return struct.pack("f", float(text))
-    except OverflowError:
-        return None
