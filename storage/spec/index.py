@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.partition import Place
 
 INDEX_MANIFEST_VERSION = 1
 
@@ -52,9 +53,14 @@ class IndexEntry:
     kind: FileKind = FileKind.ADD
 
     @property
-    def place(self) -> tuple[bytes, int, str]:
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
+
+    @property
+    def slot(self) -> tuple[Place, str]:
         """Where a bucket of its own has one index file of a type at most."""
-        return (self.partition, self.bucket, self.file.index_type)
+        return self.place, self.file.index_type
 
     def removed(self) -> IndexEntry:
         """The entry that takes this file out again."""

@@ -1,4 +1,4 @@
-"""Partition folders: the text of partition values and how it is escaped.
+"""Partitions: the values that rows share, the folder they lie in, and how it is escaped.
 
 Source: Paimon specification, chapter Partition, and `PartitionPathUtils`. A
 folder is where files lie; which partition a file belongs to is said by the
@@ -8,15 +8,22 @@ bytes in its manifest entry, since two partitions (null and '') may share a fold
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.number_text import float_text, fraction_text
 from lakewright.storage.spec.values import (
     NANOS_PER_SECOND,
     Value,
+    from_python,
+    order_key,
+    same_value,
     to_python,
 )
 
@@ -27,6 +34,114 @@ _DAYS_A_CYCLE = 146_097
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = frozenset(chr(code) for code in range(0x20)) | frozenset("\x7f\"#%'*/:=?\\{}[]^")
+
+
+class Place(NamedTuple):
+    """A bucket: the row of its partition, as manifests hold it, and its number."""
+
+    partition: bytes
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKeys:
+    """The partition keys of one version of a table's schema, and how the folders are named."""
+
+    schema_id: int
+    fields: tuple[DataField, ...]
+    default_name: str = DEFAULT_PARTITION_NAME
+    legacy_name: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.fields)
+
+    def stored(self, spec: Mapping[str, object], *, table: str) -> dict[str, Value]:
+        """What a caller gave for some of the keys, as stored values in the order of the keys.
+
+        Raises:
+            InvalidRequestError: a name is no partition key, or a value is none of its type.
+        """
+        for name in spec:
+            if name not in self.names:
+                have = ", ".join(self.names) or "none, it is not partitioned"
+                raise InvalidRequestError(
+                    f"{name!r} is no partition key of {table}; its partition keys are {have}",
+                    table=table,
+                )
+        return {
+            field.name: from_python(spec[field.name], field.type)
+            for field in self.fields
+            if field.name in spec
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The values of a table's partition keys that rows share, under the schema they came with.
+
+    Two are equal if their keys and the bytes of their rows are, whichever schemas they are from:
+    -0.0, 0.0 and each NaN are partitions of their own. `row` is what manifests hold, `values` are
+    what it decodes to.
+    """
+
+    keys: PartitionKeys
+    row: bytes
+    values: tuple[Value, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        return self.row == other.row and self.keys.names == other.keys.names
+
+    def __hash__(self) -> int:
+        return hash(self.row)
+
+    @property
+    def schema_id(self) -> int:
+        return self.keys.schema_id
+
+    @property
+    def stored(self) -> dict[str, Value]:
+        """The values by key, as the format stores them."""
+        return dict(zip(self.keys.names, self.values, strict=True))
+
+    @property
+    def spec(self) -> dict[str, object]:
+        """The values by key, as Python users know them."""
+        return {
+            field.name: to_python(value, field.type)
+            for field, value in zip(self.keys.fields, self.values, strict=True)
+        }
+
+    @cached_property
+    def path(self) -> str:
+        """The folder of its files below the table's, `k1=v1/k2=v2`; empty without keys."""
+        return partition_path(
+            self.keys.fields,
+            self.values,
+            default_name=self.keys.default_name,
+            legacy_name=self.keys.legacy_name,
+        )
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """A key that sorts partitions by their values; null comes before all others."""
+        # Nothing is compared with what stands for null.
+        values = (
+            (value is not None, None if value is None else order_key(value))
+            for value in self.values
+        )
+        return (self.keys.names, *values)
+
+    def is_named(self, spec: Mapping[str, Value]) -> bool:
+        """Whether it has the stored values of a spec, which may leave keys out."""
+        own = self.stored
+        return all(name in own and same_value(own[name], spec[name]) for name in spec)
 
 
 def escape_path(text: str) -> str:
@@ -49,13 +164,13 @@ def partition_path(
     """`k1=v1/k2=v2` in the order of the partition keys, empty for unpartitioned tables."""
     parts = []
     for field, value in zip(fields, values, strict=True):
-        text = partition_text(value, field, legacy_name=legacy_name)
+        text = partition_value_text(value, field, legacy_name=legacy_name)
         name = escape_path(text) if text is not None and text.strip() else default_name
         parts.append(f"{escape_path(field.name)}={name}")
     return "/".join(parts)
 
 
-def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) -> str | None:
+def partition_value_text(value: Value, field: DataField, *, legacy_name: bool = True) -> str | None:
     """How a partition value is written; `legacy_name` writes dates as days since the epoch."""
     if value is None:
         return None

@@ -9,6 +9,7 @@ from lakewright.storage.codec.snapshot_json import encode_snapshot
 from lakewright.storage.operations.commit.commit_manifests import write_manifests
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 
@@ -19,7 +20,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
     few bytes. `template` is a data file of the table, of bucket 0.
     """
     files, fs = table.files, table.files.fs
-    folder = files.bucket_dir(EMPTY_ROW, 0)
+    folder = files.bucket_dir(Place(EMPTY_ROW, 0))
     latest: Snapshot | None = files.snapshots.latest()
     entries: list[ManifestEntry] = []
     for number in range(count):

@@ -22,6 +22,7 @@ from lakewright.storage import Catalog, StorageError, Table
 from lakewright.storage.errors import InvalidPredicate
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.predicate import columns_of
 
 
@@ -171,7 +172,7 @@ def _list_files(parsed: argparse.Namespace) -> None:
     ]
     rows: list[list[Cell]] = [
         [
-            *partition_cells(table.files.partition_spec(partition)),
+            *partition_cells(table.files.partitions.of_row(partition).spec),
             str(bucket),
             str(file.level),
             file.row_count,
@@ -200,7 +201,7 @@ def _files(parsed: argparse.Namespace, table: Table) -> list[_File]:
 
 
 def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[object, ...]:
-    values = table.files.partition_values(partition)
+    values = table.files.partitions.of_row(partition).values
     ordered = tuple((value is not None, value) for value in values)
     age = (file.min_sequence_number, file.creation_time or 0)
     return ordered, bucket, file.level, *age, file.file_name
@@ -209,9 +210,9 @@ def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> t
 def _file_json(
     table: Table, partition: bytes, bucket: int, file: DataFileMeta
 ) -> dict[str, object]:
-    path = table.files.data_file_path(partition, bucket, file)
+    path = table.files.data_file_path(Place(partition, bucket), file)
     return {
-        "partition": plain_spec(table.files.partition_spec(partition)),
+        "partition": plain_spec(table.files.partitions.of_row(partition).spec),
         "bucket": bucket,
         "path": path.removeprefix(table.files.paths.root + "/"),
         "uri": table.files.fs.uri(path),

@@ -19,7 +19,6 @@ from lakewright.storage import (
 )
 from lakewright.storage.codec.json_values import read_json
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.write.write import partition_spec_values
 
 Plan = TypeVar("Plan", CompactionPlan, SortCompactionPlan, RescalePlan, PostponePlan, ExpirePlan)
 AnyPlan = CompactionPlan | SortCompactionPlan | RescalePlan | PostponePlan | ExpirePlan
@@ -69,8 +68,7 @@ def _check_partitions(path: str, plan: AnyPlan, table: Table) -> None:
     keys = list(table.schema.partition_keys)
     parts = [] if isinstance(plan, ExpirePlan) else [*plan.tasks, *getattr(plan, "skipped", ())]
     for part in parts:
-        values = partition_spec_values(table.files, part.partition)
-        if [name for name, _ in values] != keys:
+        if list(table.files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
                 f"{path} is no plan of {table.name}: it names the partition {part.partition}, and "
                 f"the partition keys are {', '.join(keys) or 'none'}"

@@ -50,9 +50,8 @@ from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.state.keys import check_key_types
 from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.state.live_files import grouped_by_bucket, live_entries
-from lakewright.storage.operations.state.named_partitions import is_named
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.write.verify import VerifyLevel
-from lakewright.storage.operations.write.write import partition_spec_values
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
@@ -112,7 +111,7 @@ def planned_buckets(
     buckets: Sequence[int] | None = None,
 ) -> CompactionPlan:
     """A plan of what `pick` finds in each bucket asked for."""
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    wanted = PartitionFilter.of_specs(files, partitions)
     snapshot, (deletions, live) = read_latest(
         files,
         lambda latest: (
@@ -123,15 +122,16 @@ def planned_buckets(
     check_key_types(files, {entry.file.schema_id for group in live.values() for entry in group})
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
-    for (partition, bucket), group in live.items():
-        if partitions is not None and not is_named(files, partition, wanted):
+    for place, group in live.items():
+        bucket = place.bucket
+        if not wanted.takes(group[0]):
             continue
         # Rows below bucket 0 have no bucket yet, and are not merged before they do.
         if bucket < 0 or (buckets is not None and bucket not in buckets):
             continue
         metas = [entry.file for entry in group]
-        spec = files.partition_spec(partition)
-        units, reason = pick(metas, deletions.get((partition, bucket), ()))
+        spec = files.partitions.of_entry(group[0]).spec
+        units, reason = pick(metas, deletions.get(place, ()))
         if not units:
             skipped.append(
                 SkippedBucket(partition=spec, bucket=bucket, files=len(metas), reason=reason)

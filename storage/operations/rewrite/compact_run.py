@@ -47,12 +47,12 @@ from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.write.write import planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -120,7 +120,7 @@ def carry_out(
     if engine.may_repeat:
         sweep_repeated(files, run_id, messages, since_snapshot_id=snapshot.id)
     if result.snapshot is None:
-        check_not_all_given_up(files, lease, [(each.partition, each.bucket) for each in work])
+        check_not_all_given_up(files, lease, [Place(each.partition, each.bucket) for each in work])
     published = [message for message in messages if message not in lost]
     dropped += len(work) - len(published)
     return _result(files, published, result.snapshot, dropped, started)
@@ -130,20 +130,19 @@ def _rewrite_bucket(
     files: TableFiles, run_id: str, rewrite: Rewrite, lease: Lease | None, work: BucketWork
 ) -> CommitMessage | None:
     """New files begin with the run's id, so that a failed run's are found; None if given up."""
-    if given_up(files, lease, [(work.partition, work.bucket)]):
+    if given_up(files, lease, [Place(work.partition, work.bucket)]):
         return None
     return rewrite(files, f"{run_id}-{files.env.new_id()[:8]}", work)
 
 
 def deletion_indexes(
     files: TableFiles, snapshot: Snapshot | None
-) -> dict[tuple[bytes, int], tuple[IndexFileMeta, ...]]:
+) -> dict[Place, tuple[IndexFileMeta, ...]]:
     """Index files with deletion vectors, by partition and bucket."""
-    found: dict[tuple[bytes, int], tuple[IndexFileMeta, ...]] = {}
+    found: dict[Place, tuple[IndexFileMeta, ...]] = {}
     for entry in index_entries(files, snapshot):
         if entry.file.index_type == DELETION_VECTORS_INDEX:
-            place = (entry.partition, entry.bucket)
-            found[place] = (*found.get(place, ()), entry.file)
+            found[entry.place] = (*found.get(entry.place, ()), entry.file)
     return found
 
 
@@ -183,8 +182,8 @@ def _live_work(
     indexes = deletion_indexes(files, snapshot)
     work: list[BucketWork] = []
     for task in plan.tasks:
-        partition = planned_partition(files, task.partition)
-        place = (partition, task.bucket)
+        partition = files.partitions.planned(task.partition).row
+        place = Place(partition, task.bucket)
         held = {entry.file.file_name: entry for entry in live.get(place, ())}
         if held.keys() >= set(task.files):
             # Lookups read the rest of the bucket too.

@@ -46,7 +46,7 @@ from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.operations.running.task_memory import free_memory
 from lakewright.storage.operations.state.assign_buckets import next_sequences
 from lakewright.storage.operations.state.live_files import live_entries
-from lakewright.storage.operations.state.named_partitions import is_named
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
@@ -61,11 +61,11 @@ from lakewright.storage.operations.write.verify import (
     refuse_rows,
     rows_to_rewrite,
 )
-from lakewright.storage.operations.write.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, TableOptions
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import VALUE_KIND
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -129,18 +129,18 @@ def plan_postpone_compact(
             "compact it as usual (lakewright run compact)",
             table=files.name,
         )
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    wanted = PartitionFilter.of_specs(files, partitions)
     snapshot = files.snapshots.latest()
     tasks = []
-    for partition, held in _by_partition(live_entries(files, snapshot)).items():
+    for held in _by_partition(live_entries(files, snapshot)).values():
         if not held.postponed:
             continue
-        if partitions is not None and not is_named(files, partition, wanted):
+        if not wanted.takes(held.postponed[0]):
             continue
         metas = [entry.file for entry in held.postponed]
         tasks.append(
             PostponeTask(
-                partition=files.partition_spec(partition),
+                partition=files.partitions.of_entry(held.postponed[0]).spec,
                 bucket_count=held.bucket_count or _new_bucket_count(files.options, metas),
                 files=tuple(file.file_name for file in in_writing_order(metas)),
                 bytes=sum(file.file_size for file in metas),
@@ -240,7 +240,7 @@ def run_postpone_compact(
             else:
                 done.append((move, *outcome))
     if plan.tasks and not done:
-        places = [(move.partition, POSTPONE_BUCKET) for move in moves]
+        places = [Place(move.partition, POSTPONE_BUCKET) for move in moves]
         check_not_all_given_up(files, lease, places)
         raise StalePlan(
             f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and somebody else "
@@ -270,7 +270,7 @@ def _live_moves(
     moves: list[Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:
-        partition = planned_partition(files, task.partition)
+        partition = files.partitions.planned(task.partition).row
         held = live.get(partition, _Held([], []))
         metas = {entry.file.file_name: entry.file for entry in held.postponed}
         if not metas.keys() >= set(task.files) or held.bucket_count not in (
@@ -361,7 +361,7 @@ def _give_buckets(
 
     A partition that was given up gets no message.
     """
-    if given_up(files, lease, [(move.partition, POSTPONE_BUCKET)]):
+    if given_up(files, lease, [Place(move.partition, POSTPONE_BUCKET)]):
         return ()
     return BucketSorting(files, move, verify).carry_out()
 

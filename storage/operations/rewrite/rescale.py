@@ -58,7 +58,7 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
-from lakewright.storage.operations.state.named_partitions import is_named
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.operations.state.rewrite_schema import check_rewritable
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import (
@@ -68,12 +68,12 @@ from lakewright.storage.operations.write.verify import (
     check_files,
     rows_to_rewrite,
 )
-from lakewright.storage.operations.write.write import partition_spec_values, planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -151,18 +151,18 @@ def plan_rescale(
         raise InvalidRequestError(
             f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more", table=files.name
         )
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    wanted = PartitionFilter.of_specs(files, partitions)
     snapshot, held = read_latest(files, lambda latest: _real_partitions(files, latest))
     tasks = []
     for partition, entries in held.items():
-        if partitions is not None and not is_named(files, partition, wanted):
+        if not wanted.takes(entries[0]):
             continue
         if all(entry.total_buckets == bucket_count for entry in entries):
             continue
         _check_told(files, partition, entries)
         tasks.append(
             RescaleTask(
-                partition=files.partition_spec(partition),
+                partition=files.partitions.of_entry(entries[0]).spec,
                 from_buckets=entries[0].total_buckets,
                 to_buckets=bucket_count,
                 files=tuple(entry.file.file_name for entry in entries),
@@ -199,8 +199,9 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
     settled = _told_from_level(options)
     untold = [entry.file for entry in entries if entry.file.level < settled]
     if untold:
+        spec = files.partitions.of_row(partition).spec
         raise InvalidRequestError(
-            f"partition {files.partition_spec(partition)} of {files.name} holds {len(untold)} "
+            f"partition {spec} of {files.name} holds {len(untold)} "
             f"files whose changes changelog-producer={options.changelog_producer.value} has not "
             "told yet, and a rescale would lose them; compact the partition fully first "
             "(lakewright run compact, with --full)",
@@ -352,7 +353,7 @@ def _live_moves(
     moves: list[_Move] = []
     changed: list[dict[str, object]] = []
     for task in plan.tasks:
-        partition = planned_partition(files, task.partition)
+        partition = files.partitions.planned(task.partition).row
         entries = live.get(partition, [])
         if {entry.file.file_name for entry in entries} == set(task.files):
             check_rewritable(files, (entry.file for entry in entries))
@@ -382,7 +383,7 @@ def _rewrite(
 ) -> list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]]:
     """Rewrite partitions together and commit each; None for those that lost to somebody else."""
     assert snapshot is not None
-    left = {partition for partition, _ in given_up(files, lease, _places(moves))}
+    left = {place.partition for place in given_up(files, lease, _places(moves))}
     outcomes: list[tuple[_Move, tuple[Snapshot, list[DataFileMeta]] | None]] = [
         (move, None) for move in moves if move.partition in left
     ]
@@ -415,8 +416,8 @@ def _rewrite(
     return outcomes
 
 
-def _places(moves: Sequence[_Move]) -> set[tuple[bytes, int]]:
-    return {(move.partition, entry.bucket) for move in moves for entry in move.entries}
+def _places(moves: Sequence[_Move]) -> set[Place]:
+    return {entry.place for move in moves for entry in move.entries}
 
 
 def _shares(move: _Move) -> list[Share]:
@@ -434,7 +435,7 @@ def _shares(move: _Move) -> list[Share]:
                 bucket=bucket,
                 files=tuple(metas),
                 merge=True,
-                deletions=deletions.get((move.partition, bucket), ()),
+                deletions=deletions.get(Place(move.partition, bucket), ()),
             )
         )
     return [
@@ -609,7 +610,7 @@ class ShareMove:
         for window in merged_windows(self._rows, split):
             writer.write(window)
         written = writer.close()
-        folder = self._files.bucket_dir(self._share.partition, bucket)
+        folder = self._files.bucket_dir(Place(self._share.partition, bucket))
         discard_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
         return writer, written
 
