@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
 from lakewright.storage.spec.number_text import float_text, fraction_text
+from lakewright.storage.spec.partition_text import partition_text, read_partition_text
 from lakewright.storage.spec.values import (
     NANOS_PER_SECOND,
     Value,
@@ -59,6 +60,14 @@ class PartitionKeys:
     @property
     def types(self) -> tuple[DataType, ...]:
         return tuple(field.type for field in self.fields)
+
+    def values_of(self, text: str) -> tuple[Value, ...]:
+        """The stored values of a partition from its text.
+
+        Raises:
+            InvalidRequestError: the text names other columns, or a value is none of its type.
+        """
+        return read_partition_text(text, self.fields)
 
     def stored(self, spec: Mapping[str, object], *, table: str) -> dict[str, Value]:
         """What a caller gave for some of the keys, as stored values in the order of the keys.
@@ -127,6 +136,11 @@ class Partition:
             default_name=self.keys.default_name,
             legacy_name=self.keys.legacy_name,
         )
+
+    @property
+    def text(self) -> str:
+        """The values as one text, which `PartitionKeys.values_of` reads back."""
+        return partition_text(self.values, self.keys.fields)
 
     @property
     def order(self) -> tuple[Any, ...]:
