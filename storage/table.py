@@ -586,15 +586,13 @@ class Table:
             VerificationFailed: it is not; nothing was committed.
         """
         self._check_plan(plan.table)
-        result = run_compact(
+        return run_compact(
             self.files,
             plan,
             engine or LocalEngine(env=self.files.env),
             verify=verify_level(verify),
             lease=lease,
         )
-        self._tag_what_is_due()
-        return result
 
     def plan_sort_compact(
         self,
@@ -623,7 +621,11 @@ class Table:
         """Carry a sort compaction plan out, in this process unless an engine is given."""
         self._check_plan(plan.table)
         return run_sort_compact(
-            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
+            self.files,
+            plan,
+            engine or LocalEngine(env=self.files.env),
+            verify=verify_level(verify),
+            lease=lease,
         )
 
     def plan_postpone_compact(
@@ -643,7 +645,11 @@ class Table:
         """Give rows their buckets, so that readers see them."""
         self._check_plan(plan.table)
         return run_postpone_compact(
-            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
+            self.files,
+            plan,
+            engine or LocalEngine(env=self.files.env),
+            verify=verify_level(verify),
+            lease=lease,
         )
 
     def plan_rescale(
@@ -663,7 +669,11 @@ class Table:
         """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
         self._check_plan(plan.table)
         return run_rescale(
-            self.files, plan, engine or LocalEngine(), verify=verify_level(verify), lease=lease
+            self.files,
+            plan,
+            engine or LocalEngine(env=self.files.env),
+            verify=verify_level(verify),
+            lease=lease,
         )
 
     def plan_expire_snapshots(

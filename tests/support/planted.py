@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from lakewright.storage import Table
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.file_rows import FileRows
+from lakewright.storage.operations.rewrite.compact import BucketWork, run_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
@@ -23,9 +24,9 @@ from lakewright.storage.operations.rewrite.compact_append import (
     write_append,
 )
 from lakewright.storage.operations.rewrite.compact_levels import LevelsRewriting
-from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
-from lakewright.storage.operations.rewrite.postpone import BucketSorting
-from lakewright.storage.operations.rewrite.rescale import ShareMove
+from lakewright.storage.operations.rewrite.give_buckets import BucketSorting, Move
+from lakewright.storage.operations.rewrite.move_rows import Share, ShareMove
+from lakewright.storage.operations.rewrite.runner import Job
 from lakewright.storage.operations.running.engine import Engine, LocalEngine, Result, Task
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, RollingWriter
 from lakewright.storage.operations.write.verify import Proof, VerifyLevel
@@ -132,16 +133,16 @@ def compact_levels(
 ) -> object:
     """A full compaction of primary-key buckets that changes rows on the way."""
 
-    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
         assert not isinstance(work, AppendTask)
         rewriting = FaultyLevels(
             files, write_id, work, level, fault=fault, in_changelog=in_changelog
         )
-        return rewriting.carry_out()
+        return (rewriting.carry_out(),)
 
     plan = table.plan_compact(full=True)
     assert plan.tasks
-    return carry_out(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
+    return run_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_append(
@@ -149,7 +150,7 @@ def compact_append(
 ) -> object:
     """A compaction of append buckets that changes rows on the way, or also their order."""
 
-    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> CommitMessage:
+    def rewrite(files: TableFiles, write_id: str, work: BucketWork) -> tuple[CommitMessage, ...]:
         assert isinstance(work, AppendTask)
         source, split = FileRows(files, files.schema.fields), split_of(work)
         proof = Proof(files, level, ordered=ordered)
@@ -157,11 +158,11 @@ def compact_append(
         rows = pa.concat_tables(proof.expected(read))
         if not ordered:
             rows = rows.sort_by([("id", "descending")])
-        return write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)])
+        return (write_append(files, write_id, work, [Part(work.files, [fault(rows)], proof)]),)
 
     plan = table.plan_compact(full=True)
     assert plan.tasks
-    return carry_out(table.files, plan, LocalEngine(env=table.files.env), rewrite)
+    return run_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
 
 
 def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> object:
@@ -202,11 +203,9 @@ def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
     plan = table.plan_rescale(3, [{}])
     assert plan.tasks
 
-    def move(job: tuple[str, Any]) -> object:
-        write_id = f"{job[0]}-faulty"
-        return FaultyMove(
-            table.files, job[1], write_id=write_id, verify=level, deal=deal
-        ).carry_out()
+    def move(job: Job[Share]) -> object:
+        write_id = f"{job.run_id}-faulty"
+        return FaultyMove(table.files, write_id, job.work, level, deal=deal).carry_out()
 
     return table.run_rescale(plan, FaultyEngine(move))
 
@@ -227,8 +226,9 @@ def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
     plan = table.plan_postpone_compact()
     assert plan.tasks
 
-    def sort(job: Any) -> object:
-        return FaultySorting(table.files, job, level, deal=deal).carry_out()
+    def sort(job: Job[Move]) -> object:
+        write_id = f"{job.run_id}-faulty"
+        return FaultySorting(table.files, write_id, job.work, level, deal=deal).carry_out()
 
     return table.run_postpone_compact(plan, FaultyEngine(sort))
 

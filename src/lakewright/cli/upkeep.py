@@ -441,6 +441,8 @@ def _expiry_result_lines(table: Table, result: ExpireResult, before: int, after:
 
 
 def _range(ids: Sequence[int]) -> str:
+    if not ids:
+        return "no snapshot"
     if len(ids) == 1:
         return f"snapshot {ids[0]}"
     return f"{len(ids)} snapshots ({ids[0]} to {ids[-1]})"

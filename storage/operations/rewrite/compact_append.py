@@ -26,7 +26,6 @@ from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,
     Written,
-    check_files,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -72,7 +71,7 @@ def stretches_of(
 class Part:
     """Rows that take the place of some files of a task, and what proves that they are theirs.
 
-    Whoever reads the rows expects them in the proof; it is checked when they are written.
+    The reader of the rows expects them in the proof; the writer checks it.
     """
 
     replaced: Sequence[DataFileMeta]
@@ -132,8 +131,7 @@ def write_append(
                 writer.write(rows)
             made = writer.close()
             due = sum(file.row_count - deleted.get(file.file_name, 0) for file in part.replaced)
-            check_files(files, target, made, due)
-            part.proof.check(Written(target, witness, made))
+            part.proof.check(Written(target, witness, made, due))
             written += made
     except BaseException:
         for writer in writers:

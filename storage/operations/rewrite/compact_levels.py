@@ -50,7 +50,6 @@ from lakewright.storage.operations.write.verify import (
     Proof,
     VerifyLevel,
     Written,
-    check_files,
     rows_to_rewrite,
 )
 from lakewright.storage.spec.commit import CommitMessage
@@ -166,8 +165,7 @@ class LevelsRewriting:
             (self.writer, self.proof, written, self.rows_due),
             (self.changelog, self.changes_proof, told, self.changes_due),
         ):
-            check_files(self.files, writer.target, made, due)
-            proof.check(Written(writer.target, writer.witness, made))
+            proof.check(Written(writer.target, writer.witness, made, due))
         new_indexes, removed_indexes = self._indexes()
         return CommitMessage(
             partition=self.task.partition,

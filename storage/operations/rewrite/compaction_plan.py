@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakewright.storage.operations.rewrite.runner import RewriteResult
 from lakewright.storage.operations.running.plan import RewritePlan
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -56,21 +57,14 @@ class CompactionPlan(RewritePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
-    """What a compaction did; `dropped_tasks` are buckets that others changed meanwhile.
+class CompactionResult(RewriteResult):
+    """What a compaction did; `dropped_tasks` counts those that others beat, or that were given up.
 
     `files_upgraded` of the files, before and after alike, only changed their level.
     """
 
     snapshot: Snapshot | None
-    files_before: int
-    files_after: int
-    bytes_before: int
-    bytes_after: int
-    rows_before: int
-    rows_after: int
     file_sizes_before: tuple[int, ...]
     file_sizes_after: tuple[int, ...]
     files_upgraded: int
     dropped_tasks: int
-    duration_ms: int

@@ -1,11 +1,11 @@
 """Sort compaction: the rows of an append table's partitions in an order that filters can use.
 
 1. Plan from metadata: the live files of each partition, and the columns to sort by.
-2. Re-check the plan against the latest snapshot; partitions whose files went are left out.
-3. Look at a sample of the rows and find the layout. What fits in memory is sorted at
-   once, more is put aside in parts, each a range of the order, which are sorted in turn.
-4. Prove that the new files hold the rows of the old ones.
-5. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
+2. Carry the plan out (`runner.py`). Per partition, look at a sample of the rows and find the
+   layout. What fits in memory is sorted at once, more is put aside in parts, each a range of
+   the order, which are sorted in turn.
+3. Prove that the new files hold the rows of the old ones.
+4. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
    lie in other files and stay.
 """
 
@@ -32,14 +32,13 @@ from lakewright.storage.lsm.sort_layout import (
 )
 from lakewright.storage.lsm.universal_compaction import CompactionUnit
 from lakewright.storage.operations.read.file_rows import FileRows
-from lakewright.storage.operations.rewrite.compact import planned_buckets
+from lakewright.storage.operations.rewrite.compact import BucketWork, planned_buckets, run_buckets
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     Part,
     split_of,
     write_append,
 )
-from lakewright.storage.operations.rewrite.compact_run import BucketWork, carry_out
 from lakewright.storage.operations.rewrite.compaction_plan import CompactionPlan, CompactionResult
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
@@ -166,7 +165,7 @@ def run_sort_compact(
     """
     _check_sortable(files, plan.by)
     rewrite = partial(_rewrite_sorted, plan.order, plan.by, part_bytes, verify)
-    return carry_out(files, plan.files, engine, rewrite, lease)
+    return run_buckets(files, plan.files, engine, rewrite, lease)
 
 
 def _rewrite_sorted(
@@ -177,14 +176,14 @@ def _rewrite_sorted(
     files: TableFiles,
     write_id: str,
     work: BucketWork,
-) -> CommitMessage:
+) -> tuple[CommitMessage, ...]:
     assert isinstance(work, AppendTask)
     layout, sample = _look(files, order, by, work)
     parts = min(_MOST_PARTS, math.ceil(_bytes_in_memory(files, work) / part_bytes))
     points = split_points(layout.words(sample), parts)
     proof = Proof(files, verify, ordered=False)
     rows = _sorted_parts(files, work, layout, points, proof)
-    return write_append(files, write_id, work, [Part(work.files, rows, proof)])
+    return (write_append(files, write_id, work, [Part(work.files, rows, proof)]),)
 
 
 def _look(

@@ -77,6 +77,9 @@ class RewriteTask(Protocol):
     """A part of a table whose files become other ones, holding the same rows."""
 
     @property
+    def partition(self) -> dict[str, object]: ...
+
+    @property
     def files(self) -> tuple[str, ...]: ...
 
     @property

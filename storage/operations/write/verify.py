@@ -91,11 +91,12 @@ def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """New files, where they lie, and who was shown their rows."""
+    """New files, where they lie, who was shown their rows, and how many rows are due in them."""
 
     target: BucketTarget
     witness: Checksum | None
     files: Sequence[DataFileMeta]
+    due: int
 
 
 class Proof:
@@ -136,11 +137,13 @@ class Proof:
         return _PlacedRows(self._files, self._checksum(), target, total_buckets)
 
     def check(self, *written: Written) -> None:
-        """Prove that what came to the files is all that was expected, and nothing else.
+        """Prove that files are what metadata says, and hold all that was expected and no more.
 
         Raises:
-            VerificationFailed: it is not.
+            VerificationFailed: they are not, or do not.
         """
+        for each in written:
+            _check_files(self._files, each)
         if self.level is VerifyLevel.COUNTS:
             return
         targets = [each.target for each in written]
@@ -240,17 +243,12 @@ class _PlacedRows:
             )
 
 
-def check_files(
-    files: TableFiles, target: BucketTarget, written: Sequence[DataFileMeta], due: int
-) -> None:
-    """Prove that files are on the store as their metadata says, and hold the rows that were due.
-
-    Raises:
-        VerificationFailed: they are not, or hold more or fewer.
-    """
+def _check_files(files: TableFiles, made: Written) -> None:
+    """Prove that files are on the store as their metadata says, and hold the rows that were due."""
+    target, due = made.target, made.due
     bounded = _bounded_columns(files)
     found = 0
-    for file in written:
+    for file in made.files:
         path = files.data_file_path(target.place, file)
         try:
             footer = read_footer(files.fs, path, list(bounded))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import Catalog, LocalEngine, Table
 from tests.support.builders import content, events, new_table, rows
 from tests.unit.cli.conftest import Lakewright
 
@@ -52,6 +53,23 @@ def test_one_partition_is_rescaled(catalog: Catalog, lakewright: Lakewright) -> 
     result = lakewright(catalog, "run", *arguments, "--json").json
     assert (result["operation"], result["partitions"], result["snapshots"]) == ("rescale", 1, [3])
     assert catalog.table("db.t").options.bucket == 2
+
+
+def test_a_rescale_that_writers_beat_everywhere_says_so(
+    catalog: Catalog, lakewright: Lakewright, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = orders(catalog)
+    whole, new = LocalEngine.map, rows(table, [*events(0, 1), *events(0, 1, day="b")])
+
+    def beaten(engine: LocalEngine, *work: Any) -> Any:
+        done = whole(engine, *work)
+        table.write(new, mode="overwrite")
+        return done
+
+    monkeypatch.setattr(LocalEngine, "map", beaten)
+    told = lakewright(catalog, "run", "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
+    assert told.lines[-2].startswith("no snapshot of db.t: 0 partitions in")
+    assert told.lines[-1].startswith("1 partition left alone: others changed them meanwhile")
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from lakewright.storage import Catalog, LocalEngine, Table
+from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import StalePlan, UnavailableError
 from lakewright.storage.lsm.universal_compaction import OffPeakHours, UniversalPolicy
-from lakewright.storage.operations.rewrite.compact import universal_policy
+from lakewright.storage.operations.rewrite.pick_units import universal_policy
 from lakewright.storage.operations.state.live_files import index_entries
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind
@@ -21,6 +20,7 @@ from tests.support.builders import compact, events, expire, new_table, rows, wit
 from tests.support.environment import FixedEnv
 from tests.support.faults import Fault, watched
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 COLUMNS = {"id": "INT", "v": "STRING"}
 Content = dict[int, str | None]
@@ -608,19 +608,6 @@ def tell(table: Table, snapshot: Snapshot, state: dict[int, tuple[Any, Any]]) ->
 # --- others at the same time --------------------------------------------------------------------
 
 
-class Overtaken(LocalEngine):
-    """Somebody else does something between the rewriting and the commit."""
-
-    def map(self, function: Any, tasks: Any) -> Any:
-        done = super().map(function, tasks)
-        if meanwhile:
-            meanwhile.pop()()
-        return done
-
-
-meanwhile: list[Callable[[], Any]] = []
-
-
 @pytest.mark.mission("FS12")
 def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Catalog) -> None:
     table = keyed(
@@ -634,8 +621,7 @@ def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Ca
     put(table, 11, 12, v="new")
     plan = table.plan_compact(full=True)
     assert len(plan.tasks[0].upgrades) == 1
-    meanwhile.append(lambda: compact(table, full=True))
-    result = table.run_compact(plan, Overtaken())
+    result = table.run_compact(plan, Meddling(lambda: compact(table, full=True)))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {1: "v1", 2: "v2", 10: "v10", 11: "new11", 12: "new12"}
     assert set(plan.tasks[0].upgrades) < {file.file_name for file in files_of(table)}
@@ -648,8 +634,7 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     put(table, *range(1000))
     compact(table, full=True)
     put(table, 1, 2, v="b")
-    meanwhile.append(lambda: put(table, 2, 3, v="c"))
-    result = table.run_compact(table.plan_compact(), Overtaken())
+    result = table.run_compact(table.plan_compact(), Meddling(lambda: put(table, 2, 3, v="c")))
     assert result.dropped_tasks == 0
     assert [content(table)[each] for each in (1, 2, 3)] == ["b1", "b2", "v3"]
     compact(table)
@@ -668,8 +653,7 @@ def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: 
         put(table, 1, v="new")
         compact(table)
 
-    meanwhile.append(meanwhile_somebody)
-    result = table.run_compact(table.plan_compact(full=True), Overtaken())
+    result = table.run_compact(table.plan_compact(full=True), Meddling(meanwhile_somebody))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
     assert_only_reachable_files(table)
@@ -683,8 +667,7 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
     compact(table, full=True)
     whole = table.plan_compact(full=True)
     put(table, 1, v="new")
-    meanwhile.append(lambda: table.run_compact(whole))
-    result = table.run_compact(table.plan_compact(), Overtaken())
+    result = table.run_compact(table.plan_compact(), Meddling(lambda: table.run_compact(whole)))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     compact(table)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}

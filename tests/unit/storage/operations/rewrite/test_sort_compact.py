@@ -19,6 +19,7 @@ from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.sql.where import parse_where
 from tests.support.builders import compact, content, events, new_table, rows, values_of
 from tests.support.invariants import assert_only_reachable_files
+from tests.support.meddling import Meddling
 
 POINTS = {"x": "INT", "y": "DOUBLE", "s": "STRING"}
 
@@ -126,15 +127,9 @@ def test_rows_appended_while_it_runs_stay(catalog: Catalog) -> None:
     """A writer commits between the sorting and the commit."""
     table = new_table(catalog)
     table.write(rows(table, events(5, 9)))
-
-    class Overtaken(LocalEngine):
-        def map(self, function: Any, tasks: Any) -> Any:
-            done = super().map(function, tasks)
-            table.write(rows(table, events(100, 103)))
-            return done
-
+    new = rows(table, events(100, 103))
     plan = table.plan_sort_compact(["id"])
-    result = table.run_sort_compact(plan, Overtaken())
+    result = table.run_sort_compact(plan, Meddling(lambda: table.write(new)))
     assert result.dropped_tasks == 0
     assert values_of(table, "id") == [5, 6, 7, 8, 100, 101, 102]
 

@@ -1,0 +1,361 @@
+"""Carrying out a plan that writes files anew: the same way for every verb.
+
+1. Check the plan against the latest snapshot; tasks that others beat are left out.
+2. Map the jobs of the others over an engine. Under a lease each job looks first whether the lease
+   still stands, which renews it.
+3. Commit: all tasks at once, or each partition by itself, round by round. The commit leaves out
+   what lost a race or was given up since.
+4. Delete the files that were written in vain, and those of jobs that an engine ran more than once.
+5. Make the automatic tags that are due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Generic, TypeVar
+
+from lakewright.storage.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    FileMissing,
+    RetriesExhausted,
+    StalePlan,
+    StorageError,
+)
+from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.commit import commit_compaction
+from lakewright.storage.operations.leases.leases import check_not_all_given_up, given_up
+from lakewright.storage.operations.references.sweep import (
+    delete_unpublished,
+    sweep_after_failure,
+    sweep_repeated,
+)
+from lakewright.storage.operations.references.tags import create_due_tags
+from lakewright.storage.operations.rewrite.held_files import HeldPartition, held_partitions
+from lakewright.storage.operations.running.engine import Engine
+from lakewright.storage.operations.running.plan import RewritePlan, RewriteTask
+from lakewright.storage.operations.state.latest import is_latest, read_latest
+from lakewright.storage.operations.state.rewrite_schema import (
+    check_current_schema,
+    check_rewritable,
+)
+from lakewright.storage.spec.commit import CommitMessage
+from lakewright.storage.spec.lease import Lease
+from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.snapshot import CommitKind, Snapshot
+from lakewright.storage.spec.supported_options import Use, check_supported
+
+Task = TypeVar("Task", bound=RewriteTask)
+Work = TypeVar("Work")
+
+# Partitions that are committed by themselves are written together until they make up so many jobs.
+_JOBS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(Generic[Work]):
+    """What is left to do of a planned task: work for an engine, job by job, committed together.
+
+    `places` are the buckets that the task replaces, `reads` the files it reads, and `removals`
+    what is committed beside the messages of its jobs.
+    """
+
+    task: RewriteTask
+    places: frozenset[Place]
+    reads: tuple[DataFileMeta, ...]
+    work: tuple[Work, ...]
+    removals: tuple[CommitMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite(Generic[Task, Work]):
+    """What a verb does in its own way.
+
+    `part_of` looks for a task in what its partition holds; None if others beat it. `write` does
+    one job, wherever the engine works, in files whose names begin with a text; it leaves no file
+    behind where it fails. With `by_partition` each task is a whole partition, and is committed by
+    itself.
+    """
+
+    plan: RewritePlan
+    tasks: Sequence[Task]
+    part_of: Callable[[Task, HeldPartition], Part[Work] | None]
+    write: Callable[[TableFiles, str, Work], Sequence[CommitMessage]]
+    by_partition: bool = False
+    kind: CommitKind = CommitKind.COMPACT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveWork(Generic[Task, Work]):
+    """What is left of a plan, as of the snapshot it was checked against."""
+
+    rewrite: Rewrite[Task, Work]
+    snapshot: Snapshot | None
+    parts: tuple[Part[Work], ...]
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Tasks that one commit published, and what it said of their files."""
+
+    snapshot: Snapshot
+    tasks: tuple[RewriteTask, ...]
+    messages: tuple[CommitMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """What a rewrite did to the files that it replaced, and how long it took."""
+
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_before: int
+    rows_after: int
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan; `dropped` are tasks that others beat, or that were given up."""
+
+    published: tuple[Published, ...]
+    dropped: tuple[RewriteTask, ...]
+    duration_ms: int
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return tuple(each.snapshot for each in self.published)
+
+    @property
+    def before(self) -> tuple[DataFileMeta, ...]:
+        messages = chain.from_iterable(each.messages for each in self.published)
+        return tuple(file for message in messages for file in message.compact_before)
+
+    @property
+    def after(self) -> tuple[DataFileMeta, ...]:
+        messages = chain.from_iterable(each.messages for each in self.published)
+        return tuple(file for message in messages for file in message.compact_after)
+
+    def totals(self) -> dict[str, int]:
+        """What each verb's result says, as `RewriteResult` names it."""
+        before, after = self.before, self.after
+        return {
+            "files_before": len(before),
+            "files_after": len(after),
+            "bytes_before": sum(file.file_size for file in before),
+            "bytes_after": sum(file.file_size for file in after),
+            "rows_before": sum(file.row_count for file in before),
+            "rows_after": sum(file.row_count for file in after),
+            "duration_ms": self.duration_ms,
+        }
+
+
+# --- checking ---------------------------------------------------------------------------------
+
+
+def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task, Work]:
+    """What is left to do of a plan, by the latest snapshot.
+
+    Raises:
+        StalePlan: others changed all that is planned; plan again.
+        SchemaMoved: the table's schema changed since it was opened.
+        UnsupportedError: the table has an option that is not implemented.
+    """
+    check_supported(files.schema, Use.COMPACT, table=files.name)
+    check_current_schema(files)
+    started_ms = files.env.now_ms()
+    snapshot, parts = read_latest(files, partial(_live_parts, files, rewrite))
+    if rewrite.tasks and not parts:
+        plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
+        raise StalePlan(
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and by snapshot "
+            f"{latest_id} others changed all that its tasks would replace, {plan.files_before} "
+            "files; plan again",
+            table=files.name,
+        )
+    return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
+
+
+def _live_parts(
+    files: TableFiles, rewrite: Rewrite[Task, Work], latest: Snapshot | None
+) -> tuple[Part[Work], ...]:
+    if not rewrite.tasks:
+        return ()
+    held = held_partitions(files, latest)
+    found = (
+        rewrite.part_of(task, held.get(files.partitions.planned(task.partition).row, {}))
+        for task in rewrite.tasks
+    )
+    parts = tuple(part for part in found if part is not None)
+    check_rewritable(files, (file for part in parts for file in part.reads))
+    return parts
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[Work]):
+    """Work for an engine, and the id that new files of its commit begin with."""
+
+    run_id: str
+    places: frozenset[Place]
+    work: Work
+
+
+def carry_out(
+    files: TableFiles, live: LiveWork[Task, Work], engine: Engine, lease: Lease | None = None
+) -> Outcome:
+    """Write what is left of a plan anew; with a lease as much of it as that stays for.
+
+    Raises:
+        StalePlan: files went while they were read, since others replaced them; plan again.
+        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        VerificationFailed: rows written differ from rows due; nothing of them is committed.
+        RetriesExhausted: others committed too often; partitions committed before stay so.
+    """
+    published: list[Published] = []
+    for together in _rounds(live):
+        latest = published[-1].snapshot if published else live.snapshot
+        published += _round(files, live, together, latest, engine, lease)
+    if live.parts and not published:
+        places = {place for part in live.parts for place in part.places}
+        check_not_all_given_up(files, lease, places)
+    if published:
+        # The commits stand. A tag that was not made is made after the next one.
+        with suppress(StorageError):
+            create_due_tags(files)
+    done = {id(task) for each in published for task in each.tasks}
+    return Outcome(
+        published=tuple(published),
+        dropped=tuple(task for task in live.rewrite.tasks if id(task) not in done),
+        duration_ms=files.env.now_ms() - live.started_ms,
+    )
+
+
+def _rounds(live: LiveWork[Task, Work]) -> Iterator[list[tuple[Part[Work], ...]]]:
+    """Parts by commit, as many as are written before the first of them is committed."""
+    if not live.rewrite.by_partition:
+        yield from [[live.parts]] if live.parts else []
+        return
+    together: list[tuple[Part[Work], ...]] = []
+    jobs = 0
+    for part in live.parts:
+        if together and jobs + len(part.work) > _JOBS_AT_ONCE:
+            yield together
+            together, jobs = [], 0
+        together.append((part,))
+        jobs += len(part.work)
+    yield from [together] if together else []
+
+
+def _round(
+    files: TableFiles,
+    live: LiveWork[Task, Work],
+    together: Sequence[tuple[Part[Work], ...]],
+    latest: Snapshot | None,
+    engine: Engine,
+    lease: Lease | None,
+) -> list[Published]:
+    """Write and commit; what was not committed when something fails is swept."""
+    base_id = live.snapshot.id if live.snapshot else None
+    published: list[Published] = []
+    commits = {files.env.new_id(): parts for parts in together}
+    unfinished = list(commits)
+    try:
+        jobs = [
+            Job(run_id, part.places, work)
+            for run_id, parts in commits.items()
+            for part in parts
+            for work in part.work
+        ]
+        made = iter(engine.map(partial(_write, files, live.rewrite.write, lease), jobs))
+        for run_id, parts in commits.items():
+            written = [(part, [next(made) for _ in part.work]) for part in parts]
+            try:
+                published += _commit(files, live, run_id, written, engine, lease)
+            except CommitOutcomeUnknownError:
+                # Its files may be published; those of the commits that follow never are.
+                unfinished.remove(run_id)
+                raise
+            unfinished.remove(run_id)
+    except BaseException as error:
+        sweep_after_failure(files, unfinished, since_snapshot_id=base_id)
+        if isinstance(error, FileMissing) and not is_latest(files, latest):
+            raise StalePlan(
+                f"files of snapshot {base_id} of {files.name} went while they were read, since "
+                "others have committed on top of it; plan again",
+                table=files.name,
+            ) from error
+        raise
+    return published
+
+
+def _write(
+    files: TableFiles,
+    write: Callable[[TableFiles, str, Work], Sequence[CommitMessage]],
+    lease: Lease | None,
+    job: Job[Work],
+) -> tuple[CommitMessage, ...] | None:
+    """Do one job; None if what it replaces was given up."""
+    if given_up(files, lease, job.places):
+        return None
+    return tuple(write(files, f"{job.run_id}-{files.env.new_id()[:8]}", job.work))
+
+
+def _commit(
+    files: TableFiles,
+    live: LiveWork[Task, Work],
+    run_id: str,
+    written: Sequence[tuple[Part[Work], Sequence[tuple[CommitMessage, ...] | None]]],
+    engine: Engine,
+    lease: Lease | None,
+) -> list[Published]:
+    """Publish what still fits the table, and delete what was written in vain."""
+    assert live.snapshot is not None
+    base_id = live.snapshot.id
+    offered: list[tuple[RewriteTask, list[CommitMessage]]] = []
+    in_vain: list[CommitMessage] = []
+    for part, made in written:
+        messages = [message for each in made if each is not None for message in each]
+        if None in made:
+            in_vain += messages
+        else:
+            offered.append((part.task, [*part.removals, *messages]))
+    every = [message for _, messages in offered for message in messages]
+    snapshot, lost = None, tuple(every)
+    try:
+        if every:
+            result, lost = commit_compaction(
+                files,
+                every,
+                user=run_id,
+                base_snapshot_id=base_id,
+                whole_partitions=live.rewrite.by_partition,
+                kind=live.rewrite.kind,
+                given_up=partial(given_up, files, lease),
+            )
+            snapshot = result.snapshot
+    except CommitConflictError as error:
+        # A partition that conflicts has lost a race. Too many commits at once are no such conflict.
+        if isinstance(error, RetriesExhausted) or not live.rewrite.by_partition:
+            raise
+    # The commit stands. What cannot be deleted now is left for the removal of orphans.
+    with suppress(StorageError):
+        delete_unpublished(files, [*in_vain, *lost], since_snapshot_id=base_id)
+    if engine.may_repeat:
+        sweep_repeated(files, run_id, [*every, *in_vain], since_snapshot_id=base_id)
+    if snapshot is None:
+        return []
+    beaten = {message.place for message in lost}
+    kept = [each for each in offered if not any(message.place in beaten for message in each[1])]
+    tasks, of_tasks = [task for task, _ in kept], [messages for _, messages in kept]
+    return [Published(snapshot, tuple(tasks), tuple(chain.from_iterable(of_tasks)))]
