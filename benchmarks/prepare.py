@@ -171,7 +171,7 @@ def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
     buckets = sorted({entry.bucket for entry in entries})
     files = tuple(
         tuple(
-            table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+            table.files.data_file_path(entry.place, entry.file)
             for entry in entries
             if entry.bucket == bucket
         )

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
-from lakewright.storage.operations.write.write import partition_spec_values
-from lakewright.storage.spec.values import same_value
 
 _MOST_NAMED = 5
 
@@ -24,16 +22,12 @@ def unknown_partitions(
     Raises:
         InvalidRequestError: a spec names no partition column, or a value is none of its type.
     """
-    asked = [dict(partition_spec_values(table.files, spec)) for spec in specs]
-    present = [
-        dict(partition_spec_values(table.files, each.spec)) for each in table.at().partitions()
-    ]
+    asked = [table.files.partitions.stored(spec) for spec in specs]
+    present = [each.partition for each in table.at().partitions()]
     return [
         spec
         for spec, values in zip(specs, asked, strict=True)
-        if not any(
-            all(same_value(each[name], value) for name, value in values.items()) for each in present
-        )
+        if not any(partition.is_named(values) for partition in present)
     ]
 
 

@@ -58,15 +58,24 @@ def encode_row(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
     return struct.pack(">i", arity) + bytes(fixed) + bytes(variable)
 
 
+def row_arity(data: bytes) -> int:
+    """How many fields a serialised row has.
+
+    Raises:
+        CorruptionError: the bytes are too few to say it.
+    """
+    if len(data) < 4:
+        raise CorruptionError(f"a row of {len(data)} bytes is too short to be one")
+    return int.from_bytes(data[:4], "big", signed=True)
+
+
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Value, ...]:
     """Values of a serialised row; nested fields come back as None.
 
     Raises:
         CorruptionError: the bytes hold another number of fields, or end too early.
     """
-    if len(data) < 4:
-        raise CorruptionError(f"a row of {len(data)} bytes is too short to be one")
-    (arity,) = struct.unpack_from(">i", data)
+    arity = row_arity(data)
     if arity != len(types):
         raise CorruptionError(f"a row has {arity} fields where the schema has {len(types)}")
     row = data[4:]

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lakewright.storage.codec import java_text
 from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.spec.data_types import INTEGER_BITS, STRING, AtomicType, TypeRoot
+from lakewright.storage.spec.number_text import float_text, fraction_text
 
 _Numbers: TypeAlias = np.ndarray[Any, Any]
 
@@ -209,7 +210,7 @@ def _floats_to_texts(array: pa.Array, old: AtomicType, new: AtomicType) -> pa.Ar
     narrow = old.root is TypeRoot.FLOAT
     shortest = array.cast(pa.string()).to_pylist()
     texts = [
-        None if text is None else java_text.float_text(value, text, narrow=narrow)
+        None if text is None else float_text(value, single=narrow, shortest=text)
         for value, text in zip(array.to_pylist(), shortest, strict=True)
     ]
     return _fitted_texts(pa.array(texts, pa.string()), new)
@@ -291,7 +292,7 @@ def _timestamps_to_texts(array: pa.Array, old: AtomicType, _: AtomicType) -> pa.
         millis = _to_wall_clock(millis)
     fractions = (millis % 1000) * _NANOS_PER_MS + nanos
     texts = [
-        text + java_text.fraction_text(fraction, old.precision)
+        text + fraction_text(fraction, old.precision)
         for text, fraction in zip(_clock_texts(millis // 1000), fractions.tolist(), strict=True)
     ]
     return _where_valid(np.array(texts, dtype=object), array, pa.string())

@@ -1,14 +1,12 @@
-"""Texts of numbers, dates and times as Java clients write and read them.
+"""Numbers, dates and times as Java clients read them from text, and times as they write them.
 
-A text that Java cannot read raises `ValueError`. Where releases of Java or Paimon differ, the
-newest decides: `Double.toString` of Java 19 and later writes the shortest text, while older
-releases add a digit to some numbers.
+A text that Java cannot read raises `ValueError`. Where releases of Paimon differ, the newest
+decides.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from calendar import monthrange
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -16,12 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from lakewright.storage.spec.values import EXACT_DECIMALS
-
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MS_PER_DAY = 86_400_000
-# Values from the upper bound on, and below the lower bound, are written with an exponent.
-_LEAST_PLAIN, _LEAST_SCIENTIFIC = 0.001, 10_000_000
 _WHITE = "".join(map(chr, range(33)))
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _SUFFIXED = re.compile(rf"(?P<number>{_NUMBER.pattern})[fFdD]?", re.ASCII)
@@ -37,32 +31,6 @@ _TIMESTAMP = re.compile(
     re.ASCII,
 )
 _MOST_YEAR = 9999
-
-
-# --- numbers to texts --------------------------------------------------------------------------
-
-
-def float_text(value: float, shortest: str, *, narrow: bool) -> str:
-    """A floating number as Java prints it; `narrow` numbers have 32 bits.
-
-    `shortest` is the shortest text that reads as the number, in any spelling.
-    """
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if _LEAST_PLAIN <= abs(value) < _LEAST_SCIENTIFIC and "e" not in shortest:
-        return shortest if "." in shortest else shortest + ".0"
-    number = Decimal(shortest)
-    sign, digits, _ = number.as_tuple()
-    if len(digits) == 1 and digits != (0,):
-        # Java writes at least two digits, those nearest to the number.
-        nearest = f"{value:.1e}"
-        read = parse_float(nearest) if narrow else float(nearest)
-        number = Decimal(nearest) if read == value else number
-    if not number:
-        return "-0.0" if sign else "0.0"
-    _, digits, _ = number.normalize(EXACT_DECIMALS).as_tuple()
-    rest = "".join(map(str, digits[1:])) or "0"
-    return f"{'-' if sign else ''}{digits[0]}.{rest}E{number.adjusted()}"
 
 
 # --- texts to numbers --------------------------------------------------------------------------
@@ -159,13 +127,6 @@ def time_text(millis: int, precision: int) -> str:
         return text
     digits = f"{fraction:03d}"[: min(precision, 3)].rstrip("0") if fraction else ""
     return f"{text}.{digits or '0'}"
-
-
-def fraction_text(nanos: int, precision: int) -> str:
-    """A fraction of a second with at least as many digits as the precision."""
-    digits = f"{nanos:09d}"
-    kept = digits[:precision] + digits[precision:].rstrip("0")
-    return f".{kept}" if kept else ""
 
 
 def parse_date(text: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from lakewright.storage.codec.json_values import as_object, as_text, as_whole, read_object
 from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.partition import partition_text
+from lakewright.storage.spec.partition import partition_value_text
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.values import Value, from_python
 
@@ -88,7 +88,7 @@ def encode_bound(value: Value, field: DataField) -> str | None:
         return None
     if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
         return str(value)
-    return partition_text(value, field, legacy_name=False)
+    return partition_value_text(value, field, legacy_name=False)
 
 
 def decode_bound(text: str | None, field: DataField) -> Value:

@@ -17,9 +17,9 @@ from lakewright.storage.codec.manifest_avro import (
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import FileMissing, UnreadableManifest
 from lakewright.storage.files.paths import TablePaths
-from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.partition import PartitionKeys
 from lakewright.storage.spec.snapshot import Snapshot
 
 KeepManifest = Callable[[ManifestFileMeta], bool]
@@ -97,12 +97,11 @@ class ManifestStore:
         self,
         entries: Sequence[ManifestEntry],
         *,
-        schema_id: int,
-        partition_fields: Sequence[DataField],
+        keys: PartitionKeys,
         compression: str,
         written: list[str],
     ) -> ManifestFileMeta:
-        """Write one manifest; the result is its entry for a manifest list."""
+        """Write one manifest of entries with one set of partition keys; returns its list entry."""
         name = f"manifest-{self.env.new_id()}-0"
         data = encode_manifest(entries, compression=compression)
         self._write(name, data, written)
@@ -114,10 +113,8 @@ class ManifestStore:
             file_size=len(data),
             num_added_files=added,
             num_deleted_files=len(entries) - added,
-            partition_stats=partition_stats(
-                [entry.partition for entry in entries], partition_fields
-            ),
-            schema_id=schema_id,
+            partition_stats=partition_stats([entry.partition for entry in entries], keys.fields),
+            schema_id=keys.schema_id,
             min_bucket=min(buckets),
             max_bucket=max(buckets),
             min_level=min(levels),

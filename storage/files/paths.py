@@ -5,15 +5,12 @@ Source: Paimon specification, chapter File Layouts; `FileStorePathFactory`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_names import UnsafeName, place_below, plain_name
-from lakewright.storage.spec.options import POSTPONE_BUCKET, TableOptions
-from lakewright.storage.spec.partition import escape_path, partition_path
-from lakewright.storage.spec.values import Value
+from lakewright.storage.spec.options import POSTPONE_BUCKET
+from lakewright.storage.spec.partition import escape_path
 
 DATABASE_SUFFIX = ".db"
 UPKEEP_FOLDER = ".lakewright"
@@ -168,18 +165,6 @@ class TablePaths:
         """The folder of a bucket; `partition` is the path text of its partition, maybe empty."""
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return "/".join(part for part in (self.root, partition, name) if part)
-
-
-def partition_folder(
-    fields: Sequence[DataField], values: Sequence[Value], options: TableOptions
-) -> str:
-    """The path text of a partition under the table's options."""
-    return partition_path(
-        fields,
-        values,
-        default_name=options.partition_default_name,
-        legacy_name=options.partition_legacy_name,
-    )
 
 
 def numbered(name: str, prefix: str) -> int | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakewright.storage.codec.binary_row import decode_row, encode_row
 from lakewright.storage.env import Env, FileSystem
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.external_files import external_file_path
@@ -14,7 +12,8 @@ from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
 from lakewright.storage.files.manifest_store import ManifestStore
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
-from lakewright.storage.files.paths import TablePaths, partition_folder
+from lakewright.storage.files.partitions import TablePartitions
+from lakewright.storage.files.paths import TablePaths
 from lakewright.storage.files.pending_store import PendingStore
 from lakewright.storage.files.quarantine_store import QuarantineStore
 from lakewright.storage.spec.commit import CommitMessage
@@ -22,8 +21,10 @@ from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.merge_options import read_merge_spec
 from lakewright.storage.spec.merge_spec import MergeSpec
 from lakewright.storage.spec.options import TableOptions, read_options
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.values import Value, to_python
+
+_KEPT_HERE = frozenset(["partitions", "_schemas_read"])
 
 
 @dataclass(frozen=True)
@@ -80,37 +81,35 @@ class TableFiles:
         """The same table under another version of its schema."""
         if schema_id == self.schema.id:
             return self
-        return replace(self, schema=self.schemas.read(schema_id))
+        schema = self._schemas_read[schema_id] = self.schemas.read(schema_id)
+        seen = replace(self, schema=schema)
+        vars(seen)["_schemas_read"] = self._schemas_read
+        return seen
 
-    def partition_values(self, partition: bytes) -> tuple[Value, ...]:
-        return decode_row(partition, [field.type for field in self.schema.partition_fields])
-
-    def partition_bytes(self, values: Sequence[Value]) -> bytes:
-        return encode_row(values, [field.type for field in self.schema.partition_fields])
-
-    def partition_spec(self, partition: bytes) -> dict[str, object]:
-        """Partition columns with their values as Python objects."""
-        return {
-            field.name: to_python(value, field.type)
-            for field, value in zip(
-                self.schema.partition_fields, self.partition_values(partition), strict=True
-            )
-        }
-
-    def partition_text(self, partition: bytes) -> str:
-        """The name of a partition's folder, empty for an unpartitioned table."""
-        values = self.partition_values(partition)
-        return partition_folder(self.schema.partition_fields, values, self.options)
-
-    def bucket_dir(self, partition: bytes, bucket: int) -> str:
-        folder = "/".join(
-            part
-            for part in (self.options.data_file_directory, self.partition_text(partition))
-            if part
+    @cached_property
+    def partitions(self) -> TablePartitions:
+        """The table's partitions by their rows; what they decode to is kept."""
+        return TablePartitions(
+            self.name, self.schema, self.options, self.schemas, self._schemas_read
         )
-        return self.paths.bucket_dir(folder, bucket)
 
-    def readable_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+    @cached_property
+    def _schemas_read(self) -> dict[int, TableSchema]:
+        return {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the partitions that are known here: tasks decode the few that they work on."""
+        return {name: value for name, value in vars(self).items() if name not in _KEPT_HERE}
+
+    def bucket_dir(self, place: Place, schema_id: int | None = None) -> str:
+        """The folder of a bucket whose partition has the keys of a schema, or of this version."""
+        partition = self.partitions.of_row(place.partition, schema_id)
+        folder = "/".join(
+            part for part in (self.options.data_file_directory, partition.path) if part
+        )
+        return self.paths.bucket_dir(folder, place.bucket)
+
+    def readable_path(self, place: Place, file: DataFileMeta) -> str:
         """The path of a data file for reading; the file may lie outside of the table.
 
         Raises:
@@ -118,7 +117,7 @@ class TableFiles:
             in another store.
         """
         if file.external_path is None:
-            return self.data_file_path(partition, bucket, file)
+            return self.data_file_path(place, file)
         return external_file_path(
             self.fs,
             file.external_path,
@@ -127,7 +126,7 @@ class TableFiles:
             table=self.name,
         )
 
-    def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+    def data_file_path(self, place: Place, file: DataFileMeta) -> str:
         """The path of a data file inside of the table, for writing and deleting."""
         if file.external_path is not None:
             raise UnsupportedError(
@@ -135,11 +134,11 @@ class TableFiles:
                 f"{file.external_path}, which is not implemented",
                 table=self.name,
             )
-        return f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        return f"{self.bucket_dir(place, file.schema_id)}/{file.file_name}"
 
     def written_paths(self, message: CommitMessage) -> list[str]:
         """All files that a message has written: data, changelogs, their extra files, indexes."""
-        folder = self.bucket_dir(*message.place)
+        folder = self.bucket_dir(message.place)
         names = (
             name for file in message.written_files for name in (file.file_name, *file.extra_files)
         )
@@ -148,6 +147,6 @@ class TableFiles:
 
     def entry_paths(self, entry: ManifestEntry) -> list[str]:
         """The data file of an entry and its extra files."""
-        path = self.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = self.data_file_path(entry.place, entry.file)
         folder = path.rsplit("/", 1)[0]
         return [path, *(f"{folder}/{name}" for name in entry.file.extra_files)]

@@ -111,7 +111,7 @@ def _native_scan(
 ) -> DataFrame:
     files = reader.files
     paths = [
-        _spark_path(files, files.readable_path(split.partition, split.bucket, file))
+        _spark_path(files, files.readable_path(split.place, file))
         for split in splits
         for file in split.files
     ]

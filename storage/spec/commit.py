@@ -8,6 +8,7 @@ from enum import Enum
 
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakewright.storage.spec.values import Value
@@ -41,9 +42,9 @@ class CommitMessage:
     removed_indexes: tuple[IndexFileMeta, ...] = ()
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def place(self) -> Place:
         """Partition and bucket."""
-        return self.partition, self.bucket
+        return Place(self.partition, self.bucket)
 
     def entries(self, metas: Iterable[DataFileMeta]) -> list[ManifestEntry]:
         """ADD entries of files in the bucket."""

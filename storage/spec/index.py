@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.spec.manifest import FileKind
+from lakewright.storage.spec.partition import Place
 
 INDEX_MANIFEST_VERSION = 1
 
@@ -55,9 +56,14 @@ class IndexEntry:
     kind: FileKind = FileKind.ADD
 
     @property
-    def place(self) -> tuple[bytes, int, str]:
-        """Partition, bucket and type: at each place lies at most one index file."""
-        return (self.partition, self.bucket, self.file.index_type)
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
+
+    @property
+    def slot(self) -> tuple[Place, str]:
+        """Where a bucket of its own has one index file of a type at most."""
+        return self.place, self.file.index_type
 
     def removed(self) -> IndexEntry:
         """The DELETE entry of this file."""

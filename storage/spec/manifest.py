@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from lakewright.storage.errors import CorruptionError
+from lakewright.storage.spec.partition import Place
 
 MANIFEST_VERSION = 2
 
@@ -93,6 +94,11 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+
+    @property
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
 
     @property
     def identity(self) -> EntryIdentity:

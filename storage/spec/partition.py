@@ -1,4 +1,4 @@
-"""Partition folders: the text of partition values and how it is escaped.
+"""Partitions: the values that rows share, the folder they lie in, and how it is escaped.
 
 Source: Paimon specification, chapter Partition, and `PartitionPathUtils`. A
 folder is where files lie; which partition a file belongs to is said by the
@@ -8,16 +8,23 @@ bytes in its manifest entry, since two partitions (null and '') may share a fold
 from __future__ import annotations
 
 import datetime as dt
-import math
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
+from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
+from lakewright.storage.spec.number_text import float_text, fraction_text
+from lakewright.storage.spec.partition_text import partition_text, read_partition_text
 from lakewright.storage.spec.values import (
     NANOS_PER_SECOND,
     Value,
+    from_python,
+    order_key,
+    same_value,
     to_python,
 )
 
@@ -28,6 +35,127 @@ _DAYS_A_CYCLE = 146_097
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = frozenset(chr(code) for code in range(0x20)) | frozenset("\x7f\"#%'*/:=?\\{}[]^")
+
+
+class Place(NamedTuple):
+    """A bucket: the row of its partition, as manifests hold it, and its number."""
+
+    partition: bytes
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKeys:
+    """The partition keys of one version of a table's schema, and how the folders are named."""
+
+    schema_id: int
+    fields: tuple[DataField, ...]
+    default_name: str = DEFAULT_PARTITION_NAME
+    legacy_name: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.fields)
+
+    def values_of(self, text: str) -> tuple[Value, ...]:
+        """The stored values of a partition from its text.
+
+        Raises:
+            InvalidRequestError: the text names other columns, or a value is none of its type.
+        """
+        return read_partition_text(text, self.fields)
+
+    def stored(self, spec: Mapping[str, object], *, table: str) -> dict[str, Value]:
+        """What a caller gave for some of the keys, as stored values in the order of the keys.
+
+        Raises:
+            InvalidRequestError: a name is no partition key, or a value is none of its type.
+        """
+        for name in spec:
+            if name not in self.names:
+                have = ", ".join(self.names) or "none, it is not partitioned"
+                raise InvalidRequestError(
+                    f"{name!r} is no partition key of {table}; its partition keys are {have}",
+                    table=table,
+                )
+        return {
+            field.name: from_python(spec[field.name], field.type)
+            for field in self.fields
+            if field.name in spec
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The values of a table's partition keys that rows share, under the schema they came with.
+
+    Two are equal if their keys and the bytes of their rows are, whichever schemas they are from:
+    -0.0, 0.0 and each NaN are partitions of their own. `row` is what manifests hold, `values` are
+    what it decodes to.
+    """
+
+    keys: PartitionKeys
+    row: bytes
+    values: tuple[Value, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        return self.row == other.row and self.keys.names == other.keys.names
+
+    def __hash__(self) -> int:
+        return hash(self.row)
+
+    @property
+    def schema_id(self) -> int:
+        return self.keys.schema_id
+
+    @property
+    def stored(self) -> dict[str, Value]:
+        """The values by key, as the format stores them."""
+        return dict(zip(self.keys.names, self.values, strict=True))
+
+    @property
+    def spec(self) -> dict[str, object]:
+        """The values by key, as Python users know them."""
+        return {
+            field.name: to_python(value, field.type)
+            for field, value in zip(self.keys.fields, self.values, strict=True)
+        }
+
+    @cached_property
+    def path(self) -> str:
+        """The folder of its files below the table's, `k1=v1/k2=v2`; empty without keys."""
+        return partition_path(
+            self.keys.fields,
+            self.values,
+            default_name=self.keys.default_name,
+            legacy_name=self.keys.legacy_name,
+        )
+
+    @property
+    def text(self) -> str:
+        """The values as one text, which `PartitionKeys.values_of` reads back."""
+        return partition_text(self.values, self.keys.fields)
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """A key that sorts partitions by their values; null comes before all others."""
+        # Nothing is compared with what stands for null.
+        values = (
+            (value is not None, None if value is None else order_key(value))
+            for value in self.values
+        )
+        return (self.keys.names, *values)
+
+    def is_named(self, spec: Mapping[str, Value]) -> bool:
+        """Whether it has the stored values of a spec, which may leave keys out."""
+        own = self.stored
+        return all(name in own and same_value(own[name], spec[name]) for name in spec)
 
 
 def escape_path(text: str) -> str:
@@ -50,13 +178,13 @@ def partition_path(
     """`k1=v1/k2=v2` in the order of the partition keys, empty for unpartitioned tables."""
     parts = []
     for field, value in zip(fields, values, strict=True):
-        text = partition_text(value, field, legacy_name=legacy_name)
+        text = partition_value_text(value, field, legacy_name=legacy_name)
         name = escape_path(text) if text is not None and text.strip() else default_name
         parts.append(f"{escape_path(field.name)}={name}")
     return "/".join(parts)
 
 
-def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) -> str | None:
+def partition_value_text(value: Value, field: DataField, *, legacy_name: bool = True) -> str | None:
     """How a partition value is written; `legacy_name` writes dates as days since the epoch."""
     if value is None:
         return None
@@ -69,7 +197,7 @@ def partition_text(value: Value, field: DataField, *, legacy_name: bool = True) 
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, float):
-        return _float_text(value, single=root is TypeRoot.FLOAT)
+        return float_text(value, single=root is TypeRoot.FLOAT)
     if isinstance(value, Decimal):
         return format(value, "f")
     if root.is_timestamp:
@@ -89,14 +217,12 @@ def _timestamp_text(nanos: int, data_type: AtomicType, *, legacy_name: bool) -> 
     """ISO local date-time as `LocalDateTime.toString` prints it, or the text SQL casts it to."""
     days, second = divmod(nanos // NANOS_PER_SECOND, _SECONDS_A_DAY)
     time = (dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)).time()
-    fraction = f"{nanos % NANOS_PER_SECOND:09d}"
+    fraction = nanos % NANOS_PER_SECOND
     if not legacy_name:
-        text = f"{_date_text(days)} {time.isoformat('seconds')}"
-        while len(fraction) > data_type.precision and fraction.endswith("0"):
-            fraction = fraction[:-1]
-        return f"{text}.{fraction}" if fraction else text
-    if int(fraction):
-        digits = fraction.removesuffix("000").removesuffix("000")
+        seconds = time.isoformat("seconds")
+        return f"{_date_text(days)} {seconds}{fraction_text(fraction, data_type.precision)}"
+    if fraction:
+        digits = f"{fraction:09d}".removesuffix("000").removesuffix("000")
         return f"{_date_text(days)}T{time.isoformat('seconds')}.{digits}"
     return f"{_date_text(days)}T{time.isoformat('seconds' if time.second else 'minutes')}"
 
@@ -111,36 +237,3 @@ def _date_text(days: int) -> str:
         year = near.year + 400 * cycles
         sign = "-" if year < 0 else "+" if year > 9999 else ""
         return f"{sign}{abs(year):04d}{near:-%m-%d}"
-
-
-def _float_text(value: float, *, single: bool) -> str:
-    """The fewest digits that tell the number apart, as `Double.toString` prints them."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    shortest = Decimal(_shortest_single(value) if single else repr(value))
-    sign, digits, exponent = shortest.normalize().as_tuple()
-    assert isinstance(exponent, int)
-    minus = "-" if sign else ""
-    if value == 0:
-        return f"{minus}0.0"
-    if 1e-3 <= abs(value) < 1e7:
-        plain = format(abs(shortest), "f")
-        return minus + (plain if "." in plain else f"{plain}.0")
-    first, *rest = map(str, digits)
-    return f"{minus}{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
-
-
-def _shortest_single(value: float) -> str:
-    """The shortest text that four bytes read back as the same number."""
-    texts = (f"{value:.{digits}g}" for digits in range(1, 9))
-    single = struct.pack("f", value)
-    return next((text for text in texts if _single(text) == single), f"{value:.9g}")
-
-
-def _single(text: str) -> bytes | None:
-    try:
-        return struct.pack("f", float(text))
-    except OverflowError:
-        return None

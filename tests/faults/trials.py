@@ -370,7 +370,7 @@ def _history(catalog: Catalog) -> dict[str, Any]:
             found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(
             (
-                str(table.files.partition_spec(entry.partition)),
+                str(table.files.partitions.of_entry(entry).spec),
                 (entry.bucket, entry.total_buckets, entry.file.level, entry.file.row_count),
             )
             for entry in table.at().files()

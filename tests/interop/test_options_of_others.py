@@ -288,7 +288,7 @@ def test_data_files_in_another_folder_of_the_table_are_read_written_and_kept(
     expected = content(table)
     assert read_by(java_latest, table, catalog) == expected
     (entry, *_) = table.at().files()
-    orphan = f"{table.files.bucket_dir(entry.partition, entry.bucket)}/data-lost-0.parquet"
+    orphan = f"{table.files.bucket_dir(entry.place)}/data-lost-0.parquet"
     assert "/t/data/files/" in orphan
     table.files.fs.write_bytes(orphan, b"lost")
     java_latest.compact(catalog.root, "db.t")

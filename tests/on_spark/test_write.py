@@ -72,7 +72,7 @@ def by_bucket(table: Table) -> dict[tuple[bytes, int], list[str]]:
     """Rows as they lie in data files, by partition and bucket."""
     found: dict[tuple[bytes, int], list[str]] = {}
     for entry in table.at().files():
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         own = pq.read_table(path, partitioning=None).select(list(table.schema.field_names))
         found.setdefault((entry.partition, entry.bucket), []).extend(comparable(own))
     return {place: sorted(lines) for place, lines in found.items()}

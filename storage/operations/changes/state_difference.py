@@ -28,12 +28,11 @@ from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, EntryIdentity, ManifestEntry
 from lakewright.storage.spec.merge_spec import MergeEngine
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 
 # --- states that differ -----------------------------------------------------------------------
-
-_Place = tuple[bytes, int]
 
 
 _Deletions = tuple[tuple[str, DeletionVectorRange], ...]
@@ -43,11 +42,11 @@ _Deletions = tuple[tuple[str, DeletionVectorRange], ...]
 class _State:
     """The files that a reader of one snapshot sees."""
 
-    buckets: dict[_Place, list[ManifestEntry]]
-    deletions: dict[_Place, _Deletions]
+    buckets: dict[Place, list[ManifestEntry]]
+    deletions: dict[Place, _Deletions]
     # Where a file is among those of its bucket, and what is deleted from it, by its name.
-    numbers: dict[_Place, dict[str, int]]
-    gone: dict[_Place, dict[str, _Deletions]]
+    numbers: dict[Place, dict[str, int]]
+    gone: dict[Place, dict[str, _Deletions]]
 
     @classmethod
     def of(
@@ -60,14 +59,14 @@ class _State:
             place: {entry.file.file_name: number for number, entry in enumerate(found)}
             for place, found in buckets.items()
         }
-        gone: dict[_Place, dict[str, _Deletions]] = {}
+        gone: dict[Place, dict[str, _Deletions]] = {}
         for place, marks in deletions.items():
             by_name = gone.setdefault(place, {})
             for mark in marks:
                 by_name[mark[1].data_file] = (*by_name.get(mark[1].data_file, ()), mark)
         return cls(buckets, deletions, numbers, gone)
 
-    def split(self, place: _Place, names: Collection[str]) -> DataSplit:
+    def split(self, place: Place, names: Collection[str]) -> DataSplit:
         """Those files of a bucket whose names are wanted, with what is deleted from them."""
         numbers, gone = self.numbers.get(place, {}), self.gone.get(place, {})
         wanted = sorted(numbers[name] for name in names if name in numbers)
@@ -78,7 +77,7 @@ class _State:
             partition=partition, bucket=bucket, files=metas, merge=True, deletions=marks
         )
 
-    def versions(self, place: _Place) -> set[tuple[EntryIdentity, object]]:
+    def versions(self, place: Place) -> set[tuple[EntryIdentity, object]]:
         """Each file of a bucket with all that its rows depend on."""
         gone = {where.data_file: (name, where) for name, where in self.deletions.get(place, ())}
         return {
@@ -124,7 +123,7 @@ def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) ->
 
 
 def _partition_splits(
-    files: TableFiles, places: Sequence[_Place], old: _State, new: _State
+    files: TableFiles, places: Sequence[Place], old: _State, new: _State
 ) -> Iterator[ChangeSplit]:
     """One split of all buckets, for keys to meet wherever they are; none if nothing differs."""
     wanted = {place: _differing(place, old, new) for place in places}
@@ -140,7 +139,7 @@ def _partition_splits(
 
 
 def _bucket_splits(
-    files: TableFiles, place: _Place, old: _State, new: _State
+    files: TableFiles, place: Place, old: _State, new: _State
 ) -> Iterator[ChangeSplit]:
     """A split for each range of keys in which something differs."""
     by_name = _by_name(place, old, new)
@@ -158,7 +157,7 @@ def _bucket_splits(
 
 
 def _difference_split(
-    place: _Place, old: _State, new: _State, names: Collection[str]
+    place: Place, old: _State, new: _State, names: Collection[str]
 ) -> ChangeSplit:
     return ChangeSplit(
         source=ChangeSource.DIFFERENCE,
@@ -167,7 +166,7 @@ def _difference_split(
     )
 
 
-def _by_name(place: _Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
+def _by_name(place: Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
     return {
         entry.file.file_name: entry.file
         for state in (old, new)
@@ -175,7 +174,7 @@ def _by_name(place: _Place, old: _State, new: _State) -> dict[str, DataFileMeta]
     }
 
 
-def _differing(place: _Place, old: _State, new: _State) -> set[str]:
+def _differing(place: Place, old: _State, new: _State) -> set[str]:
     """Files of a bucket that only one state has, or that hold other rows in the other."""
     common = old.versions(place) & new.versions(place)
     return set(_by_name(place, old, new)) - {identity.file_name for identity, _ in common}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 
 from lakewright.storage.errors import CorruptionError, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -15,9 +14,12 @@ from lakewright.storage.operations.changes.change_plan import (
 )
 from lakewright.storage.operations.read.expired_reads import told_if_expired
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.state.live_files import grouped_by_bucket
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.option_values import MIB
-from lakewright.storage.spec.predicate import Predicate, matches, only_on
+from lakewright.storage.spec.partition import Place
+from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 # Files that need not meet are read in tasks of about so many bytes.
@@ -50,14 +52,14 @@ def written_plan(
                 found = list(files.manifests.entries(files.manifests.read_list(name)))
             _check_only_added(files, snapshot_id, found)
             entries += found
-    wanted = _in_partitions(files, entries, predicate)
+    wanted = PartitionFilter(files, predicate=predicate)
     # Rows in postponed buckets wait for the compaction that shows them to readers.
-    wanted = [entry for entry in wanted if entry.bucket >= 0]
+    chosen = [entry for entry in entries if entry.bucket >= 0 and wanted.takes(entry)]
     return ChangePlan(
         table=files.name,
         mode=mode,
         snapshot_ids=tuple(each.id for each in snapshots),
-        splits=tuple(_written_splits(wanted)),
+        splits=tuple(_written_splits(chosen)),
     )
 
 
@@ -80,38 +82,23 @@ def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[Manif
         )
 
 
-def _in_partitions(
-    files: TableFiles, entries: Iterable[ManifestEntry], predicate: Predicate | None
-) -> list[ManifestEntry]:
-    """Entries of the partitions that a filter leaves."""
-    on_partition = only_on(predicate, frozenset(files.schema.partition_keys))
-    if on_partition is None:
-        return list(entries)
-    keys = files.schema.partition_keys
-    kept: dict[bytes, bool] = {}
-    for entry in (entries := list(entries)):
-        if entry.partition not in kept:
-            row = dict(zip(keys, files.partition_values(entry.partition), strict=True))
-            kept[entry.partition] = matches(on_partition, row) is True
-    return [entry for entry in entries if kept[entry.partition]]
-
-
 def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
     """Files of each bucket in tasks of some size, the files of a bucket in their order."""
-    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
-    for (partition, bucket), group in groupby(ordered, lambda each: (each.partition, each.bucket)):
+    for place, group in grouped_by_bucket(entries).items():
         chosen: list[DataFileMeta] = []
         size = 0
         for entry in group:
             chosen.append(entry.file)
             size += entry.file.file_size
             if size >= _TASK_BYTES:
-                yield _written_split(partition, bucket, chosen)
+                yield _written_split(place, chosen)
                 chosen, size = [], 0
         if chosen:
-            yield _written_split(partition, bucket, chosen)
+            yield _written_split(place, chosen)
 
 
-def _written_split(partition: bytes, bucket: int, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
-    split = DataSplit(partition=partition, bucket=bucket, files=tuple(chosen), merge=False)
+def _written_split(place: Place, chosen: Sequence[DataFileMeta]) -> ChangeSplit:
+    split = DataSplit(
+        partition=place.partition, bucket=place.bucket, files=tuple(chosen), merge=False
+    )
     return ChangeSplit(source=ChangeSource.WRITTEN, after=(split,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from lakewright.storage.errors import CommitOutcomeUnknownError, SchemaMoved
+from lakewright.storage.errors import CommitOutcomeUnknownError, SchemaMoved, UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.commit.commit_conflicts import (
     check_schema,
@@ -14,7 +14,7 @@ from lakewright.storage.operations.commit.commit_conflicts import (
 from lakewright.storage.operations.commit.commit_loop import commit_change
 from lakewright.storage.operations.commit.restamp import RestampedWrite, stem_of
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
-from lakewright.storage.operations.state.named_partitions import is_named
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.commit import (
     Change,
     CommitMessage,
@@ -24,12 +24,12 @@ from lakewright.storage.spec.commit import (
     StagedWrite,
     WriteMode,
 )
-from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
 # From buckets to those of them that their worker must leave to others.
-GivenUp = Callable[[Collection[tuple[bytes, int]]], Collection[tuple[bytes, int]]]
+GivenUp = Callable[[Collection[Place]], Collection[Place]]
 
 
 def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
@@ -79,8 +79,16 @@ def _change_of_write(
     if scope is not None:
         if scope.dynamic and not added:
             return None
-        removed = _entries_in_scope(files, live_files, latest, scope, added)
-        removed_indexes = _indexes_in_scope(files, latest, scope, added)
+        rows = {entry.partition for entry in added} if scope.dynamic else None
+        live = live_files.entries(latest, partitions=rows)
+        wanted = _replaced_partitions(files, scope, rows, live)
+        removed = [entry.removed() for entry in live if wanted.takes(entry)]
+        schema_ids = {entry.partition: entry.file.schema_id for entry in live}
+        removed_indexes = [
+            entry
+            for entry in index_entries(files, latest)
+            if wanted.takes_row(entry.partition, schema_ids.get(entry.partition, files.schema.id))
+        ]
     return Change(
         entries=[*removed, *added],
         changelog=[entry for each in messages for entry in each.entries(each.changelog_files)],
@@ -115,17 +123,13 @@ def commit_compaction(
         live = {entry.identity for entry in live_files.entries(latest, partitions=partitions)}
         indexes = set(index_entries(files, latest))
         beaten = {
-            (message.partition, message.bucket)
-            for message in messages
-            if not still_applies(message, live, indexes)
+            message.place for message in messages if not still_applies(message, live, indexes)
         }
         if given_up is not None:
             beaten.update(given_up({message.place for message in messages}))
         if whole_partitions:
-            torn = {partition for partition, _ in beaten}
-            beaten = {
-                place for place in (message.place for message in messages) if place[0] in torn
-            }
+            torn = {place.partition for place in beaten}
+            beaten = {message.place for message in messages if message.partition in torn}
         lost[:] = [message for message in messages if message.place in beaten]
         kept = [message for message in messages if message.place not in beaten]
         return Change(
@@ -179,43 +183,26 @@ def commit_statistics(
     )
 
 
-def _entries_in_scope(
+def _replaced_partitions(
     files: TableFiles,
-    live_files: LiveFiles,
-    latest: Snapshot | None,
     scope: OverwriteScope,
-    added: Sequence[ManifestEntry],
-) -> list[ManifestEntry]:
-    """Removals of every live file that an overwrite replaces."""
-    partitions = _partitions_in_scope(scope, added)
-    return [
-        entry.removed()
-        for entry in live_files.entries(latest, partitions=partitions)
-        if _in_scope(files, scope, entry.partition)
-    ]
+    rows: Collection[bytes] | None,
+    live: Sequence[ManifestEntry],
+) -> PartitionFilter:
+    """The partitions that an overwrite empties.
 
-
-def _indexes_in_scope(
-    files: TableFiles,
-    latest: Snapshot | None,
-    scope: OverwriteScope,
-    added: Sequence[ManifestEntry],
-) -> list[IndexEntry]:
-    """Index files of every bucket that an overwrite replaces."""
-    partitions = _partitions_in_scope(scope, added)
-    return [
-        entry
-        for entry in index_entries(files, latest)
-        if (partitions is None or entry.partition in partitions)
-        and _in_scope(files, scope, entry.partition)
-    ]
-
-
-def _partitions_in_scope(
-    scope: OverwriteScope, added: Sequence[ManifestEntry]
-) -> set[bytes] | None:
-    return {entry.partition for entry in added} if scope.dynamic else None
-
-
-def _in_scope(files: TableFiles, scope: OverwriteScope, partition: bytes) -> bool:
-    return is_named(files, partition, [dict(scope.spec)])
+    Raises:
+        UnsupportedError: a live file was written under other keys, which the overwrite does not
+            name, so some of its rows would have to go and others to stay.
+    """
+    spec = dict(scope.spec)
+    for entry in {each.file.schema_id: each for each in live}.values() if spec else ():
+        keys = files.partitions.of_entry(entry).keys.names
+        if not spec.keys() <= set(keys):
+            raise UnsupportedError(
+                f"an overwrite of {files.name} names the partition keys {', '.join(spec)}, and "
+                f"data file {entry.file.file_name} was written under the keys "
+                f"{', '.join(keys) or 'none'}; overwrite by keys that both have, or all of it",
+                table=files.name,
+            )
+    return PartitionFilter(files, rows=rows, named=[spec] if spec else None)

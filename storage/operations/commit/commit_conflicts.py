@@ -105,7 +105,7 @@ def _knows_deletions(message: CommitMessage, indexes: Collection[IndexEntry]) ->
     """
     moved = {file.file_name for file in message.compact_after}
     rewritten = {file.file_name for file in message.compact_before} - moved
-    present = [entry.file for entry in indexes if message.place == entry.place[:2]]
+    present = [entry.file for entry in indexes if message.place == entry.place]
     return _vectors_of(rewritten, present) == _vectors_of(rewritten, message.removed_indexes)
 
 
@@ -138,8 +138,8 @@ def _replaces_own_indexes(
     """Whether index files to remove are present, and new ones do not join others of their place."""
     if not set(removed) <= set(present):
         return False
-    left = {entry.place for entry in present if entry not in removed}
-    return not any(entry.place in left for entry in new)
+    left = {entry.slot for entry in present if entry not in removed}
+    return not any(entry.slot in left for entry in new)
 
 
 def check_conflicts(
@@ -170,7 +170,7 @@ def check_conflicts(
         raise FilesGone(
             f"commit to {files.name} on top of snapshot {latest.id if latest else 'none'} "
             f"conflicts: bucket {gone[0].bucket} of partition "
-            f"{files.partition_spec(gone[0].partition)} no longer holds {gone[0].file.file_name} "
+            f"{files.partitions.of_entry(gone[0]).spec} no longer holds {gone[0].file.file_name} "
             f"(and {len(gone) - 1} more); plan again from the latest snapshot",
             table=files.name,
         )
@@ -185,22 +185,23 @@ def _check_indexes(files: TableFiles, latest: Snapshot | None, change: Change) -
     present = index_entries(files, latest)
     if not _replaces_own_indexes(change.new_indexes, change.removed_indexes, present):
         first = [*change.new_indexes, *change.removed_indexes][0]
+        spec = files.partitions.of_row(first.partition).spec
         raise IndexMoved(
             f"another writer changed the {first.file.index_type} index of bucket {first.bucket} in "
-            f"partition {files.partition_spec(first.partition)} of {files.name} meanwhile; such a "
+            f"partition {spec} of {files.name} meanwhile; such a "
             "table takes one writer at a time: stage the rows again",
             table=files.name,
         )
 
 
 def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
-    counts: dict[bytes, set[int]] = defaultdict(set)
+    counts: dict[bytes, dict[int, ManifestEntry]] = defaultdict(dict)
     for entry in entries:
         if entry.total_buckets > 0:
-            counts[entry.partition].add(entry.total_buckets)
-    for partition, found in counts.items():
+            counts[entry.partition][entry.total_buckets] = entry
+    for found in counts.values():
         if len(found) > 1:
-            spec = files.partition_spec(partition)
+            spec = files.partitions.of_entry(next(iter(found.values()))).spec
             raise BucketCountChanged(
                 f"commit to {files.name} would leave partition {spec} with files of "
                 f"{' and '.join(map(str, sorted(found)))} buckets; overwrite the partition to "
@@ -211,7 +212,7 @@ def _check_bucket_counts(files: TableFiles, entries: Iterable[ManifestEntry]) ->
 
 def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> None:
     decode = key_decoder(files.schema)
-    for (partition, bucket), group in grouped_by_bucket(entries).items():
+    for place, group in grouped_by_bucket(entries).items():
         levels: dict[int, list[DataFileMeta]] = defaultdict(list)
         for entry in group:
             if entry.file.level > 0:
@@ -219,10 +220,10 @@ def _check_key_ranges(files: TableFiles, entries: Iterable[ManifestEntry]) -> No
         for level, metas in levels.items():
             pair = first_overlap(metas, decode)
             if pair is not None:
+                spec = files.partitions.of_entry(group[0]).spec
                 raise KeyRangesOverlap(
                     f"commit to {files.name} would leave {pair[0].file_name} and "
-                    f"{pair[1].file_name} with common keys in level {level} of bucket {bucket}, "
-                    f"partition {files.partition_spec(partition)}; plan again from the latest "
-                    "snapshot",
+                    f"{pair[1].file_name} with common keys in level {level} of bucket "
+                    f"{place.bucket}, partition {spec}; plan again from the latest snapshot",
                     table=files.name,
                 )

@@ -99,19 +99,12 @@ def named_files(files: TableFiles, change: Change) -> set[str]:
 def _write_entries(
     files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
 ) -> tuple[str, int]:
-    """A manifest list over one manifest of the entries, or over none; its name and size."""
+    """A manifest list over the entries, one manifest for all of the same keys; name and size."""
     compression = files.options.manifest_compression
-    metas = []
-    if entries:
-        metas.append(
-            files.manifests.write_manifest(
-                entries,
-                schema_id=files.schema.id,
-                partition_fields=files.schema.partition_fields,
-                compression=compression,
-                written=written,
-            )
-        )
+    metas = [
+        files.manifests.write_manifest(group, keys=keys, compression=compression, written=written)
+        for keys, group in files.partitions.by_keys(entries)
+    ]
     return files.manifests.write_list(metas, compression=compression, written=written)
 
 

@@ -99,11 +99,11 @@ def _write_chunks(
     step = max(1, files.options.manifest_target_file_size // _ENTRY_BYTES)
     return [
         files.manifests.write_manifest(
-            entries[start : start + step],
-            schema_id=files.schema.id,
-            partition_fields=files.schema.partition_fields,
+            group[start : start + step],
+            keys=keys,
             compression=files.options.manifest_compression,
             written=written,
         )
-        for start in range(0, len(entries), step)
+        for keys, group in files.partitions.by_keys(entries)
+        for start in range(0, len(group), step)
     ]

@@ -9,6 +9,7 @@ from lakewright.storage.operations.inspection.system_table_history import Row, V
 from lakewright.storage.operations.inspection.system_table_text import (
     key_text,
     map_text,
+    partition_text,
     row_text,
     stored_text,
     value_text,
@@ -21,6 +22,7 @@ from lakewright.storage.operations.state.live_files import (
 )
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.partition import Partition
 from lakewright.storage.spec.predicate import Bounds
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -29,18 +31,18 @@ def data_file_rows(view: View) -> Iterator[Row]:
     """Data files by partition, bucket and level, with their bounds."""
     files, snapshot = view.files, view.snapshot
     texts = _BoundTexts(files)
-    for (partition, bucket), group in grouped_by_bucket(live_entries(files, snapshot)).items():
-        folder = row_text(partition, files.schema.partition_fields)
+    for place, group in grouped_by_bucket(live_entries(files, snapshot)).items():
+        folder = partition_text(files.partitions.of_entry(group[0]))
         ordered = sorted(
             (entry.file for entry in group),
             key=lambda file: (file.level, file.min_sequence_number, file.file_name),
         )
         for file in ordered:
-            path = file.external_path or _shown(files, files.readable_path(partition, bucket, file))
+            path = file.external_path or _shown(files, files.readable_path(place, file))
             nulls, low, high = texts.of(file)
             yield (
                 folder,
-                bucket,
+                place.bucket,
                 path,
                 file.file_name.rsplit(".", 1)[-1],
                 file.schema_id,
@@ -98,9 +100,9 @@ class _BoundTexts:
 def manifest_rows(view: View) -> Iterator[Row]:
     """Manifests in the order of the snapshot's lists."""
     files, snapshot = view.files, view.snapshot
-    fields = files.schema.partition_fields
     for name in () if snapshot is None else snapshot.manifest_lists:
         for meta in files.manifests.read_list(name):
+            fields = files.partitions.keys_of_manifest(meta).fields
             yield (
                 meta.file_name,
                 meta.file_size,
@@ -117,9 +119,9 @@ def manifest_rows(view: View) -> Iterator[Row]:
 def partition_rows(view: View) -> Iterator[Row]:
     """Partitions with their sums."""
     files, snapshot = view.files, view.snapshot
-    groups: dict[bytes, list[ManifestEntry]] = {}
+    groups: dict[Partition, list[ManifestEntry]] = {}
     for entry in live_entries(files, snapshot):
-        groups.setdefault(entry.partition, []).append(entry)
+        groups.setdefault(files.partitions.of_entry(entry), []).append(entry)
     deleted = _deleted_rows(files, snapshot)
     rows = []
     for partition, entries in groups.items():
@@ -128,7 +130,7 @@ def partition_rows(view: View) -> Iterator[Row]:
         )
         rows.append(
             (
-                _partition_path(files, partition),
+                _partition_path(partition),
                 sum(entry.file.row_count for entry in entries),
                 sum(entry.file.file_size for entry in entries),
                 len(entries),
@@ -139,19 +141,18 @@ def partition_rows(view: View) -> Iterator[Row]:
                 None,
                 total_buckets,
                 False,
-                deleted.get(partition, 0),
+                deleted.get(partition.row, 0),
             )
         )
     yield from sorted(rows, key=lambda row: row[0])
 
 
-def _partition_path(files: TableFiles, partition: bytes) -> str:
+def _partition_path(partition: Partition) -> str:
     """`k1=v1/k2=v2`, nothing escaped: a text to read, not a path."""
-    values = files.partition_values(partition)
+    default = partition.keys.default_name
     return "/".join(
-        f"{field.name}="
-        + (files.options.partition_default_name if value is None else value_text(value, field))
-        for field, value in zip(files.schema.partition_fields, values, strict=True)
+        f"{field.name}={default if value is None else value_text(value, field)}"
+        for field, value in zip(partition.keys.fields, partition.values, strict=True)
     )
 
 
@@ -168,14 +169,13 @@ def _deleted_rows(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, i
 def bucket_rows(view: View) -> Iterator[Row]:
     """Buckets with their sums."""
     files, snapshot = view.files, view.snapshot
-    fields = files.schema.partition_fields
     rows = []
-    for (partition, bucket), entries in grouped_by_bucket(live_entries(files, snapshot)).items():
+    for place, entries in grouped_by_bucket(live_entries(files, snapshot)).items():
         created = max(entry.file.creation_time or 0 for entry in entries)
         rows.append(
             (
-                row_text(partition, fields),
-                bucket,
+                partition_text(files.partitions.of_entry(entries[0])),
+                place.bucket,
                 sum(entry.file.row_count for entry in entries),
                 sum(entry.file.file_size for entry in entries),
                 len(entries),
@@ -188,7 +188,10 @@ def bucket_rows(view: View) -> Iterator[Row]:
 def table_index_rows(view: View) -> Iterator[Row]:
     """Index files: deletion vectors, and key hashes of dynamic buckets."""
     files, snapshot = view.files, view.snapshot
+    live = {entry.partition: entry.file.schema_id for entry in live_entries(files, snapshot)}
     for entry in index_entries(files, snapshot):
+        # An index says nothing of a schema: its partition is that of the data files beside it.
+        schema_id = live.get(entry.partition, files.schema.id)
         vectors = entry.file.deletion_vectors
         ranges = None
         if vectors is not None:
@@ -202,7 +205,7 @@ def table_index_rows(view: View) -> Iterator[Row]:
                 for each in vectors
             ]
         yield (
-            row_text(entry.partition, files.schema.partition_fields),
+            partition_text(files.partitions.of_row(entry.partition, schema_id)),
             entry.bucket,
             entry.file.index_type,
             entry.file.file_name,

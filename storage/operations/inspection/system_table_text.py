@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from lakewright.storage.codec.binary_row import decode_row
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
-from lakewright.storage.spec.partition import partition_text
+from lakewright.storage.spec.partition import Partition, partition_value_text
 from lakewright.storage.spec.values import Value
 
 
@@ -21,12 +21,20 @@ def value_text(value: Value, field: DataField) -> str:
         seconds, millis = divmod(value, 1000)
         text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
         return f"{text}.{millis:03d}" if millis else text
-    return partition_text(value, field, legacy_name=False) or ""
+    return partition_value_text(value, field, legacy_name=False) or ""
 
 
 def row_text(data: bytes, fields: Sequence[DataField]) -> str:
     """A row as `{v1, v2}`, its values cast to text."""
-    values = decode_row(data, [field.type for field in fields])
+    return _listed(fields, decode_row(data, [field.type for field in fields]))
+
+
+def partition_text(partition: Partition) -> str:
+    """A partition as `{v1, v2}`, its values cast to text."""
+    return _listed(partition.keys.fields, partition.values)
+
+
+def _listed(fields: Sequence[DataField], values: Sequence[Value]) -> str:
     texts = (value_text(value, field) for value, field in zip(values, fields, strict=True))
     return "{" + ", ".join(texts) + "}"
 
@@ -39,7 +47,7 @@ def stored_text(value: Value, field: DataField) -> str:
         return value.hex()
     if isinstance(value, Decimal):
         return str(value)
-    return partition_text(value, field) or ""
+    return partition_value_text(value, field) or ""
 
 
 def key_text(key: bytes, fields: Sequence[DataField]) -> str | None:

@@ -18,17 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from lakewright.storage.errors import (
-    ClockJumped,
-    LeaseHeld,
-    LeaseLost,
-    NotFoundError,
-    StorageError,
-)
-from lakewright.storage.files.paths import partition_folder
+from lakewright.storage.errors import ClockJumped, LeaseHeld, LeaseLost, NotFoundError, StorageError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.lease_book import change_book, latest_book
-from lakewright.storage.operations.write.write import partition_spec_values
 from lakewright.storage.spec.lease import (
     Lease,
     LeaseKind,
@@ -37,15 +29,13 @@ from lakewright.storage.spec.lease import (
     joined_pieces,
     joined_scope,
 )
+from lakewright.storage.spec.partition import Place
 
 # How long a lease runs that nobody renews.
 LEASE_MS = 300_000
 # By how much the clocks of two holders may differ; a lease is ignored that much after its end.
 CLOCKS_DIFFER_MS = 60_000
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
-
-# A bucket by its partition's row and its number.
-Place = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,12 +196,10 @@ def scope_of(
     pieces = []
     partition_keys = files.schema.partition_keys
     for spec, bucket in places:
-        values = partition_spec_values(files, spec)
+        values = files.partitions.stored(spec)
         if len(values) < len(partition_keys) or (bucket is None and not partition_keys):
             return whole_table(files)
-        stored = [value for _, value in values]
-        text = partition_folder(files.schema.partition_fields, stored, files.options)
-        pieces.append((text, bucket))
+        pieces.append((files.partitions.of_values(tuple(values.values())).path, bucket))
     return joined_scope(files.paths.branch, pieces)
 
 
@@ -220,11 +208,12 @@ def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) 
     if lease is None:
         return set()
     held = look_at_lease(files, lease.id)
-    return {
-        place
-        for place in places
-        if held is None or not held.covers(files.partition_text(place[0]), place[1])
-    }
+    return {place for place in places if held is None or not held.covers(*_scoped(files, place))}
+
+
+def _scoped(files: TableFiles, place: Place) -> tuple[str, int]:
+    """A bucket as scopes name it."""
+    return files.partitions.of_row(place.partition).path, place.bucket
 
 
 def check_not_all_given_up(
@@ -239,8 +228,8 @@ def check_not_all_given_up(
     """
     if lease is None:
         return
-    ours = {(files.partition_text(row), bucket) for row, bucket in places}
-    ours = {place for place in ours if lease.covers(*place)}
+    scoped = {_scoped(files, place) for place in places}
+    ours = {each for each in scoped if lease.covers(*each)}
     held = look_at_lease(files, lease.id)
     if held is None:
         raise _lost(files, lease.id, f"nothing was published of {len(places)} buckets; ")

@@ -184,7 +184,7 @@ class FileRows:
         *,
         placed: bool = False,
     ) -> Iterator[pa.Table]:
-        path = self.files.readable_path(split.partition, split.bucket, file)
+        path = self.files.readable_path(split.place, file)
         mapping = self.schemas.mapping_of(file)
         asked = [mapping.columns[field.id] for field in fields]
         stored = [column.stored.name for column in asked if column.stored is not None]
@@ -195,7 +195,7 @@ class FileRows:
         arrow_fields += [to_arrow_field(field).with_nullable(True) for field in fields]
         schema = pa.schema(arrow_fields)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
-            rows = self._as_written(piece, asked, split, path)
+            rows = self._as_written(piece, asked, split, file, path)
             # A file keeps timestamps in another unit than its neighbours when one of them is finer.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
             mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
@@ -208,7 +208,12 @@ class FileRows:
             yield _without(read, gone, start)
 
     def _as_written(
-        self, rows: pa.Table, asked: Sequence[FieldMapping], split: DataSplit, path: str
+        self,
+        rows: pa.Table,
+        asked: Sequence[FieldMapping],
+        split: DataSplit,
+        file: DataFileMeta,
+        path: str,
     ) -> pa.Table:
         """Without the blanks with which ORC files fill up CHAR values, and which Java takes off.
 
@@ -216,17 +221,18 @@ class FileRows:
         """
         if format_of_path(path) != ORC:
             return rows
-        parts = self.files.schema.partition_fields
+        partition = self.files.partitions.of_row(split.partition, file.schema_id)
+        parts = {each.id: number for number, each in enumerate(partition.keys.fields)}
         for field in (column.stored for column in asked):
             if field is None or not holds_char(field.type):
                 continue
             index = rows.column_names.index(field.name)
-            place = next((each for each, part in enumerate(parts) if part.id == field.id), None)
+            place = parts.get(field.id)
             if place is None:
                 values = without_blanks(rows.column(index), field.type)
             else:
-                value = self.files.partition_values(split.partition)[place]
-                values = pa.repeat(scalar_of(value, field.type), rows.num_rows)
+                scalar = scalar_of(partition.values[place], field.type)
+                values = pa.repeat(scalar, rows.num_rows)
             rows = rows.set_column(index, field.name, values)
         return rows
 

@@ -44,6 +44,7 @@ from lakewright.storage.operations.state.live_files import (
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.index import IndexEntry
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.values import order_key
@@ -141,7 +142,7 @@ def _plan(files: TableFiles, keys: pa.Table, snapshot: Snapshot | None) -> _Plan
                     bucket=bucket,
                     files=tuple(metas),
                     merge=True,
-                    deletions=deletions.get((partition, bucket), ()),
+                    deletions=deletions.get(Place(partition, bucket), ()),
                 )
                 splits.append((split, sought))
     return _Plan(tuple(splits), len(live))

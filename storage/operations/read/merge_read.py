@@ -162,7 +162,7 @@ def _windows(
                 split, file, batch_rows=batch_rows, placed=placed, system=system
             )
             if merges:
-                path = source.files.readable_path(split.partition, split.bucket, file)
+                path = source.files.readable_path(split.place, file)
                 rows = with_keys_apart(rows, source.files, path)
             # What is held is read at once, so that its file is closed.
             yield from rows if batch_rows is not None else list(rows)

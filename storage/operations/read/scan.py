@@ -31,10 +31,11 @@ from lakewright.storage.operations.state.live_files import (
     readable_entries,
     snapshot_manifests,
 )
-from lakewright.storage.operations.state.partition_filter import PartitionPicker
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.index import DeletionVectorRange
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.predicate import (
     Bounds,
     Leaf,
@@ -62,6 +63,11 @@ class DataSplit:
     files: tuple[DataFileMeta, ...]
     merge: bool
     deletions: tuple[tuple[str, DeletionVectorRange], ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +105,18 @@ def plan_scan(
     entries = live_entries(files, snapshot, predicate=predicate, manifests=total)
     if level is not None:
         entries = [entry for entry in entries if entry.file.level == level]
-    picker = PartitionPicker(files, None, predicate)
+    wanted = PartitionFilter(files, predicate=predicate)
     pruner = _FilePruner(files, predicate)
     deletions = deletions_by_bucket(index_entries(files, snapshot))
     splits: list[DataSplit] = []
-    for (partition, bucket), group in grouped_by_bucket(readable_entries(files, entries)).items():
+    for place, group in grouped_by_bucket(readable_entries(files, entries)).items():
         if pruner.takes_bucket(group):
-            gone = deletions.get((partition, bucket), ())
-            splits += _bucket_splits(files, partition, bucket, group, pruner, gone)
+            splits += _bucket_splits(files, place, group, pruner, deletions.get(place, ()))
     return ScanPlan(
         snapshot=snapshot,
         predicate=predicate,
         splits=tuple(splits),
-        manifests_read=sum(picker.may_hold(meta) for meta in total),
+        manifests_read=sum(wanted.may_hold(meta) for meta in total),
         manifests_total=len(total),
         files_live=len(entries),
     )
@@ -119,8 +124,7 @@ def plan_scan(
 
 def _bucket_splits(
     files: TableFiles,
-    partition: bytes,
-    bucket: int,
+    place: Place,
     entries: list[ManifestEntry],
     pruner: _FilePruner,
     deletions: tuple[tuple[str, DeletionVectorRange], ...],
@@ -131,7 +135,11 @@ def _bucket_splits(
         names = {file.file_name for file in chosen}
         gone = tuple(each for each in deletions if each[1].data_file in names)
         return DataSplit(
-            partition=partition, bucket=bucket, files=chosen, merge=merge, deletions=gone
+            partition=place.partition,
+            bucket=place.bucket,
+            files=chosen,
+            merge=merge,
+            deletions=gone,
         )
 
     if not files.schema.is_keyed:

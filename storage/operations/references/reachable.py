@@ -69,7 +69,7 @@ class Reach:
     sizes: dict[str, int] = field(default_factory=dict)
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
     _tables: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
-    _folders: dict[tuple[str, int, bytes, int], str] = field(default_factory=dict)
+    _folders: dict[tuple[str, int, int, bytes, int], str] = field(default_factory=dict)
 
     def state(self, root: Root) -> dict[str, int]:
         """Data files live in the state of a snapshot, with their sizes in bytes."""
@@ -237,15 +237,16 @@ class Reach:
 
     def _entry(self, root: Root, entry: ManifestEntry) -> _Entry:
         seen = self._seen(root)
-        place = (root.branch, seen.schema.id, entry.partition, entry.bucket)
+        schema_id = entry.file.schema_id
+        place = (root.branch, seen.schema.id, schema_id, entry.partition, entry.bucket)
         folder = self._folders.get(place)
         if folder is None:
-            folder = self._folders[place] = seen.bucket_dir(entry.partition, entry.bucket)
+            folder = self._folders[place] = seen.bucket_dir(entry.place, schema_id)
         # Where a data file lies is the table's to say, and it refuses those outside of it.
         path = (
             f"{folder}/{entry.file.file_name}"
             if entry.file.external_path is None
-            else seen.data_file_path(entry.partition, entry.bucket, entry.file)
+            else seen.data_file_path(entry.place, entry.file)
         )
         return _Entry(
             kind=entry.kind,

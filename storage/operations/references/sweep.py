@@ -36,7 +36,7 @@ def delete_unpublished(
 ) -> int:
     """Delete the new files that messages name, except those published after a snapshot."""
     paths = [
-        files.data_file_path(message.partition, message.bucket, file)
+        files.data_file_path(message.place, file)
         for message in messages
         for file in message.written_files
     ] + [
@@ -85,7 +85,7 @@ def sweep_repeated(
         for file in message.written_files
         for name in (file.file_name, *file.extra_files)
     } | {index.file_name for message in messages for index in message.new_indexes}
-    folders = {files.bucket_dir(*message.place) for message in messages}
+    folders = {files.bucket_dir(message.place) for message in messages}
     if any(message.new_indexes for message in messages):
         folders.add(files.paths.index_dir)
     with suppress(StorageError):

@@ -162,12 +162,17 @@ def _listed(files: TableFiles) -> Iterator[FileStatus]:
 def _owned(files: TableFiles) -> re.Pattern[str]:
     """What paths look like that this table writes to.
 
-    Data files lie in a bucket's folder, right below those of the table's own partition columns;
-    people's folders beside them are theirs, whatever is in them.
+    Data files lie in a bucket's folder, right below those of partition columns that the table has
+    or once had; people's folders beside them are theirs, whatever is in them.
     """
-    partition = "".join(
-        f"{re.escape(escape_path(each.name))}=[^/]*/" for each in files.schema.partition_fields
+    keys = {files.schema.partition_keys}
+    if files.schema.id > 0:
+        keys |= {files.schemas.read(each).partition_keys for each in files.schemas.ids()}
+    folders = (
+        "".join(f"{re.escape(escape_path(name))}=[^/]*/" for name in names)
+        for names in sorted(keys)
     )
+    partition = f"(?:{'|'.join(folders)})"
     directory = files.options.data_file_directory
     below = re.escape(directory) + "/" if directory else ""
     data = rf"{below}{partition}bucket-(\d+|postpone)/[^/]+"

@@ -106,7 +106,7 @@ def planned_buckets(
             or (buckets is not None and each.bucket not in buckets)
         ):
             continue
-        spec = files.partition_spec(each.partition)
+        spec = files.partitions.of_entry(each.entries[0]).spec
         units, reason = pick(each.files, each.indexes)
         if not units:
             skipped.append(

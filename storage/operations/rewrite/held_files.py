@@ -16,11 +16,11 @@ from lakewright.storage.operations.state.live_files import (
     index_entries,
     live_entries,
 )
-from lakewright.storage.operations.state.named_partitions import is_named
-from lakewright.storage.operations.write.write import partition_spec_values
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import DELETION_VECTORS_INDEX, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 
 
@@ -37,8 +37,8 @@ class HeldBucket:
     indexes: tuple[IndexFileMeta, ...] = ()
 
     @property
-    def place(self) -> tuple[bytes, int]:
-        return self.partition, self.bucket
+    def place(self) -> Place:
+        return Place(self.partition, self.bucket)
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -77,15 +77,14 @@ def held_partitions(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes,
     """
     live = grouped_by_bucket(live_entries(files, snapshot))
     check_key_types(files, {entry.file.schema_id for group in live.values() for entry in group})
-    indexes: dict[tuple[bytes, int], list[IndexFileMeta]] = defaultdict(list)
+    indexes: dict[Place, list[IndexFileMeta]] = defaultdict(list)
     for index in index_entries(files, snapshot):
         if index.file.index_type == DELETION_VECTORS_INDEX:
-            indexes[index.partition, index.bucket].append(index.file)
+            indexes[index.place].append(index.file)
     found: dict[bytes, dict[int, HeldBucket]] = defaultdict(dict)
     for place in sorted({*live, *indexes}):
-        partition, bucket = place
         entries, own = tuple(live.get(place, ())), tuple(indexes.get(place, ()))
-        found[partition][bucket] = HeldBucket(partition, bucket, entries, own)
+        found[place.partition][place.bucket] = HeldBucket(*place, entries, own)
     return dict(found)
 
 
@@ -100,8 +99,17 @@ def read_held(
         InvalidRequestError: a partition names no partition column.
         UnsupportedError: a primary key had another type when one of the files was written.
     """
-    wanted = [dict(partition_spec_values(files, spec)) for spec in partitions or ()]
+    wanted = PartitionFilter.of_specs(files, partitions)
     snapshot, held = read_latest(files, partial(held_partitions, files))
-    if partitions is not None:
-        held = {each: held[each] for each in held if is_named(files, each, wanted)}
+    held = {
+        row: buckets
+        for row, buckets in held.items()
+        if wanted.takes_row(row, _schema_id(files, buckets))
+    }
     return None if snapshot is None else snapshot.id, held
+
+
+def _schema_id(files: TableFiles, partition: HeldPartition) -> int:
+    """The schema of a partition's keys; of one with indexes only, the table's."""
+    entries = (entry for bucket in partition.values() for entry in bucket.entries)
+    return next((entry.file.schema_id for entry in entries), files.schema.id)

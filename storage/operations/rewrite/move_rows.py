@@ -25,6 +25,7 @@ from lakewright.storage.operations.write.verify import (
 )
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.manifest import DataFileMeta, FileSource
+from lakewright.storage.spec.partition import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class ShareMove:
         for window in merged_windows(self._rows, split):
             writer.write(window)
         written = writer.close()
-        folder = self._files.bucket_dir(self._share.partition, bucket)
+        folder = self._files.bucket_dir(Place(self._share.partition, bucket))
         discard_files(self._files.fs, [f"{folder}/{file.file_name}" for file in parts])
         return writer, written
 

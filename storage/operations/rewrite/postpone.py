@@ -105,7 +105,7 @@ def plan_postpone_compact(
         count = placed[0].total_buckets if placed else _new_bucket_count(files.options, metas)
         tasks.append(
             PostponeTask(
-                partition=files.partition_spec(partition),
+                partition=files.partitions.of_row(partition).spec,
                 bucket_count=count,
                 files=tuple(file.file_name for file in metas),
                 bytes=sum(file.file_size for file in metas),

@@ -126,7 +126,7 @@ def plan_rescale(
         _check_told(files, partition, entries)
         tasks.append(
             RescaleTask(
-                partition=files.partition_spec(partition),
+                partition=files.partitions.of_row(partition).spec,
                 from_buckets=entries[0].total_buckets,
                 to_buckets=bucket_count,
                 files=tuple(entry.file.file_name for entry in entries),
@@ -152,8 +152,9 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
     settled = _told_from_level(options)
     untold = [entry.file for entry in entries if entry.file.level < settled]
     if untold:
+        spec = files.partitions.of_row(partition).spec
         raise InvalidRequestError(
-            f"partition {files.partition_spec(partition)} of {files.name} holds {len(untold)} "
+            f"partition {spec} of {files.name} holds {len(untold)} "
             f"files whose changes changelog-producer={options.changelog_producer.value} has not "
             "told yet, and a rescale would lose them; compact the partition fully first "
             "(lakewright compact, with --full)",

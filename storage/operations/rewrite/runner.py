@@ -43,10 +43,10 @@ from lakewright.storage.operations.state.rewrite_schema import (
     check_current_schema,
     check_rewritable,
 )
-from lakewright.storage.operations.write.write import planned_partition
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -67,7 +67,7 @@ class Part(Generic[Work]):
     """
 
     task: RewriteTask
-    places: frozenset[tuple[bytes, int]]
+    places: frozenset[Place]
     reads: tuple[DataFileMeta, ...]
     work: tuple[Work, ...]
     removals: tuple[CommitMessage, ...] = ()
@@ -192,7 +192,7 @@ def _live_parts(
         return ()
     held = held_partitions(files, latest)
     found = (
-        rewrite.part_of(task, held.get(planned_partition(files, task.partition), {}))
+        rewrite.part_of(task, held.get(files.partitions.planned(task.partition).row, {}))
         for task in rewrite.tasks
     )
     parts = tuple(part for part in found if part is not None)
@@ -208,7 +208,7 @@ class Job(Generic[Work]):
     """Work for an engine, and the id that new files of its commit begin with."""
 
     run_id: str
-    places: frozenset[tuple[bytes, int]]
+    places: frozenset[Place]
     work: Work
 
 

@@ -29,6 +29,7 @@ from lakewright.storage.operations.state.live_files import index_entries, live_e
 from lakewright.storage.spec.index import HASH_INDEX, IndexEntry
 from lakewright.storage.spec.manifest import EMPTY_ROW, ManifestEntry
 from lakewright.storage.spec.options import POSTPONE_BUCKET, BucketMode, read_options
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import Snapshot
 
 # Paimon keeps bucket numbers as 16-bit integers.
@@ -45,7 +46,7 @@ class BucketStates:
 
     bucket_counts: Mapping[bytes, int] = field(default_factory=dict)
     refused: frozenset[bytes] = frozenset()
-    next_sequences: Mapping[tuple[bytes, int], int] = field(default_factory=dict)
+    next_sequences: Mapping[Place, int] = field(default_factory=dict)
     hash_indexes: Mapping[bytes, tuple[IndexEntry, ...]] = field(default_factory=dict)
 
 
@@ -75,11 +76,11 @@ def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
     )
 
 
-def next_sequences(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], int]:
+def next_sequences(entries: Iterable[ManifestEntry]) -> dict[Place, int]:
     """The number that the next row of each bucket takes."""
-    sequences: dict[tuple[bytes, int], int] = {}
+    sequences: dict[Place, int] = {}
     for entry in entries:
-        place = (entry.partition, entry.bucket)
+        place = entry.place
         following = entry.file.max_sequence_number + 1
         sequences[place] = max(sequences.get(place, 0), following)
     return sequences
@@ -164,8 +165,9 @@ class BucketChooser:
         files, wanted = self._files, self._files.options.bucket
         present = self._states.bucket_counts.get(partition, wanted)
         if partition in self._states.refused:
+            spec = files.partitions.of_row(partition).spec
             raise BucketCountChanged(
-                f"partition {files.partition_spec(partition)} of {files.name} has {present} "
+                f"partition {spec} of {files.name} has {present} "
                 f"buckets and the table's option asks for {wanted}; rows would be doubled: rescale "
                 f"the partition (lakewright rescale, with --buckets {wanted}) or overwrite it, "
                 f"or set bucket back to {present}",
@@ -188,8 +190,9 @@ class BucketChooser:
     def _check_indexed(self, partition: bytes, indexes: Iterable[IndexEntry]) -> None:
         unknown = self._live_buckets[partition] - {entry.bucket for entry in indexes}
         if unknown:
+            spec = self._files.partitions.of_row(partition).spec
             raise CorruptionError(
-                f"bucket {min(unknown)} of partition {self._files.partition_spec(partition)} of "
+                f"bucket {min(unknown)} of partition {spec} of "
                 f"{self._files.name} has data files and no hash index, so its keys would be "
                 "doubled; overwrite the partition to index its keys anew",
                 table=self._files.name,
@@ -217,9 +220,9 @@ def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...],
     if not fields:
         return (EMPTY_ROW,), codes
     return tuple(
-        files.partition_bytes(
+        files.partitions.of_values(
             [value_of(columns[each.name][int(index)], each.type) for each in fields]
-        )
+        ).row
         for index in first
     ), codes
 

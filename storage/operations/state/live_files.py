@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 
 from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.keys import check_key_types
-from lakewright.storage.operations.state.partition_filter import PartitionPicker
+from lakewright.storage.operations.state.partition_filter import PartitionFilter
 from lakewright.storage.spec.index import DeletionVectorRange, IndexEntry
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry, ManifestFileMeta, fold_entries
 from lakewright.storage.spec.merge_spec import MergeEngine
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 
@@ -56,10 +57,17 @@ def live_entries(
     """
     if snapshot is None:
         return []
-    picker = PartitionPicker(files, partitions, predicate)
+    wanted = PartitionFilter(files, rows=partitions, predicate=predicate)
     named = snapshot_manifests(files, snapshot) if manifests is None else manifests
-    metas = [meta for meta in named if picker.may_hold(meta)]
-    return _live(files.manifests.entries(metas, keep_entry=picker.takes))
+    metas = [meta for meta in named if wanted.may_hold(meta)]
+    return _live(_entries(files, metas, wanted))
+
+
+def _entries(
+    files: TableFiles, metas: Iterable[ManifestFileMeta], wanted: PartitionFilter
+) -> Iterator[ManifestEntry]:
+    keep = None if wanted.takes_all else wanted.takes
+    return files.manifests.entries(metas, keep_entry=keep)
 
 
 def _live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -95,12 +103,12 @@ class LiveFiles:
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         known = self._known.get(chosen)
         if known is None or known.lists != lists:
-            picker = PartitionPicker(self._files, chosen, None)
-            metas = [meta for meta in self.manifests(snapshot) if picker.may_hold(meta)]
+            wanted = PartitionFilter(self._files, rows=chosen)
+            metas = [meta for meta in self.manifests(snapshot) if wanted.may_hold(meta)]
             before = {} if known is None else known.manifests
             manifests = {
                 meta.file_name: before.get(meta.file_name)
-                or tuple(self._files.manifests.entries([meta], keep_entry=picker.takes))
+                or tuple(_entries(self._files, [meta], wanted))
                 for meta in metas
             }
             live = _live(chain.from_iterable(manifests.values()))
@@ -133,25 +141,24 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
 
 def deletions_by_bucket(
     entries: Iterable[IndexEntry],
-) -> dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]]:
+) -> dict[Place, tuple[tuple[str, DeletionVectorRange], ...]]:
     """Deletion vectors of every bucket, each with the name of the index file that holds it."""
-    found: dict[tuple[bytes, int], tuple[tuple[str, DeletionVectorRange], ...]] = {}
+    found: dict[Place, tuple[tuple[str, DeletionVectorRange], ...]] = {}
     for entry in entries:
         vectors = entry.file.deletion_vectors or ()
-        place = (entry.partition, entry.bucket)
-        found[place] = found.get(place, ()) + tuple((entry.file.file_name, v) for v in vectors)
+        found[entry.place] = (
+            *found.get(entry.place, ()),
+            *((entry.file.file_name, vector) for vector in vectors),
+        )
     return found
 
 
-def grouped_by_bucket(
-    entries: Iterable[ManifestEntry],
-) -> dict[tuple[bytes, int], list[ManifestEntry]]:
-    """Entries by (partition, bucket)."""
-    ordered = sorted(entries, key=lambda entry: (entry.partition, entry.bucket))
-    return {
-        key: list(group)
-        for key, group in groupby(ordered, key=lambda entry: (entry.partition, entry.bucket))
-    }
+def grouped_by_bucket(entries: Iterable[ManifestEntry]) -> dict[Place, list[ManifestEntry]]:
+    """Entries by bucket, in the order of the places; those of a bucket in theirs."""
+    found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        found.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return {Place(*place): found[place] for place in sorted(found)}
 
 
 @dataclass(frozen=True, slots=True)

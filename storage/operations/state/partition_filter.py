@@ -1,69 +1,119 @@
-"""Which partitions a filter keeps."""
+"""Which partitions are meant, by their rows, by values that a caller names, or by a predicate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
 
+from lakewright.storage.codec.binary_row import row_arity
 from lakewright.storage.codec.column_stats import stats_bounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import ManifestEntry, ManifestFileMeta
+from lakewright.storage.spec.partition import Partition, PartitionKeys
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, matches, may_match, only_on
+from lakewright.storage.spec.values import Value
+
+# With more partitions than this, manifests are not pruned one value at a time.
+_MANY = 64
 
 
-class PartitionPicker:
-    """Decides by partition which manifests and entries matter, and remembers what it decided."""
+class PartitionFilter:
+    """Decides by partition which manifests and entries matter, and remembers what it decided.
 
-    # With more partitions than this, manifests are not pruned one value at a time.
-    _MANY = 64
+    What is not given restricts nothing. `named` are partitions by stored values, of all keys or of
+    a few. Of `predicate` the part on partition keys counts, and an entry of a schema with other
+    keys is judged by those.
+    """
 
     def __init__(
-        self, files: TableFiles, partitions: Iterable[bytes] | None, predicate: Predicate | None
+        self,
+        files: TableFiles,
+        *,
+        rows: Iterable[bytes] | None = None,
+        named: Sequence[Mapping[str, Value]] | None = None,
+        predicate: Predicate | None = None,
     ) -> None:
-        self._files = files
-        self._fields = files.schema.partition_fields
-        self._chosen = None if partitions is None else frozenset(partitions)
-        self._predicate = only_on(predicate, frozenset(files.schema.partition_keys))
-        self._decided: dict[bytes, bool] = {}
-        self._values = (
-            [files.partition_values(each) for each in self._chosen]
-            if self._chosen is not None and len(self._chosen) <= self._MANY
-            else None
-        )
+        self._partitions = files.partitions
+        self._rows = None if rows is None else frozenset(rows)
+        self._named = named
+        self._predicate = predicate
+        self._on_keys: dict[tuple[str, ...], Predicate | None] = {}
+        self._decided: dict[int, dict[bytes, bool]] = {}
+        on_keys = self._predicate_on(files.partitions.keys)
+        self._by_values = named is not None or on_keys is not None
+        self.takes_all = self._rows is None and not self._by_values
+        self._asked = self._few_rows()
+
+    @classmethod
+    def of_specs(cls, files: TableFiles, specs: Sequence[Mapping[str, object]] | None) -> Self:
+        """Partitions that a caller names by some of their keys or all; None stands for all.
+
+        Raises:
+            InvalidRequestError: a name is no partition key, or a value is none of its type.
+        """
+        named = None if specs is None else [files.partitions.stored(spec) for spec in specs]
+        return cls(files, named=named)
 
     def may_hold(self, meta: ManifestFileMeta) -> bool:
-        if not self._fields or (self._predicate is None and self._values is None):
+        """Whether entries of a manifest may be taken, by its bounds."""
+        if self._asked is None and not self._by_values:
             return True
-        rows = meta.num_added_files + meta.num_deleted_files
-        bounds = stats_bounds(meta.partition_stats, self._fields, rows)
-        if self._predicate is not None and not may_match(self._predicate, bounds):
+        keys = self._partitions.keys_of_manifest(meta)
+        if not keys.fields:
+            return True
+        count = meta.num_added_files + meta.num_deleted_files
+        bounds = stats_bounds(meta.partition_stats, keys.fields, count)
+        predicate = self._predicate_on(keys)
+        if predicate is not None and not may_match(predicate, bounds):
             return False
-        if self._values is None:
+        if self._asked is None:
             return True
         return any(
-            all(
-                may_match(_equals(field.name, value), bounds)
-                for field, value in zip(self._fields, values, strict=True)
-            )
-            for values in self._values
+            each.keys.names != keys.names
+            or all(may_match(_equals(*named), bounds) for named in each.stored.items())
+            for each in self._asked
         )
 
     def takes(self, entry: ManifestEntry) -> bool:
-        decided = self._decided.get(entry.partition)
-        if decided is None:
-            decided = self._decided[entry.partition] = self._decide(entry.partition)
-        return decided
+        """Whether an entry is of a partition that is meant."""
+        return self.takes_row(entry.partition, entry.file.schema_id)
 
-    def _decide(self, partition: bytes) -> bool:
-        if self._chosen is not None and partition not in self._chosen:
+    def takes_row(self, row: bytes, schema_id: int) -> bool:
+        """Whether the row of a partition, under the keys of a schema, is meant."""
+        if self._rows is not None and row not in self._rows:
             return False
-        if self._predicate is None:
+        if not self._by_values:
             return True
-        values = self._files.partition_values(partition)
-        row = {field.name: value for field, value in zip(self._fields, values, strict=True)}
-        return matches(self._predicate, row) is True
+        decided = self._decided.setdefault(schema_id, {})
+        taken = decided.get(row)
+        if taken is None:
+            taken = decided[row] = self._takes_values(self._partitions.of_row(row, schema_id))
+        return taken
+
+    def _takes_values(self, partition: Partition) -> bool:
+        if self._named is not None and not any(map(partition.is_named, self._named)):
+            return False
+        predicate = self._predicate_on(partition.keys)
+        return predicate is None or matches(predicate, partition.stored) is True
+
+    def _predicate_on(self, keys: PartitionKeys) -> Predicate | None:
+        """The part of the predicate that partitions of some keys decide alone."""
+        if keys.names not in self._on_keys:
+            self._on_keys[keys.names] = only_on(self._predicate, frozenset(keys.names))
+        return self._on_keys[keys.names]
+
+    def _few_rows(self) -> list[Partition] | None:
+        """The partitions of the rows, by which manifests are pruned while there are few."""
+        if self._rows is None or len(self._rows) > _MANY:
+            return None
+        keys = self._partitions.keys
+        if any(row_arity(row) != len(keys.fields) for row in self._rows):
+            # Some are of an older schema, and a row does not say of which.
+            return None
+        return [self._partitions.of_row(row) for row in self._rows]
 
 
-def _equals(column: str, value: object) -> Leaf:
+def _equals(column: str, value: Value) -> Leaf:
     if value is None:
         return Leaf(column, Operator.IS_NULL)
-    return Leaf(column, Operator.EQ, (value,))  # type: ignore[arg-type]
+    return Leaf(column, Operator.EQ, (value,))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.bin_packing import is_small
 from lakewright.storage.lsm.sections import sorted_run_count
 from lakewright.storage.operations.state.live_files import grouped_by_bucket, readable_entries
 from lakewright.storage.spec.manifest import ManifestEntry
-from lakewright.storage.spec.values import order_key
+from lakewright.storage.spec.partition import Partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +35,16 @@ class BucketStats:
 class PartitionStats:
     """One partition; rows are those in files, before versions of a key are merged."""
 
-    spec: dict[str, object]
+    partition: Partition
     row_count: int
     file_count: int
     size_bytes: int
     last_file_creation_ms: int | None
     buckets: tuple[BucketStats, ...]
+
+    @property
+    def spec(self) -> dict[str, object]:
+        return self.partition.spec
 
     @property
     def small_file_count(self) -> int:
@@ -60,30 +63,23 @@ def partition_stats(
     files: TableFiles, entries: Iterable[ManifestEntry]
 ) -> tuple[PartitionStats, ...]:
     """Partitions of live entries, in the order of their values."""
-    by_partition: dict[bytes, list[tuple[int, list[ManifestEntry]]]] = {}
-    for (partition, bucket), group in grouped_by_bucket(entries).items():
-        by_partition.setdefault(partition, []).append((bucket, group))
-
-    def in_order(partition: bytes) -> list[tuple[bool, Any]]:
-        values = files.partition_values(partition)
-        # Null comes first, and nothing is compared with what stands for it.
-        return [
-            (value is not None, None if value is None else order_key(value)) for value in values
-        ]
-
+    by_partition: dict[Partition, list[tuple[int, list[ManifestEntry]]]] = {}
+    for place, group in grouped_by_bucket(entries).items():
+        partition = files.partitions.of_entry(group[0])
+        by_partition.setdefault(partition, []).append((place.bucket, group))
     return tuple(
         _partition(files, partition, by_partition[partition])
-        for partition in sorted(by_partition, key=in_order)
+        for partition in sorted(by_partition, key=lambda each: each.order)
     )
 
 
 def _partition(
-    files: TableFiles, partition: bytes, groups: list[tuple[int, list[ManifestEntry]]]
+    files: TableFiles, partition: Partition, groups: list[tuple[int, list[ManifestEntry]]]
 ) -> PartitionStats:
     metas = [entry.file for _, group in groups for entry in group]
     created = [file.creation_time for file in metas if file.creation_time is not None]
     return PartitionStats(
-        spec=files.partition_spec(partition),
+        partition=partition,
         row_count=sum(file.row_count for file in metas),
         file_count=len(metas),
         size_bytes=sum(file.file_size for file in metas),

@@ -23,6 +23,7 @@ from lakewright.storage.operations.running.task_memory import ROW_GROUP_BYTES
 from lakewright.storage.operations.write.stored_rows import file_schema, stored_schema
 from lakewright.storage.spec.file_format import ORC, FileEncoding
 from lakewright.storage.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 
 
@@ -39,6 +40,11 @@ class BucketTarget:
     changelog: bool = False
     # What file names begin with, where it is not what the table's options say.
     name_prefix: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Partition and bucket."""
+        return Place(self.partition, self.bucket)
 
 
 class RollingWriter:
@@ -61,7 +67,7 @@ class RollingWriter:
         self.done: list[DataFileMeta] = []
         self._write_id = write_id
         self._numbers = count()
-        self._folder = files.bucket_dir(target.partition, target.bucket)
+        self._folder = files.bucket_dir(target.place)
         self._schema = file_schema(files)
         self._keyed = files.schema.is_keyed
         self._current: _OpenFile | None = None

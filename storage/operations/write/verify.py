@@ -194,7 +194,7 @@ class Proof:
             split = DataSplit(
                 partition=target.partition, bucket=target.bucket, files=(file,), merge=False
             )
-            path = self._files.data_file_path(target.partition, target.bucket, file)
+            path = self._files.data_file_path(target.place, file)
             try:
                 # Not by the names of the table's columns, for files hold copies of the keys too.
                 for rows in read_rows(
@@ -249,7 +249,7 @@ def _check_files(files: TableFiles, made: Written) -> None:
     bounded = _bounded_columns(files)
     found = 0
     for file in made.files:
-        path = files.data_file_path(target.partition, target.bucket, file)
+        path = files.data_file_path(target.place, file)
         try:
             footer = read_footer(files.fs, path, list(bounded))
         except (CorruptionError, FileMissing) as error:
@@ -334,7 +334,7 @@ def _refuse(
     found: object = None,
     cause: Exception | None = None,
 ) -> NoReturn:
-    partition = files.partition_spec(targets[0].partition) if targets else {}
+    partition = files.partitions.of_row(targets[0].partition).spec if targets else {}
     buckets = sorted({target.bucket for target in targets if target.bucket >= 0})
     told = ("changelog of " if any(target.changelog for target in targets) else "") + (
         f"bucket {', '.join(map(str, buckets))}" if buckets else "rows"

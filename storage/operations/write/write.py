@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakewright.storage.codec.arrow_types import conform
 from lakewright.storage.codec.arrow_values import scalar_of, value_of
-from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.errors import InvalidRows
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.blank_keys import refuse_blank_keys
 from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN, with_row_kinds
@@ -43,9 +43,10 @@ from lakewright.storage.spec.commit import (
 )
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-from lakewright.storage.spec.values import Value, from_python, same_value, to_python
+from lakewright.storage.spec.values import Value, same_value, to_python
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ def prepare_write(
         InvalidRequestError: the partition names no partition column, or a value is of no use.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
-    static = partition_spec_values(files, partition or {})
+    static = tuple(files.partitions.stored(partition or {}).items())
     if partition and mode is WriteMode.APPEND:
         dynamic = False
     covers_all = len(static) == len(files.schema.partition_keys)
@@ -118,46 +119,6 @@ def prepare_write(
     )
 
 
-def partition_spec_values(
-    files: TableFiles, spec: Mapping[str, object]
-) -> tuple[tuple[str, Value], ...]:
-    """A partition somebody names, as stored values, in the order of the partition keys.
-
-    Raises:
-        InvalidRequestError: a name is no partition key, or a value is none of its type.
-    """
-    keys = files.schema.partition_keys
-    for name in spec:
-        if name not in keys:
-            have = ", ".join(keys) or "none, it is not partitioned"
-            raise InvalidRequestError(
-                f"{name!r} is no partition key of {files.name}; its partition keys are {have}",
-                table=files.name,
-            )
-    return tuple(
-        (name, from_python(spec[name], files.schema.field(name).type))
-        for name in keys
-        if name in spec
-    )
-
-
-def planned_partition(files: TableFiles, spec: Mapping[str, object]) -> bytes:
-    """The row of a whole partition that a plan names.
-
-    Raises:
-        InvalidRequestError: a partition key is missing, or a value is none of its type.
-    """
-    values = dict(partition_spec_values(files, spec))
-    keys = files.schema.partition_keys
-    missing = [key for key in keys if key not in values]
-    if missing:
-        raise InvalidRequestError(
-            f"a plan names a partition of {files.name} without its key {missing[0]!r}; plan again",
-            table=files.name,
-        )
-    return files.partition_bytes([values[key] for key in keys])
-
-
 class StagingWriter:
     """Writes rows of any partitions and buckets; one per task."""
 
@@ -165,7 +126,7 @@ class StagingWriter:
         self.job = job
         self._files = job.files
         self._chooser = BucketChooser(job.files, job.states)
-        self._writers: dict[tuple[bytes, int], BucketWriter | PostponedWriter] = {}
+        self._writers: dict[Place, BucketWriter | PostponedWriter] = {}
         self._index_names: list[str] = []
         # Tasks share the write id, so each puts a name of its own behind it.
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
@@ -208,7 +169,7 @@ class StagingWriter:
             writer.abandon()
         discard_files(self._files.fs, [self._files.paths.index(name) for name in self._index_names])
 
-    def _message(self, place: tuple[bytes, int], written: WrittenFiles) -> CommitMessage | None:
+    def _message(self, place: Place, written: WrittenFiles) -> CommitMessage | None:
         partition, bucket = place
         if not written.data and not written.changelog:
             return None
@@ -310,19 +271,19 @@ class StagingWriter:
             yield places.partitions[places.codes[row]], int(places.buckets[row]), part
 
     def _writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
-        place = (partition, bucket)
+        place = Place(partition, bucket)
         if place not in self._writers:
-            self._writers[place] = self._new_writer(partition, bucket)
+            self._writers[place] = self._new_writer(place)
         return self._writers[place]
 
-    def _new_writer(self, partition: bytes, bucket: int) -> BucketWriter | PostponedWriter:
+    def _new_writer(self, place: Place) -> BucketWriter | PostponedWriter:
         name = f"{self._task_id}-{len(self._writers)}"
         target = BucketTarget(
-            partition=partition,
-            bucket=bucket,
-            next_sequence=self.job.states.next_sequences.get((partition, bucket), 0),
+            partition=place.partition,
+            bucket=place.bucket,
+            next_sequence=self.job.states.next_sequences.get(place, 0),
         )
-        if bucket == POSTPONE_BUCKET:
+        if place.bucket == POSTPONE_BUCKET:
             user = self.job.request.commit_user
             return PostponedWriter(self._files, target, commit_user=user, write_id=name)
         tells_changes = self.job.request.mode is WriteMode.APPEND
@@ -378,7 +339,7 @@ def partition_writes(
         metas = [file for part in parts for file in part.new_files]
         result.append(
             PartitionWrite(
-                spec=files.partition_spec(partition),
+                spec=files.partitions.of_row(partition).spec,
                 row_count=sum(file.row_count for file in metas),
                 file_count=len(metas),
                 size_bytes=sum(file.file_size for file in metas),

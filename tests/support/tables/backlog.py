@@ -10,6 +10,7 @@ from lakewright.storage.operations.commit.commit_manifests import write_manifest
 from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.manifest import EMPTY_ROW, DataFileMeta, FileKind, ManifestEntry
+from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
 
@@ -20,7 +21,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
     `template` is a data file of bucket 0 of the table.
     """
     files, fs = table.files, table.files.fs
-    folder = files.bucket_dir(EMPTY_ROW, 0)
+    folder = files.bucket_dir(Place(EMPTY_ROW, 0))
     latest: Snapshot | None = files.snapshots.latest()
     entries: list[ManifestEntry] = []
     for number in range(count):

@@ -104,15 +104,13 @@ def _check_partitions(path: str, plan: Plan, table: Table) -> None:
     """Refuse a plan whose parts name other partition columns than the table has."""
     from lakewright.storage import SortCompactionPlan
     from lakewright.storage.errors import InvalidRequestError
-    from lakewright.storage.operations.write.write import partition_spec_values
 
     if isinstance(plan, SortCompactionPlan):
         _check_partitions(path, plan.files, table)
         return
     keys = list(table.schema.partition_keys)
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):
-        values = partition_spec_values(table.files, part.partition)
-        if [name for name, _ in values] != keys:
+        if list(table.files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
                 f"{path} is no plan of {table.name}: it names the partition {part.partition}, and "
                 f"the partition keys are {', '.join(keys) or 'none'}"

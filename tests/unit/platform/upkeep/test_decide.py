@@ -15,6 +15,8 @@ from lakewright.platform.upkeep.decide import (
 )
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth, table_health
 from lakewright.storage import BucketStats, PartitionStats, parse_data_type
+from lakewright.storage.spec.data_types import STRING, DataField
+from lakewright.storage.spec.partition import Partition, PartitionKeys
 
 NOW_MS = 1_000_000_000
 
@@ -38,7 +40,7 @@ def bucket(
 
 def stats(day: str | None, *buckets: BucketStats, written_ms: int = NOW_MS) -> PartitionStats:
     return PartitionStats(
-        spec={"dt": day},
+        partition=Partition(PartitionKeys(0, (DataField(0, "dt", STRING),)), b"", (day,)),
         row_count=sum(each.row_count for each in buckets),
         file_count=sum(each.file_count for each in buckets),
         size_bytes=sum(each.size_bytes for each in buckets),

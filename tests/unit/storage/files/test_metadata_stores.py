@@ -147,7 +147,7 @@ def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> 
     latest = table.history.latest_snapshot()
     assert latest is not None
     (entry, *_) = table.at().files()
-    data = Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
+    data = Path(table.files.data_file_path(entry.place, entry.file))
     kept = data.read_bytes()
     data.write_bytes(kept[: len(kept) // 2])
     with pytest.raises(CorruptionError, match="cannot be read"):
@@ -168,13 +168,10 @@ def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> 
 
 def test_a_data_file_with_other_rows_than_its_manifest_says_is_told(table: Table) -> None:
     first, second = list(table.at().files())[:2]
-    paths = [
-        Path(table.files.data_file_path(each.partition, each.bucket, each.file))
-        for each in (first, second)
-    ]
+    paths = [Path(table.files.data_file_path(each.place, each.file)) for each in (first, second)]
     table.write(rows(table, events(20, 25)))
     *_, larger = table.at().files()
-    target = Path(table.files.data_file_path(larger.partition, larger.bucket, larger.file))
+    target = Path(table.files.data_file_path(larger.place, larger.file))
     paths[0].write_bytes(target.read_bytes())
     with pytest.raises(CorruptionError, match="holds 5 rows, its manifest says 1"):
         table.read()

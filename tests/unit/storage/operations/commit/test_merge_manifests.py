@@ -19,6 +19,7 @@ from lakewright.storage.spec.manifest import (
     ManifestFileMeta,
     fold_entries,
 )
+from lakewright.storage.spec.partition import PartitionKeys
 from tests.support.tables.builders import compact, content, events, new_table, rows, with_options
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -146,7 +147,7 @@ def test_merging_changes_no_live_entry(
                 entries.append(entry(number, FileKind.DELETE))
         if entries:
             meta = store.write_manifest(
-                entries, schema_id=0, partition_fields=(), compression="null", written=[]
+                entries, keys=PartitionKeys(0, ()), compression="null", written=[]
             )
             metas = (*metas, meta)
         before, written = metas, list[str]()

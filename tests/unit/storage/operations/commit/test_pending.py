@@ -192,7 +192,7 @@ def test_a_batch_whose_files_are_gone_is_told(table: Table) -> None:
 
 def data_files(table: Table, kept: StagedWrite) -> list[str]:
     return [
-        table.files.data_file_path(message.partition, message.bucket, file)
+        table.files.data_file_path(message.place, file)
         for message in kept.messages
         for file in message.new_files
     ]

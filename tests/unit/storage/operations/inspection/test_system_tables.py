@@ -84,9 +84,9 @@ def test_files_are_described_with_their_bounds(catalog: Catalog) -> None:
     for row in found:
         name = row["file_path"].rsplit("/", 1)[-1]
         entry = entries.pop(name)
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         assert row["file_path"] == path
-        assert row["partition"] == f"{{{table.files.partition_spec(entry.partition)['day']}}}"
+        assert row["partition"] == f"{{{table.files.partitions.of_entry(entry).spec['day']}}}"
         assert row["bucket"] == entry.bucket
         assert row["record_count"] == entry.file.row_count
         assert row["file_size_in_bytes"] == entry.file.file_size

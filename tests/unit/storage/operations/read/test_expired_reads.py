@@ -172,7 +172,7 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
 def test_a_file_that_is_missing_though_its_snapshot_is_there_is_no_expiry() -> None:
     table = history()
     for entry in table.at().files():
-        table.files.fs.delete(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
+        table.files.fs.delete(table.files.data_file_path(entry.place, entry.file))
     with pytest.raises(FileMissing):
         table.read()
 

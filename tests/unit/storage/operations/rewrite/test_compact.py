@@ -297,13 +297,10 @@ def test_a_compaction_that_would_lose_a_row_commits_nothing(unchecked_catalog: C
     table = new_table(unchecked_catalog)
     small_appends(table, 3)
     before = content(table)
-    paths = [
-        Path(table.files.data_file_path(each.partition, each.bucket, each.file))
-        for each in table.at().files()
-    ]
+    paths = [Path(table.files.data_file_path(each.place, each.file)) for each in table.at().files()]
     table.write(rows(table, events(0, 2)))
     entry = table.at().files()[-1]
-    two_rows = Path(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
+    two_rows = Path(table.files.data_file_path(entry.place, entry.file))
     kept = two_rows.read_bytes()
     two_rows.write_bytes(paths[0].read_bytes())
     with pytest.raises(CorruptionError, match="holds 1 rows, its manifest says 2"):

@@ -62,7 +62,7 @@ def changes(table: Table, snapshot: Snapshot) -> list[tuple[str, int, str | None
     found = []
     for entry in table.files.manifests.entries(metas):
         assert entry.kind is FileKind.ADD
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         assert path.rsplit("/", 1)[-1].startswith("changelog-")
         with table.files.fs.open_input(path) as source:
             read = pq.read_table(source)
@@ -592,7 +592,7 @@ def tell(table: Table, snapshot: Snapshot, state: dict[int, tuple[Any, Any]]) ->
         return
     metas = table.files.manifests.read_list(snapshot.changelog_manifest_list)
     for entry in table.files.manifests.entries(metas):
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         with table.files.fs.open_input(path) as source:
             read = pq.read_table(source).to_pylist()
         for row in read:

@@ -60,7 +60,7 @@ def counts(table: Table) -> dict[Any, set[int]]:
     """How many buckets the files of each partition say there are."""
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partition_spec(entry.partition)["day"]
+        day = table.files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 

@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_for_no_reason_is_no_stale_plan(
     table = verb.table(unchecked_catalog)
     plan = verb.plan(table)
     entry = table.at().files()[-1]
-    table.files.fs.delete(table.files.data_file_path(entry.partition, entry.bucket, entry.file))
+    table.files.fs.delete(table.files.data_file_path(entry.place, entry.file))
     with pytest.raises(FileMissing):
         verb.run(table.upkeep, plan)
 
@@ -135,7 +135,7 @@ def test_own_commits_are_no_reason_why_a_file_is_missing(unchecked_catalog: Cata
         table.write(rows(table, events(0, 1, day=day)))
     plan = table.upkeep.plan_rescale(128, [{}])
     (entry,) = [each for each in table.at().files() if b"b" in each.partition]
-    path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+    path = table.files.data_file_path(entry.place, entry.file)
     with pytest.raises(FileMissing):
         table.upkeep.run_rescale(plan, Meddling(before=lambda: table.files.fs.delete(path)))
 

@@ -41,7 +41,7 @@ def stored(table: Table, column: str) -> list[list[Any]]:
     """Values of a column file by file, in the order of the files' names."""
     found = []
     for entry in sorted(table.at().files(), key=lambda each: each.file.file_name):
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         with table.files.fs.open_input(path) as source:
             found.append(pq.read_table(source, columns=[column]).column(column).to_pylist())
     return found

@@ -43,7 +43,7 @@ def told(table: Table) -> list[tuple[Any, ...]]:
     found = []
     names = ["_VALUE_KIND", "_SEQUENCE_NUMBER", "id", "v"]
     for entry in changelog_entries(table):
-        path = table.files.data_file_path(entry.partition, entry.bucket, entry.file)
+        path = table.files.data_file_path(entry.place, entry.file)
         for part in read_rows(table.files.fs, path, names):
             found += [tuple(row.values()) for row in part.to_pylist()]
     return found

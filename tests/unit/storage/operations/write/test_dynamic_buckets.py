@@ -58,7 +58,7 @@ def buckets_of_keys(table: Table, day: str = "a") -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for split in table.scan().plan.splits:
         for meta in split.files:
-            path = table.files.data_file_path(split.partition, split.bucket, meta)
+            path = table.files.data_file_path(split.place, meta)
             held = pq.read_table(path, columns=["id", "day"], partitioning=None)
             ids = {row["id"] for row in held.to_pylist() if row["day"] == day}
             if ids:
@@ -92,7 +92,7 @@ def test_the_index_of_a_bucket_holds_the_hashes_of_its_keys(catalog: Catalog) ->
     table.write(rows(table, events(0, 4)))
     table.write(rows(table, [*events(4, 5), *events(0, 1, day="b")]))
     found = {
-        (table.files.partition_spec(entry.partition)["day"], entry.bucket): entry.file
+        (table.files.partitions.of_entry(entry).spec["day"], entry.bucket): entry.file
         for entry in indexes(table)
     }
     assert {place: index.row_count for place, index in found.items()} == {
