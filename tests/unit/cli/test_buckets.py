@@ -69,7 +69,7 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
         return done
 
     monkeypatch.setattr(LocalEngine, "map", beaten)
-    told = lakewright(catalog, "run", "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
+    told = lakewright(catalog, "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
     assert told.lines[-2].startswith("no snapshot of db.t: 0 partitions in")
     assert told.lines[-1].startswith("1 partition left alone: others changed them meanwhile")
 

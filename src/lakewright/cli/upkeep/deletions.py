@@ -68,6 +68,8 @@ def named(noun: str, names: Sequence[str]) -> str:
 
 def snapshots_text(ids: Sequence[int]) -> str:
     """`snapshot 1`, `3 snapshots (1 to 3)`."""
+    if not ids:
+        return "no snapshot"
     if len(ids) == 1:
         return f"snapshot {ids[0]}"
     return f"{len(ids)} snapshots ({min(ids)} to {max(ids)})"
