@@ -220,7 +220,7 @@ def _try_commit(
     if not ours:
         _clean_up(files, written)
         return None
-    # The commit stands even if the hints cannot be written: readers never rely on them.
+    # The commit stands even if the hints cannot be written: a hint may always be wrong.
     with suppress(StorageError, OSError):
         files.snapshots.hint_latest(snapshot.id)
         if latest is None:

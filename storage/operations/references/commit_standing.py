@@ -123,8 +123,8 @@ def remove_stray(files: TableFiles, latest: Snapshot) -> bool:
     # Another committer may have filled the gap. So the stray is checked first, then the gap.
     if not files.snapshots.exists(stray) or files.snapshots.exists(latest.id + 1):
         return True
-    # An expiry may have deleted the snapshot that was the latest, before later ones. A process
-    # that copies snapshots to the table deletes LATEST first.
+    # If an expiry runs, it deletes `latest` before later snapshots. A process that copies
+    # snapshots to the table deletes LATEST first. In both cases the later snapshot is no stray.
     if not _is_there(files, latest) or files.snapshots.hinted_latest() != latest.id:
         return True
     if is_being_rolled_back(files):

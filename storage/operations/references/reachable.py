@@ -97,7 +97,7 @@ class Reach:
         return {path: size for path, size in removed.items() if path not in added}
 
     def changelog(self, root: Root) -> dict[str, int]:
-        """Changelog files of a commit; data files where no producer makes a changelog."""
+        """Changelog files of a commit; for a changelog without a producer its added data files."""
         lists = self._lists(root)
         snapshot = root.snapshot
         found: dict[str, int] = {}

@@ -17,7 +17,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import on_branch
 
-# --- beside others ----------------------------------------------------------------------------
+# --- concurrent deletions ---------------------------------------------------------------------
 
 _P = ParamSpec("_P")
 

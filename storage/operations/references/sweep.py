@@ -18,7 +18,7 @@ from lakewright.storage.operations.references.roots import Root, RootKind, all_r
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
-# By how much the clocks of a writer, a committer and the store may differ.
+# The allowed clock difference between a writer, a committer and the store.
 _CLOCKS_DIFFER_MS = 600_000
 
 

@@ -24,7 +24,7 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 
 def first_kept_id(kept: Sequence[int], end: int) -> int:
-    """The first snapshot that stays; further on if an interrupted expiry set EARLIEST further."""
+    """The first snapshot that stays: `end`, or EARLIEST if an interrupted expiry went further."""
     return max(end, kept[0])
 
 

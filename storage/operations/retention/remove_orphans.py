@@ -61,8 +61,8 @@ _UNFINISHED = (
 class OrphansPlan(DeletionPlan):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
-    `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files of
-    quarantines, which no reader uses.
+    `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
+    the hidden folder, which no reader uses.
     """
 
     older_than_ms: int
