@@ -1,1 +1,1 @@
-"""The one way to make a snapshot, and batches that wait for it."""
+"""The commit of a change as the next snapshot, and pending batches that wait for it."""

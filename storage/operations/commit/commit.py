@@ -1,4 +1,4 @@
-"""What writes, compactions and statistics change of a snapshot; `commit_loop` commits it."""
+"""Builds the changes of writes, compactions and statistics; `commit_loop` commits them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 
-# From buckets to those of them that their worker must leave to others.
+# Takes buckets and returns those that the rewriting process gave up to other processes.
 GivenUp = Callable[[Collection[Place]], Collection[Place]]
 
 
@@ -36,9 +36,9 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
     """Publish a staged write.
 
     Raises:
-        CommitConflictError: the table changed so that the rows no longer fit; nothing is
-            published, and the staged files are still there to abort or to stage again.
-        CommitOutcomeUnknownError: the store failed at the decisive moment.
+        CommitConflictError: the table changed in a way that conflicts with the rows. Nothing is
+            published. The staged files remain; the caller aborts the write or stages it again.
+        CommitOutcomeUnknownError: the store failed while the snapshot was created.
     """
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
@@ -108,13 +108,13 @@ def commit_compaction(
     kind: CommitKind = CommitKind.COMPACT,
     given_up: GivenUp | None = None,
 ) -> tuple[CommitResult, tuple[CommitMessage, ...]]:
-    """Publish rewritten files; what was rewritten in vain comes back.
+    """Publish rewritten files; return the result and the messages that were left out.
 
-    A bucket whose files somebody else replaced meanwhile is left out and the
-    rest is published, so that maintenance never fails for one bucket. With
-    `whole_partitions` the other buckets of its partition are left out too: for
-    rewrites that move rows between buckets, which are of kind OVERWRITE where they
-    change how many there are. What `given_up` says at the last moment is left out likewise.
+    A bucket is left out if another commit replaced its files since the plan, or if `given_up`
+    names it at commit time. The other buckets are published, so that one conflict does not fail
+    the whole run. With `whole_partitions` all buckets of such a partition are left out. Rewrites
+    that move rows between buckets need this. They use kind OVERWRITE if they change the bucket
+    count.
     """
     lost: list[CommitMessage] = []
 
@@ -157,10 +157,10 @@ def commit_compaction(
 def commit_statistics(
     files: TableFiles, statistics: str, *, user: str, base_snapshot_id: int
 ) -> CommitResult:
-    """Publish a statistics file that is written already, on top of whatever is latest.
+    """Publish a statistics file that is already written, on top of the latest snapshot.
 
     Raises:
-        SchemaMoved: the schema changed since, so that the statistics speak of other columns.
+        SchemaMoved: the schema changed since, so the statistics may describe other columns.
     """
 
     def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
@@ -192,8 +192,8 @@ def _replaced_partitions(
     """The partitions that an overwrite empties.
 
     Raises:
-        UnsupportedError: a live file was written under other keys, which the overwrite does not
-            name, so some of its rows would have to go and others to stay.
+        UnsupportedError: a live file was written under other partition keys, and they lack a key
+            that the overwrite names. The overwrite would have to remove only part of its rows.
     """
     spec = dict(scope.spec)
     for entry in {each.file.schema_id: each for each in live}.values() if spec else ():

@@ -1,4 +1,4 @@
-"""Whether what a writer or a rewrite has made still fits the table as it is by now."""
+"""Conflict checks: whether a staged write or a rewrite still fits the latest snapshot."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from lakewright.storage.spec.manifest import (
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
-# Of a folder more files than so many are looked for in a listing of it.
+# For more files than this in one folder, the committer lists the folder instead of each file.
 _ASKED_ONE_BY_ONE = 4
 
 
 def check_schema(files: TableFiles, staged: StagedWrite) -> None:
-    """Whether rows that were staged with another schema still lie where they belong.
+    """Check that rows staged with another schema still belong to their partitions and buckets.
 
     Raises:
-        SchemaMoved: primary or partition keys changed since.
+        SchemaMoved: the primary or partition keys changed since the staging.
     """
     if staged.schema_id == files.schema.id:
         return
@@ -57,10 +57,10 @@ def check_schema(files: TableFiles, staged: StagedWrite) -> None:
 
 
 def check_staged_files(files: TableFiles, staged: StagedWrite) -> None:
-    """Whether all files are still there; a removal of orphans may have taken only the old ones.
+    """Check that every staged file still exists; orphan removal may have deleted only older ones.
 
     Raises:
-        FilesGone: one is not.
+        FilesGone: a file is missing.
     """
     by_folder: dict[str, set[str]] = defaultdict(set)
     for path in (path for each in staged.messages for path in files.written_paths(each)):
@@ -87,7 +87,11 @@ def _missing(files: TableFiles, folder: str, names: Collection[str]) -> set[str]
 def still_applies(
     message: CommitMessage, live: Collection[EntryIdentity], indexes: Collection[IndexEntry]
 ) -> bool:
-    """Whether what a rewrite replaces is still there, as it was read, and its index its own."""
+    """Whether a rewrite applies without a conflict.
+
+    The files it replaces must be live, with the deletions that it read. The index files it
+    replaces must be present, and its new index files must not join others in the same bucket.
+    """
     before = message.entries(message.compact_before)
     removed = message.removed_index_entries
     return (
@@ -99,9 +103,9 @@ def still_applies(
 
 
 def _knows_deletions(message: CommitMessage, indexes: Collection[IndexEntry]) -> bool:
-    """Whether the rows now gone from files written anew are those that were left out.
+    """Whether the rewritten files have the same deletion vectors as when the rewrite read them.
 
-    A rewrite replaces the index files of every vector that it applied.
+    A rewrite replaces the index files of every deletion vector that it applied.
     """
     moved = {file.file_name for file in message.compact_after}
     rewritten = {file.file_name for file in message.compact_before} - moved
@@ -121,7 +125,7 @@ def _vectors_of(
 
 
 def _marks_live_files(message: CommitMessage, live: Collection[EntryIdentity]) -> bool:
-    """Whether the files whose rows a new index takes out were not written anew meanwhile."""
+    """Whether every data file that a new deletion vector refers to is still live."""
     marked = {
         vector.data_file for index in message.new_indexes for vector in index.deletion_vectors or ()
     }
@@ -135,7 +139,7 @@ def _marks_live_files(message: CommitMessage, live: Collection[EntryIdentity]) -
 def _replaces_own_indexes(
     new: Collection[IndexEntry], removed: Collection[IndexEntry], present: Collection[IndexEntry]
 ) -> bool:
-    """Whether index files to remove are present, and new ones do not join others of their place."""
+    """Whether removed index files are present, and each new one has its slot to itself."""
     if not set(removed) <= set(present):
         return False
     left = {entry.slot for entry in present if entry not in removed}
@@ -149,13 +153,13 @@ def check_conflicts(
     committable: Committable,
     live_files: LiveFiles,
 ) -> None:
-    """Whether the change still applies to the latest snapshot.
+    """Check that the change still applies to the latest snapshot.
 
     Raises:
-        FilesGone: a file to remove is not live any more.
-        IndexMoved: an index file to replace was replaced by somebody else.
+        FilesGone: a file to remove is no longer live.
+        IndexMoved: another commit replaced an index file that this change replaces.
         BucketCountChanged: a partition would hold files of two bucket counts.
-        KeyRangesOverlap: two files of one deeper level would hold the same keys.
+        KeyRangesOverlap: two files of one level above 0 would have overlapping key ranges.
     """
     _check_indexes(files, latest, change)
     entries = change.entries

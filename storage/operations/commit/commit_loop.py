@@ -1,15 +1,16 @@
 """A change becomes the next snapshot; a losing committer retries on the snapshot that won.
 
-1. Read the latest snapshot, and look whether it, or one before it, is of an earlier try.
-2. Work out what changes it.
-3. Check that against what is live: everything removed must be there.
-4. Write the base list (merged manifests), the delta manifest and its list, those of
-   the changelog and the index manifest where they are new. All that the snapshot is to name,
-   be it written here, by tasks or long ago, is made to outlive a power loss.
-5. If N-1 is still there, create snapshot-N only if it is absent. Lost: clean up, wait a
-   little, from 1. Unknown: look whether it is ours, and never delete what it may name.
-6. Look whether it stands beside a rollback, and withdraw it where it does not
-   (`commit_standing.py`): clean up, from 1.
+1. Read the latest snapshot. Search for a snapshot that an earlier attempt of this commit made.
+2. Build the change on the latest snapshot.
+3. Check for conflicts: every file that the change removes must be live.
+4. Write the base list (merged manifests), the delta manifest and its list, and those of the
+   changelog and the index manifest if they change. Make these files, and all files that the
+   change adds, durable.
+5. If snapshot N-1 still exists, create snapshot N only if it is absent. If another commit took
+   N: clean up, wait, and start again at 1. If the outcome is unknown: read snapshot N, and never
+   delete files that it may name.
+6. Check that no rollback removed the base (`references/commit_standing.py`). Otherwise withdraw
+   the snapshot, clean up, and start again at 1.
 7. Update the hints.
 
 Source: Paimon specification, chapter Snapshot; `FileStoreCommitImpl`.
@@ -50,23 +51,24 @@ from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
-# A losing committer waits at most four times the duration of one attempt. A longer wait would only
-# let committers that came later win, again and again.
+# A losing committer waits at most four times the duration of one attempt. A longer wait would let
+# later committers win each time.
 _LONGEST_WAIT_IN_TRIES = 4
 _SHORTEST_WAIT_MS = 1
 _SHORTEST_TRY_MS, _LONGEST_TRY_MS = 10, 2_000
 
-# Where the table does not say how often to try: this often at least, and for this long.
+# Without `commit.max-retries`, a committer gives up after both limits: this many retries and
+# this much waiting time.
 _USUAL_RETRIES = 10
 _USUAL_PATIENCE_MS = 60_000
 
 
-# From the latest snapshot to what changes it; None when there is nothing to change.
+# Builds the change on the latest snapshot; None if there is nothing to change.
 BuildChange = Callable[[Snapshot | None, LiveFiles], Change | None]
 
 
 def commit_change(files: TableFiles, build: BuildChange, committable: Committable) -> CommitResult:
-    """Build a change on the latest snapshot and commit it; retry while other commits come first."""
+    """Build a change on the latest snapshot and commit it; retry while other commits win."""
     live_files = LiveFiles(files)
     durable: set[str] = set()
     waited_ms = 0.0
@@ -88,7 +90,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
                 else None
             )
         except CorruptionError:
-            # It may have been rolled back meanwhile, or replaced and expired.
+            # A rollback or an expiry may have removed the snapshot during this attempt.
             if is_latest(files, latest):
                 raise
             snapshot = None
@@ -110,7 +112,7 @@ def commit_change(files: TableFiles, build: BuildChange, committable: Committabl
 
 
 def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:
-    """Whether a commit that has lost once more has tried often enough."""
+    """Whether a losing committer has used all its retries."""
     most = files.options.commit_max_retries
     if most is not None:
         return retries >= most
@@ -118,7 +120,7 @@ def _is_hopeless(files: TableFiles, retries: int, waited_ms: float) -> bool:
 
 
 def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
-    """How long to wait after a try that lost, by how long it took."""
+    """How long a committer waits after a lost attempt of a given duration."""
     tries = min(_LONGEST_WAIT_IN_TRIES, 1 + retries)
     longest_ms = tries * min(max(took_ms, _SHORTEST_TRY_MS), _LONGEST_TRY_MS)
     return max(_SHORTEST_WAIT_MS, longest_ms * env.jitter())
@@ -127,10 +129,10 @@ def _wait_ms(env: Env, retries: int, took_ms: int) -> float:
 def _committed_before(
     files: TableFiles, committable: Committable, latest: Snapshot | None
 ) -> Snapshot | None:
-    """A snapshot that an earlier try of the same commit made.
+    """The snapshot that an earlier attempt of the same commit made, or None.
 
-    It may have a smaller id than the base of the commit, since the table may have been rolled back
-    before; and ids may be missing where a rollback is under way.
+    Its id may be smaller than that of the commit's base if the table was rolled back in between.
+    Ids may be missing while a rollback is under way.
     """
     if committable.in_series:
         return find_committed(files, committable.user, committable.identifier, committable.kind)
@@ -156,7 +158,7 @@ def _is_base(committable: Committable, snapshot: Snapshot) -> bool:
 
 
 def _adds(files: TableFiles, snapshot: Snapshot, stems: frozenset[str]) -> bool:
-    """Whether a snapshot added one of the files, or there are none to look for."""
+    """Whether a snapshot added one of the files; True if no files are given."""
     metas = files.manifests.read_delta_list(snapshot) if stems else ()
     return not stems or any(
         entry.kind is FileKind.ADD and stem_of(entry.file.file_name) in stems
@@ -172,7 +174,7 @@ def _try_commit(
     live_files: LiveFiles,
     durable: set[str],
 ) -> Snapshot | None:
-    """One attempt; None if another commit took the id, and then nothing of this one is left."""
+    """Make one attempt; None if it lost, and then none of its files remains."""
     written: list[str] = []
     try:
         snapshot = write_manifests(files, latest, change, committable, live_files, written)
@@ -180,10 +182,11 @@ def _try_commit(
         manifests = map(files.paths.manifest, written)
         files.fs.make_durable([*named, *manifests], below=files.paths.root)
         durable |= named
-        # The id of one that is slow may be free again: what had it has expired with the base.
+        # A slow committer may find its id free again, if an expiry removed the winning snapshot
+        # and the base.
         is_current = latest is None or files.snapshots.exists(latest.id)
     except BaseException:
-        # A store that fails now too must not hide why the commit failed.
+        # A second store failure must not hide why the commit failed.
         with suppress(StorageError):
             _clean_up(files, written)
         raise
@@ -191,15 +194,15 @@ def _try_commit(
         _clean_up(files, written)
         return None
     try:
-        # The answer alone proves nothing: a request that was sent twice finds its own file, and
-        # writers of the format that rename over a file can replace a snapshot just made.
+        # The store's answer proves nothing. A request that was sent twice finds its own file.
+        # Other writers of the format rename over files, and may replace a new snapshot.
         created = files.snapshots.put_snapshot(snapshot)
         try:
             ours = _is_ours(files, snapshot)
         except SnapshotNotFound:
             if not created:
                 raise
-            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            # A rollback saw the snapshot after its creation, and deleted it with the others.
             return snapshot
     except NotWritten:
         with suppress(StorageError):
@@ -217,7 +220,7 @@ def _try_commit(
     if not ours:
         _clean_up(files, written)
         return None
-    # The commit stands whatever becomes of the hints, which may always be wrong.
+    # The commit stands even if the hints cannot be written: a hint may always be wrong.
     with suppress(StorageError, OSError):
         files.snapshots.hint_latest(snapshot.id)
         if latest is None:
@@ -235,19 +238,19 @@ def _still_stands(
 
 
 def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trace: Trace) -> bool:
-    """Take a snapshot away that does not stand; False if it was published after all.
+    """Delete a snapshot whose base a rollback removed; False if it was published after all.
 
     Raises:
-        CommitOutcomeUnknownError: somebody has committed on top of it, or the store failed.
+        CommitOutcomeUnknownError: another commit followed it, or the store failed.
     """
     try:
         data = _taken_away(files, snapshot)
         if data is None:
-            # Whoever rolled the table back has seen it, and taken it away with the rest.
+            # A rollback saw the snapshot, and deleted it with the others.
             return False
         if not is_followed(files, snapshot, trace):
             return True
-        # What follows names our manifests. Where a rollback gave up, the base is there again.
+        # The next snapshot names our manifests. If the rollback gave up, the base exists again.
         is_back = files.snapshots.put_back(snapshot.id, data)
         if is_back and (base is None or is_on_top(files, base, snapshot, trace)):
             return False
@@ -257,7 +260,7 @@ def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trac
 
 
 def _taken_away(files: TableFiles, snapshot: Snapshot) -> bytes | None:
-    """The file of a snapshot that is deleted now; None if others were faster."""
+    """Delete a snapshot and return its file; None if another process deleted it first."""
     try:
         data = files.snapshots.read_file(snapshot.id)
     except SnapshotNotFound:
@@ -270,12 +273,12 @@ def _clean_up(files: TableFiles, written: Sequence[str]) -> None:
 
 
 def _created_after_all(files: TableFiles, snapshot: Snapshot, error: StorageError) -> bool:
-    """Whether a create that failed took effect nevertheless."""
+    """Whether a failed create took effect nevertheless."""
     try:
         if files.snapshots.exists(snapshot.id):
             ours = _is_ours(files, snapshot)
             if ours:
-                # What failed may have been what makes it outlive a power loss.
+                # The failed step may have been the one that makes the snapshot durable.
                 files.fs.make_durable([files.paths.snapshot(snapshot.id)])
             return ours
     except StorageError:
@@ -301,7 +304,7 @@ def _is_ours(files: TableFiles, snapshot: Snapshot) -> bool:
 def find_committed(
     files: TableFiles, user: str, identifier: int, kind: CommitKind | None = None
 ) -> Snapshot | None:
-    """The snapshot that a (user, identifier) made, None if there is none any more or yet.
+    """The snapshot that a (user, identifier) committed; None if it does not exist or has expired.
 
     Identifiers of one user increase, so the search ends at a smaller one.
     """

@@ -1,4 +1,4 @@
-"""What a commit writes before its snapshot: manifests, their lists, the index manifest."""
+"""Writes what a commit needs before its snapshot: manifests, manifest lists, index manifest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def write_manifests(
     live_files: LiveFiles,
     written: list[str],
 ) -> Snapshot:
-    """Write all that the new snapshot names; each name is in `written` before there is a file."""
+    """Write all metadata files that the new snapshot names, and return that snapshot.
+
+    Each name is added to `written` before its file is created, so that a failed attempt can
+    delete every file.
+    """
     schema = files.schemas.latest(table=files.name)
     _check_supported_state(files, latest, schema, committable)
     compression = files.options.manifest_compression
@@ -87,7 +91,7 @@ def _check_supported_state(
 
 
 def named_files(files: TableFiles, change: Change) -> set[str]:
-    """Paths of the files that a change brings, besides the manifests that it is written as."""
+    """Paths of the data, changelog, index and statistics files that a change adds."""
     added = [entry for entry in change.entries if entry.kind is FileKind.ADD]
     paths = {path for entry in (*added, *change.changelog) for path in files.entry_paths(entry)}
     paths |= {files.paths.index(entry.file.file_name) for entry in change.new_indexes}
@@ -99,7 +103,7 @@ def named_files(files: TableFiles, change: Change) -> set[str]:
 def _write_entries(
     files: TableFiles, entries: Sequence[ManifestEntry], written: list[str]
 ) -> tuple[str, int]:
-    """A manifest list over the entries, one manifest for all of the same keys; name and size."""
+    """Write one manifest per set of partition keys and a list of them; return its name and size."""
     compression = files.options.manifest_compression
     metas = [
         files.manifests.write_manifest(group, keys=keys, compression=compression, written=written)
@@ -111,7 +115,7 @@ def _write_entries(
 def _write_index_manifest(
     files: TableFiles, latest: Snapshot | None, change: Change, written: list[str]
 ) -> str | None:
-    """The index manifest after the change: the latest one's name if nothing in it changes."""
+    """The name of the index manifest after the change; the present one if no entry changes."""
     if set(change.new_indexes) == set(change.removed_indexes):
         return None if latest is None else latest.index_manifest
     removed = set(change.removed_indexes)
@@ -125,9 +129,9 @@ def _write_index_manifest(
 
 
 def _time_after(latest: Snapshot | None, now_ms: int) -> int:
-    """When a commit counts as made: never before the one it follows, whatever the clock says.
+    """The commit time, never earlier than that of the previous snapshot, even if a clock is wrong.
 
-    Travel in time and expiry by age take times for growing.
+    Time travel and expiry by age require that commit times never decrease.
     """
     return now_ms if latest is None else max(now_ms, latest.time_millis)
 

@@ -1,12 +1,14 @@
-"""Keeping the number of manifests small: what a commit does to the list it builds on.
+"""Merges the manifests of the base list, so that their number stays small.
 
-1. Full: when manifests that hold deletions or are below the target size add up to
-   the threshold, rewrite those that deletions touch, without what was deleted.
-2. Otherwise minor: join neighbours up to the target size, the last group only if
-   it has enough manifests.
+1. Full merge: if the manifests with deletions or below the target size reach the threshold in
+   total, rewrite these and every manifest that holds a deleted entry. Drop the deleted entries.
+2. Otherwise a minor merge: join neighbours up to the target size. Join the last group only if it
+   has enough manifests.
 
-Order is kept throughout, since entries are merged in order. Source: Paimon
-`ManifestFileMerger`.
+Manifests keep their order, since entries are folded in order. Only a full merge moves manifests
+to the front: those that hold no deletion and no deleted entry.
+
+Source: Paimon `ManifestFileMerger`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lakewright.storage.spec.manifest import (
 def merge_manifests(
     files: TableFiles, metas: Sequence[ManifestFileMeta], written: list[str]
 ) -> tuple[ManifestFileMeta, ...]:
-    """Fewer manifests with the same merged entries; names of new ones are added to `written`."""
+    """Fewer manifests with the same merged entries; names of new files are added to `written`."""
     options = files.options
     target = options.manifest_target_file_size
     to_rewrite = [m for m in metas if m.num_deleted_files > 0 or m.file_size < target]
@@ -78,7 +80,7 @@ def _merge_fully(
             kept.append(meta)
         else:
             rewritten += entries_now
-    # Manifests kept as they are hold nothing that is deleted later, so they may stand first.
+    # Kept manifests hold no deletion and no deleted entry, so they may come first.
     return (*kept, *_write_chunks(files, list(fold_entries(rewritten).values()), written))
 
 
@@ -89,7 +91,7 @@ def _rewrite(
     return _write_chunks(files, list(entries.values()), written)
 
 
-# About how many bytes an entry takes in a manifest; only steers where a new one is begun.
+# Approximate size of a manifest entry. It only decides where a new manifest begins.
 _ENTRY_BYTES = 160
 
 

@@ -1,9 +1,9 @@
-"""Pending batches: staged writes that are kept until whoever numbers the batches says "commit".
+"""Pending batches: staged writes that a writer keeps beside the table until it commits them.
 
-A writer that hears only later whether a batch is complete, as one does that writes checkpoint by
-checkpoint, keeps each staged batch beside the table. After a restart it commits every batch up to
-the last complete one, in order, and each once; all batches that are not committed yet are kept,
-not only the last. The removal of orphans leaves their files alone for as long as they are.
+A writer that works in checkpoints learns only later whether a batch is complete. It keeps each
+staged batch until then. After a restart it commits all batches up to the last complete one, in
+order, each exactly once. All uncommitted batches are kept, not only the last. Orphan removal does
+not delete the files of a kept batch.
 
 Source: seed document 001, "snapshotState" and "notifyCheckpointComplete" of its streaming sink.
 """
@@ -25,13 +25,13 @@ from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
 
 
 def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
-    """Keep a staged batch until it is committed or aborted; the one that counts.
+    """Keep a staged batch until it is committed or aborted; return the batch that is kept.
 
-    Of two that a user stages under one identifier the first that is kept counts; the files of the
-    other are deleted.
+    If the user already keeps a batch under this identifier, that batch remains, and the files of
+    the new one are deleted.
 
     Raises:
-        InvalidRequestError: it has no identifier that tells it from its user's other batches.
+        InvalidRequestError: the batch has no identifier of its own.
     """
     if staged.commit_identifier == BATCH_COMMIT_IDENTIFIER:
         raise InvalidRequestError(
@@ -39,7 +39,7 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
             "again; stage it with one that grows from batch to batch of its commit_user"
         )
     path = files.paths.pending(staged.commit_user, staged.commit_identifier)
-    # What is kept counts on its files, which tasks may have written a moment ago.
+    # A kept batch must not outlive its files, which tasks may have written a moment ago.
     written = [each for message in staged.messages for each in files.written_paths(message)]
     files.fs.make_durable(written, below=files.paths.root)
     rounds = Rounds(files.name, "a batch was kept")
@@ -54,14 +54,14 @@ def keep_pending(files: TableFiles, staged: StagedWrite) -> StagedWrite:
 
 
 def pending_batches(files: TableFiles, user: str | None = None) -> tuple[StagedWrite, ...]:
-    """Batches of a user that are kept, by their identifiers; without one of all users.
+    """Kept batches of one user, or of all users, sorted by user and identifier.
 
     Raises:
-        CorruptionError: the file of one cannot be read.
+        CorruptionError: the file of a batch cannot be read.
     """
     found = []
     for path in files.pending.files(user):
-        # Another process may be done with it meanwhile.
+        # Another process may have committed or aborted the batch since the listing.
         with suppress(FileMissing):
             found.append(files.pending.read(path))
     found.sort(key=lambda staged: (staged.commit_user, staged.commit_identifier))
@@ -71,22 +71,23 @@ def pending_batches(files: TableFiles, user: str | None = None) -> tuple[StagedW
 def commit_pending(
     files: TableFiles, user: str, *, up_to: int | None = None
 ) -> tuple[CommitResult, ...]:
-    """Commit a user's batches in order, up to an identifier or all; one result for each.
+    """Commit a user's batches in order, all or up to an identifier; return one result per batch.
 
     Raises:
-        CommitConflictError: the table changed so that rows of a batch fit no more. Those before
-            it are committed; it and those after it are kept.
-        CommitOutcomeUnknownError: the store failed at a decisive moment; the next call finds out.
+        CommitConflictError: the table changed in a way that conflicts with a batch. Earlier
+            batches are committed; this batch and later ones remain kept.
+        CommitOutcomeUnknownError: the store failed while a snapshot was created. The next call
+            finds out whether the batch was committed.
     """
     results = []
     for staged in pending_batches(files, user):
         if up_to is not None and staged.commit_identifier > up_to:
             break
         result = commit_write(files, staged)
-        # The commit stands. What is not cleaned up is found committed by the next call.
+        # The commit stands. If the cleanup fails, the next call finds the batch committed.
         with suppress(StorageError):
             if result.already_committed or result.snapshot is None:
-                # What an earlier try published is left alone.
+                # This does not delete files that an earlier attempt published.
                 abort_staged(files, staged)
             _forget(files, staged)
         results.append(result)
@@ -94,7 +95,7 @@ def commit_pending(
 
 
 def abort_pending(files: TableFiles, staged: StagedWrite) -> int:
-    """Delete the files of a staged write that was maybe kept, unless published; how many went."""
+    """Delete the unpublished files of a staged write and its kept batch; return the file count."""
     if staged.commit_identifier != BATCH_COMMIT_IDENTIFIER:
         with suppress(FileMissing):
             path = files.paths.pending(staged.commit_user, staged.commit_identifier)

@@ -1,10 +1,9 @@
-"""Numbering staged rows on from what their bucket holds by the time they are committed.
+"""Renumbers staged rows, so that their sequence numbers follow those in the bucket at commit time.
 
-Of the rows of a key the one with the highest sequence number counts. A writer numbers its
-rows on from what it finds when it begins, so of two writers that began alike the one that
-commits later would not count as later. Before it does, its files are written again
-with numbers beyond those that came meanwhile: the result is that of one write
-after the other.
+Among the rows of one key, the row with the highest sequence number wins. A writer continues
+from the highest number that it finds when it starts. If two writers start from the same snapshot,
+the second committer would reuse numbers of the first. So the second committer rewrites its files
+with higher numbers before it commits. The result equals two writes, one after the other.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER
 from lakewright.storage.spec.snapshot import Snapshot
 
-# Stands between a file's name and what tells its renumbered versions apart.
+# Separates the original file name from the suffix of a renumbered version.
 _MARK = "-renumbered-"
-# A write that is written again for a second time leaves room for what others commit meanwhile:
-# writing takes time, in which those who need not write come first, again and again.
+# The second and later rewrites of one write skip this many numbers. A rewrite takes time, and
+# without the gap commits made during it would force another rewrite each time.
 _NUMBERS_AHEAD = 1 << 20
 
 
 class RestampedWrite:
-    """A staged write, and the version of it that fits on top of what others committed."""
+    """A staged write and its current renumbered version, which fits the latest snapshot."""
 
     def __init__(self, files: TableFiles, staged: StagedWrite) -> None:
         self._files = files
@@ -47,7 +46,7 @@ class RestampedWrite:
         self._current = staged
 
     def on_top_of(self, latest: Snapshot | None, live_files: LiveFiles) -> StagedWrite:
-        """The write with numbers beyond all that its buckets hold in a snapshot."""
+        """The write with sequence numbers above all those that its buckets hold in a snapshot."""
         is_second = self._current is not self._staged
         ahead = _NUMBERS_AHEAD if is_second else 0
         renumbered = _renumbered(self._files, self._current, latest, live_files, ahead)
@@ -58,7 +57,7 @@ class RestampedWrite:
         return self._current
 
     def give_up(self) -> None:
-        """Delete what was written again; what was staged stays."""
+        """Delete the renumbered files; the staged files remain."""
         if self._current is not self._staged:
             self._delete(self._current)
 
@@ -72,7 +71,7 @@ class RestampedWrite:
         others = [each for each in (self._staged, self._current) if each is not version]
         kept = [message for each in others for message in each.messages]
         messages = [each for each in version.messages if each not in kept]
-        # What stays behind is an orphan; a store that fails must not hide how the commit ended.
+        # Files that remain are orphans. A store failure here must not hide the commit's outcome.
         with suppress(StorageError):
             delete_unpublished(
                 self._files, messages, since_snapshot_id=self._staged.base_snapshot_id
@@ -80,7 +79,7 @@ class RestampedWrite:
 
 
 def stem_of(file_name: str) -> str:
-    """What the names of a file and of its renumbered versions begin with."""
+    """The common prefix of the names of a file and its renumbered versions."""
     return file_name.split(".", 1)[0].split(_MARK, 1)[0]
 
 
@@ -91,14 +90,14 @@ def _renumbered(
     live_files: LiveFiles,
     ahead: int,
 ) -> StagedWrite | None:
-    """The write with other numbers; None if those it has will do.
+    """The write with new sequence numbers; None if its present numbers are high enough.
 
-    So many numbers `ahead` of what is needed are left free.
-    When this fails, none of the new files is left.
+    The new numbers leave a gap of `ahead` unused numbers. After a failure none of the new files
+    remains.
     """
     if latest is None or latest.delta_manifest_list == staged.base_commit:
         return None
-    # Postponed rows have no numbers yet, and a dynamic bucket that moved is a conflict anyway.
+    # Rows of postponed buckets have no numbers yet. A changed dynamic bucket is a conflict anyway.
     fixed = files.options.bucket_mode is BucketMode.FIXED
     if not files.schema.is_keyed or not fixed or staged.mode is not WriteMode.APPEND:
         return None

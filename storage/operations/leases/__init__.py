@@ -1,1 +1,1 @@
-"""Which process works on a table, and until when."""
+"""Leases: which process works on which part of a table, and until when."""

@@ -1,9 +1,9 @@
-"""The book of leases: all leases of a table in one file, `book-<n>`, of which the highest counts.
+"""The lease book: all leases of a table in one file, `book-<n>`; the highest number is valid.
 
-1. A change reads the latest book and creates the next, if it is absent, as commits do.
-2. Whoever loses that race begins again.
-3. Whoever wins looks that what it was for stands in the book that is the latest by then.
-4. Books before the last few are deleted now and then.
+1. A process that changes leases reads the latest book and creates the next one if it is absent.
+2. A process that loses that race starts again at 1.
+3. A process that wins reads the latest book again, and checks that its change is in it.
+4. The winner deletes old books once there are several.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from lakewright.storage.spec.lease import Lease, LeaseBook
 
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
 _MOST_TRIES = 100
-# So many books lie there at most, and so many are left of them.
+# At this many books, a process deletes all but the last few.
 _MOST_BOOKS, _BOOKS_KEPT = 8, 2
-# What is this old and unfinished belongs to a process that died.
+# An unfinished book file of this age belongs to a dead process.
 _UNFINISHED_MS = 3_600_000
 
-# From the leases there are, and the time, to those there shall be.
+# Takes the present leases and the time, and returns the new leases.
 Edit = Callable[[Sequence[Lease], int], tuple[Lease, ...]]
-# Whether the leases of a book hold what an edit was for.
+# Whether a book's leases contain the result of an edit.
 Stands = Callable[[Sequence[Lease]], bool]
 
 
 def latest_book(files: TableFiles) -> LeaseBook:
-    """The book that counts; an empty one where there is none."""
+    """The latest book; an empty one if the table has none."""
     return _latest(files, files.leases.listing())
 
 
 def change_book(files: TableFiles, edit: Edit, stands: Stands) -> LeaseBook:
-    """Make the next book, and believe it once what it was made for stands in the latest.
+    """Create the next book, and return the latest book once it contains the change.
 
-    A process that was stopped for long may create a book whose number was taken and deleted
-    meanwhile. Later ones are there then, and its own counts for nothing.
+    A process that was suspended may create a book whose number was used and deleted in between.
+    Later books exist then, and its own book is invalid.
     """
     store, pause = files.leases, float(_SHORTEST_WAIT_MS)
     for _ in range(_MOST_TRIES):
@@ -67,7 +67,7 @@ def change_book(files: TableFiles, edit: Edit, stands: Stands) -> LeaseBook:
 def _latest(
     files: TableFiles, listing: Sequence[FileStatus], *, known: LeaseBook | None = None
 ) -> LeaseBook:
-    """The book that counts; `known` saves reading it if it is that one."""
+    """The latest book; if it is `known`, its file is not read."""
     store = files.leases
     rounds = Rounds(files.name, "its leases were read")
     while True:
@@ -80,12 +80,12 @@ def _latest(
         try:
             return store.read(numbers[-1])
         except FileMissing:
-            # Later ones came, and this one was deleted.
+            # Another process created later books and deleted this one.
             listing = store.listing()
 
 
 def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
-    """Delete books that others followed, and what dead processes left unfinished."""
+    """Delete old books, and unfinished book files of dead processes."""
     store, now_ms = files.leases, files.env.now_ms()
     numbers = store.numbers(listing)
     if len(numbers) < _MOST_BOOKS:
@@ -96,6 +96,6 @@ def _delete_old(files: TableFiles, listing: Sequence[FileStatus]) -> None:
         for status in listing
         if status.name.startswith(".book-") and status.modified_ms < now_ms - _UNFINISHED_MS
     ]
-    # Whoever comes next tries again.
+    # After a failure, the next process that changes the book deletes them.
     with suppress(StorageError):
         discard_files(files.fs, [*old, *dead])

@@ -1,14 +1,14 @@
-"""Leases: who works on which part of a table, so that nobody works in vain.
+"""Leases: which process works on which part of a table, so that no process does work in vain.
 
-1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another stands against it. A
-   writer never waits for maintenance: it marks its part as wanted and goes on. Maintenance takes
-   what is free.
-2. Renew at safe points: before each task and before the commit, wherever that runs. What was
-   given up by then is left out, its files deleted, and the rest is published.
-3. Release. Whoever dies leaves a lease that runs out, and is ignored a margin later.
+1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another lease conflicts
+   with it. A writer never waits for maintenance: it marks its part as wanted, and maintenance
+   gives that part up. Maintenance takes only free parts.
+2. Renew before each task and before the commit. The process deletes its files of parts that it
+   gave up, and publishes the others.
+3. Release. The lease of a dead process runs out, and is ignored a margin later.
 
-Leases save work, they protect nothing: between the last look and the commit a lease may be lost,
-and writers that are not ours take none. Commits check for conflicts whatever leases say.
+Leases save work; they do not protect data. A process may lose its lease between the last check
+and the commit, and other writers of the format take no leases. Every commit checks for conflicts.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ from lakewright.storage.spec.lease import (
 )
 from lakewright.storage.spec.partition import Place
 
-# How long a lease runs that nobody renews.
+# How long a lease runs without a renewal.
 LEASE_MS = 300_000
-# By how much the clocks of two holders may differ; a lease is ignored that much after its end.
+# The allowed clock difference between two holders; a lease is ignored this long after its end.
 CLOCKS_DIFFER_MS = 60_000
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """What somebody asks for; `holder` is for people to read, and holds no secrets.
+    """A request for a lease; `holder` is a text for operators, without secrets.
 
-    `owner` is the same at every try of one piece of work; without one this is the only try.
+    `owner` is the same for every attempt of one job: a new attempt replaces the lease of the one
+    before. Without an owner each request stands alone.
     """
 
     kind: LeaseKind
@@ -59,11 +60,11 @@ class LeaseRequest:
 def leased(
     files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0, free_only: bool = False
 ) -> Iterator[Lease]:
-    """Hold a lease while something is done; with `free_only` for what nobody else has.
+    """Hold a lease during the `with` block; with `free_only` only for the free parts of the scope.
 
     Raises:
-        LeaseHeld: somebody else has it, or with `free_only` all of it.
-        ClockJumped: somebody else has it, by a clock that is far ahead of ours.
+        LeaseHeld: another process holds some of the scope, or with `free_only` all of it.
+        ClockJumped: another process holds it, and its clock is far ahead of ours.
     """
     if free_only:
         lease = acquire_free(files, request)
@@ -72,17 +73,17 @@ def leased(
     try:
         yield lease
     finally:
-        # It runs out anyway, and what was done under it counts.
+        # The lease runs out anyway, and the work under it is valid.
         with suppress(StorageError):
             release_lease(files, lease.id)
 
 
 def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0) -> Lease:
-    """Enter a lease; writers take their part away from maintenance, and wait for writers.
+    """Enter a lease; a writer takes its part from maintenance, but waits for other writers.
 
     Raises:
-        LeaseHeld: somebody else still has some of the scope after that wait.
-        ClockJumped: somebody else has it, by a clock that is far ahead of ours.
+        LeaseHeld: another process still holds some of the scope after the wait.
+        ClockJumped: another process holds it, and its clock is far ahead of ours.
     """
     lease_id = files.env.new_id()
     waited: float = 0
@@ -93,7 +94,7 @@ def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0)
         except LeaseHeld:
             if waited >= wait_ms:
                 raise
-        # What was slept is counted, not what a clock says, which may jump.
+        # The wait adds up the time slept, since the clock may jump.
         step = min(pause * (0.5 + files.env.jitter()), wait_ms - waited)
         files.env.sleep_ms(step)
         waited += step
@@ -101,49 +102,49 @@ def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0)
 
 
 def acquire_free(files: TableFiles, request: LeaseRequest) -> Lease:
-    """Enter a lease for those parts of the scope that nobody else works on.
+    """Enter a lease for the parts of the scope that no other process holds.
 
     Raises:
-        LeaseHeld: there is none.
-        ClockJumped: somebody else has a part, by a clock that is far ahead of ours.
+        LeaseHeld: no part is free.
+        ClockJumped: another process holds the scope, and its clock is far ahead of ours.
     """
     return _enter(files, request, files.env.new_id(), free_only=True)
 
 
 def renew_lease(files: TableFiles, lease_id: str) -> Lease:
-    """Let a lease run its time once more; one that ran out too, while nobody else came.
+    """Extend a lease by its duration; a lease that ran out too, while it is still in the book.
 
     Raises:
-        LeaseLost: it is in the book no more.
+        LeaseLost: the lease is no longer in the book.
     """
     return _renew(files, lease_id, lambda held, now_ms: True)
 
 
 def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
-    """A lease as it stands, renewed if that is due; None once it is lost."""
+    """The present state of a lease, renewed if a renewal is due; None if the lease is lost."""
     book = latest_book(files)
     held = next((each for each in book.leases if each.id == lease_id), None)
     if held is None or not held.is_due(files.env.now_ms()):
         return held
     try:
-        # Of all who look at once one renews it.
+        # If several tasks look at the same time, one of them renews the lease.
         return _renew(files, lease_id, Lease.is_due)
     except LeaseLost:
         return None
 
 
 def check_held(files: TableFiles, lease: Lease | None) -> None:
-    """Whether a lease, if there is one, still stands, for work that can stop between two steps.
+    """Check that a lease, if given, still stands; for work that can stop between two steps.
 
     Raises:
-        LeaseLost: it does not; what was done stays done.
+        LeaseLost: the lease is lost; finished steps remain.
     """
     if lease is not None and look_at_lease(files, lease.id) is None:
         raise _lost(files, lease.id)
 
 
 def release_lease(files: TableFiles, lease_id: str) -> None:
-    """Give a lease back; one that is lost already is none to give back."""
+    """Remove a lease from the book; does nothing if the lease is already lost."""
 
     def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
         return tuple(each for each in leases if each.id != lease_id)
@@ -152,10 +153,10 @@ def release_lease(files: TableFiles, lease_id: str) -> None:
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
-    """Take a lease from whoever holds it, for a person who knows better; it may begin alike.
+    """Remove the lease of another process at an operator's request; `lease_id` may be a prefix.
 
     Raises:
-        NotFoundError: no lease, or more than one, begins like that.
+        NotFoundError: no lease, or more than one, begins with that prefix.
     """
     there = list_leases(files)
     chosen = [each for each in there if each.id.startswith(lease_id)]
@@ -172,7 +173,7 @@ def break_lease(files: TableFiles, lease_id: str) -> Lease:
 
 
 def list_leases(files: TableFiles) -> tuple[Lease, ...]:
-    """Leases that have not run out, those entered first at the beginning."""
+    """Leases that have not run out, in the order of their entry."""
     book = latest_book(files)
     return _running(book.leases, files.env.now_ms())
 
@@ -181,17 +182,17 @@ def list_leases(files: TableFiles) -> tuple[Lease, ...]:
 
 
 def whole_table(files: TableFiles) -> LeaseScope:
-    """Every bucket there is or may come."""
+    """The scope of all present and future buckets."""
     return LeaseScope(branch=files.paths.branch)
 
 
 def scope_of(
     files: TableFiles, places: Iterable[tuple[Mapping[str, object], int | None]]
 ) -> LeaseScope:
-    """The scope of partitions by their values, with a bucket each, or with all of them.
+    """The scope of partitions by their values, each with one bucket or with all buckets (None).
 
-    One that is named by some of its columns only stands for all of the table, and so does all of
-    one that has no partitions.
+    A partition named by only some of its columns means the whole table. So do all buckets of an
+    unpartitioned table.
     """
     pieces = []
     partition_keys = files.schema.partition_keys
@@ -204,7 +205,7 @@ def scope_of(
 
 
 def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) -> set[Place]:
-    """Buckets that work under a lease must not touch any more; without a lease there are none."""
+    """Buckets that the holder of a lease has given up; empty without a lease."""
     if lease is None:
         return set()
     held = look_at_lease(files, lease.id)
@@ -212,19 +213,20 @@ def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) 
 
 
 def _scoped(files: TableFiles, place: Place) -> tuple[str, int]:
-    """A bucket as scopes name it."""
+    """The path and bucket by which a scope names a bucket."""
     return files.partitions.of_row(place.partition).path, place.bucket
 
 
 def check_not_all_given_up(
     files: TableFiles, lease: Lease | None, places: Collection[Place]
 ) -> None:
-    """Whether it was for a lease alone that nothing of some work was published.
+    """Check that the lease still covers some of the buckets that were left out of a commit.
 
-    What the lease was not for, or what somebody without one changed, is left out without a word.
+    Buckets outside the original lease do not count: other causes left them out.
 
     Raises:
-        LeaseLost: all buckets that the lease was for were given up; the message says to whom.
+        LeaseLost: the lease is lost, or the holder gave up all those buckets; the message names
+            the processes that wanted them.
     """
     if lease is None:
         return
@@ -257,7 +259,7 @@ def _enter(
     owner = request.owner or lease_id
 
     def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-        # An earlier try of the same work is dead, or is to lose.
+        # An earlier attempt of the same job is dead, or has to lose its lease.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
         scope, yielding, taken = request.scope, list[Lease](), tuple[Want, ...]()
@@ -265,7 +267,7 @@ def _enter(
             scope = _free_part(request, standing)
             standing = standing if scope.is_empty else []
         elif free_only and all(each.left.parts is not None for each in standing):
-            # All that there is but for what others have.
+            # The whole table except the parts that others hold.
             taken = tuple(
                 Want(holder=each.holder, scope=each.left)
                 for each in standing
@@ -298,7 +300,7 @@ def _enter(
 
 
 def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool]) -> Lease:
-    """Renew a lease if that is due to the one that is found."""
+    """Renew a lease if `is_due` says so of its entry in the book."""
     renewed_ms = 0
 
     def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
@@ -317,7 +319,7 @@ def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool
 
 
 def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
-    """What of a request none of the leases is for; maybe nothing."""
+    """The part of a request that conflicts with no lease; may be empty."""
     free = (
         piece
         for piece in request.scope.pieces()
@@ -372,5 +374,5 @@ def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:
 
 
 def _time(time_ms: int) -> str:
-    """A time of day as people compare it."""
+    """A time as text, in UTC, for error messages."""
     return dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,1 +1,1 @@
-"""What keeps files alive: snapshots, tags, branches, consumers; rollback to one of them."""
+"""The roots that keep files: snapshots, tags, branches, changelogs; and rollback to a root."""

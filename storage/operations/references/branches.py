@@ -1,11 +1,11 @@
-"""Branches: a table's second history, which shares its data files.
+"""Branches: separate histories of a table that share its data files.
 
-1. A branch is a folder of its own schemas, snapshots, tags and consumers. It begins with the
-   table's schema alone, or with the snapshot that a tag or an id names.
-2. Create: the schemas from the last one down to the second, tag and snapshot, then the first
-   schema, with which the branch is there, and keeps files. Only then look whether what it began at
-   is still kept. A try that was stopped before is cleaned up by the next one.
-3. Delete: the branch's first schema, its folder, then the files that only it reached.
+1. A branch is a folder with its own schemas, snapshots, tags and consumers. It starts empty with
+   the table's schema, or with the snapshot of a tag or an id.
+2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
+   first schema. With the first schema the branch exists and keeps files. Then check that its
+   snapshot is still kept. The next attempt cleans up after one that was interrupted.
+3. Delete: remove the branch's first schema, its folder, then the files that only it reached.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -43,13 +43,13 @@ from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# How a branch of a table is named where tables are: `database.table$branch_name`.
+# A branch is addressed as a table by the name `database.table$branch_name`.
 BRANCH_MARK = "$branch_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch and the snapshots it has; `created_ms` is by the store's clock."""
+    """A branch and its range of snapshots; `created_ms` is by the store's clock."""
 
     name: str
     earliest_snapshot_id: int | None
@@ -58,7 +58,7 @@ class Branch:
 
 
 def list_branches(files: TableFiles) -> tuple[Branch, ...]:
-    """Branches by name, without main."""
+    """Branches without main, sorted by name."""
     found = []
     for name in branch_names(files):
         seen = on_branch(files, name)
@@ -75,7 +75,7 @@ def list_branches(files: TableFiles) -> tuple[Branch, ...]:
 
 
 def branch_names(files: TableFiles) -> list[str]:
-    """Names of the branches that are whole."""
+    """Names of the complete branches: those that have their first schema."""
     return sorted(name for name in files.references.branches() if is_whole_branch(files, name))
 
 
@@ -83,7 +83,7 @@ def at_branch(files: TableFiles, name: str) -> TableFiles:
     """The table seen from a branch, `main` or another.
 
     Raises:
-        BranchNotFound: there is none of that name; the message lists those there are.
+        BranchNotFound: no branch has that name; the message lists all branches.
     """
     table = files.name.split(BRANCH_MARK, 1)[0]
     if name == MAIN_BRANCH:
@@ -93,7 +93,7 @@ def at_branch(files: TableFiles, name: str) -> TableFiles:
 
 
 def check_branch_exists(files: TableFiles, name: str) -> None:
-    """Raise BranchNotFound, with the branches there are, unless the table has the branch."""
+    """Raise BranchNotFound, which lists all branches, unless the table has the branch."""
     if name not in branch_names(files):
         there = ", ".join([MAIN_BRANCH, *branch_names(files)])
         raise BranchNotFound(
@@ -116,12 +116,12 @@ def check_is_main(files: TableFiles) -> None:
 def create_branch(
     files: TableFiles, name: str, *, tag: str | None = None, snapshot_id: int | None = None
 ) -> TableFiles:
-    """Begin a branch, empty or where a tag or a snapshot is; the table as it is seen from there.
+    """Create a branch, empty or from a tag or a snapshot; return the table seen from the branch.
 
     Raises:
-        InvalidRequestError: the name cannot be, or both a tag and a snapshot are given.
-        AlreadyExistsError: there is a branch of that name.
-        TagNotFound, SnapshotNotFound: there is nothing to begin at.
+        InvalidRequestError: the name is invalid, or both a tag and a snapshot are given.
+        AlreadyExistsError: a branch of that name exists.
+        TagNotFound, SnapshotNotFound: the tag or snapshot does not exist.
     """
     check_supported(files.schema, Use.TAG, table=files.name)
     check_is_main(files)
@@ -134,7 +134,7 @@ def create_branch(
             table=files.name,
         )
     if name in files.references.branches():
-        # Somebody was stopped while making or deleting it.
+        # Another process was interrupted while it created or deleted the branch.
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
     schema_id = files.schemas.latest(table=files.name).id
@@ -173,11 +173,11 @@ def create_branch(
 
 
 def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
-    """Whether the table keeps what a branch begins at.
+    """Check that the table still keeps the snapshot that a branch starts from.
 
     Raises:
-        SnapshotNotFound: an expiry, a rollback or the deletion of a tag took it.
-        CorruptionError: a list of it is missing.
+        SnapshotNotFound: an expiry, a rollback or the deletion of a tag removed it.
+        CorruptionError: one of its manifest lists is missing.
     """
     if not is_kept(files, snapshot):
         kept = files.snapshots.kept_ids()
@@ -192,13 +192,13 @@ def _check_beginning(files: TableFiles, name: str, snapshot: Snapshot) -> None:
 
 
 def _drop(branch: TableFiles) -> None:
-    """Delete a branch's own files, its first schema first: from then on it is not there."""
+    """Delete a branch's own files, its first schema first: without it the branch does not exist."""
     delete_files(branch.fs, [branch.paths.schema(FIRST_SCHEMA_ID)])
     drop_branch_files(branch.fs, branch.paths.metadata_root)
 
 
 def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
-    """The file of a tagged snapshot, as it is if it is still there."""
+    """The snapshot file of a tagged snapshot; made from the tag if the snapshot has expired."""
     try:
         return files.snapshots.read_file(snapshot.id)
     except SnapshotNotFound:
@@ -219,7 +219,7 @@ class DeleteBranchPlan(DeletionPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchResult(Shown):
-    """What the end of a branch, or of a part of main, took away."""
+    """What a branch deletion or a fast-forward deleted."""
 
     branch: str
     files_deleted: int
@@ -229,13 +229,13 @@ class BranchResult(Shown):
 
 @stale_when_roots_go
 def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
-    """What goes with a branch.
+    """Plan the deletion of a branch.
 
     Raises:
-        InvalidRequestError: it is main, has consumers, or an option says that it is read.
+        InvalidRequestError: the branch is main, has consumers, or is named in a table option.
         UnsupportedError: the table has an option that is not implemented.
-        BranchNotFound: there is none of that name; the message lists those there are.
-        CorruptionError: something that must be read to be sure cannot be.
+        BranchNotFound: no branch has that name; the message lists all branches.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     check_is_main(files)
@@ -261,7 +261,7 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
 
 
 def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
-    # Also of one that is half made or half gone, which all_roots leaves out.
+    # This includes the roots of an incomplete branch, which all_roots leaves out.
     going = branch_roots(on_branch(files, name))
     staying = [root for root in all_roots(files) if root.branch != name]
     return DeleteBranchPlan(
@@ -285,16 +285,16 @@ def tag_labels(roots: Iterable[Root]) -> list[str]:
 
 @stale_when_roots_go
 def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: something was committed to the branch, or tagged there, since.
+        StalePlan: the branch has new snapshots or tags since the plan.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
     check_nothing_new(files, seen, plan.branch, plan.snapshot_ids, plan.tags)
-    # From here on nobody finds the branch, and a new one of its name begins from nothing.
+    # After this no process finds the branch, and a new branch of this name starts empty.
     _drop(seen)
     deleted = delete_unreachable(files, plan.files)
     return BranchResult(

@@ -1,16 +1,16 @@
-"""Whether a snapshot that was just made stands: a rollback may have taken away what it follows.
+"""Checks that a new snapshot stands: a concurrent rollback may have deleted its base.
 
-A rollback takes the snapshots after its target away, the latest of them last, and then looks for
-newer ones. A commit makes its snapshot, and then looks for its base. So one of them sees the other:
+A rollback deletes the snapshots after its target, the latest last, and then looks for newer
+ones. A committer creates its snapshot, and then looks for its base. So one sees the other:
 
-1. The base is there: the commit stands, and the rollback puts back what it took.
-2. The base is gone: the commit takes its snapshot away again, unless somebody has committed on top
-   of it meanwhile, which only a rollback that gives up leaves possible.
-3. The commit dies before it has looked: its snapshot is a stray, above ids that are missing. The
-   rollback looks for strays once more before it ends, and a commit before it fills the gap below
-   one: from then on the stray would be the latest.
+1. The base exists: the commit stands, and the rollback restores what it deleted.
+2. The base is gone: the committer withdraws its snapshot. It cannot if another commit followed,
+   which is possible only if the rollback gave up.
+3. The committer dies before the check: its snapshot is a stray above a gap of missing ids. The
+   rollback deletes strays before it ends. A later committer deletes a stray before it fills the
+   gap, since the stray would become the latest snapshot.
 
-An expiry may take the base, too; then nothing is left before it.
+An expiry may delete the base, too; then no earlier snapshot exists.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a commit leaves in the snapshots after it: its manifests, and the files that it added.
+    """What later snapshots contain of a commit: its manifests and the files that it added.
 
-    Whoever made the commit knows it; what it has written may be gone with it by the time of asking.
+    The committer keeps it in memory, since a rollback may have deleted the commit's manifests.
     """
 
     manifests: frozenset[str]
@@ -39,16 +39,16 @@ class Trace:
 
     @classmethod
     def of(cls, manifests: Iterable[str], entries: Iterable[ManifestEntry]) -> Trace:
-        """That of a commit that wrote such manifests and entries."""
+        """The trace of a commit that wrote these manifests and entries."""
         added = (each.identity for each in entries if each.kind is FileKind.ADD)
         return cls(frozenset(manifests), frozenset(added))
 
 
 def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trace) -> bool:
-    """Whether the history leads from the base of a commit to its snapshot, and on from there.
+    """Whether the history leads from a commit's base to its snapshot and on to the next one.
 
-    Where an expiry took the base it may have taken another snapshot of the same id, too; those
-    that follow that one know nothing of this one.
+    If an expiry deleted the base, it may also have deleted another snapshot with this one's id.
+    Then the next snapshot follows that other one, and does not contain the trace.
     """
     try:
         if files.snapshots.read(base.id).delta_manifest_list != base.delta_manifest_list:
@@ -57,7 +57,7 @@ def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trac
         ids = files.snapshots.ids()
         if any(each < base.id for each in ids):
             return False
-        # If the one that follows is gone as well nobody can tell any more.
+        # If the next snapshot is gone as well, the read raises: the answer is unknown.
         is_last = not any(each > snapshot.id for each in ids)
         return is_last or follows(files, files.snapshots.read(snapshot.id + 1), trace)
     if not files.snapshots.exists(snapshot.id + 1):
@@ -70,7 +70,7 @@ def is_on_top(files: TableFiles, base: Snapshot, snapshot: Snapshot, trace: Trac
 
 
 def is_followed(files: TableFiles, snapshot: Snapshot, trace: Trace) -> bool:
-    """Whether somebody has committed on top of a snapshot, be it gone itself by now."""
+    """Whether another commit followed a snapshot, which may itself be deleted."""
     later = [each for each in files.snapshots.ids() if each > snapshot.id]
     if not later or later[0] > snapshot.id + 1:
         return bool(later)
@@ -78,31 +78,32 @@ def is_followed(files: TableFiles, snapshot: Snapshot, trace: Trace) -> bool:
 
 
 def follows(files: TableFiles, following: Snapshot, trace: Trace) -> bool:
-    """Whether a snapshot knows what the commit of the one before it has done.
+    """Whether a snapshot contains the trace of the commit before it.
 
-    Of a commit that added nothing nobody can tell.
+    A commit that added no file leaves nothing to check; the answer is then True.
     """
     known = files.manifests.read_list(following.base_manifest_list)
     if not trace.added or any(meta.file_name in trace.manifests for meta in known):
         return True
-    # Manifests may have been merged. Others may have removed the same files, not added them.
+    # A merge may have replaced the manifests. Another commit may remove the same files, but
+    # cannot add them.
     entries = files.manifests.entries(known)
     return any(each.identity in trace.added for each in entries if each.kind is FileKind.ADD)
 
 
 def trace_of(files: TableFiles, snapshot: Snapshot) -> Trace:
-    """What the commit of a snapshot leaves, read from its lists."""
+    """The trace of a snapshot's commit, read from its delta manifest list."""
     delta = files.manifests.read_delta_list(snapshot)
     return Trace.of((meta.file_name for meta in delta), files.manifests.entries(delta))
 
 
 def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
-    """Whether no rollback under way may have seen a snapshot that was withdrawn.
+    """Check that no rollback under way may have seen a withdrawn snapshot.
 
-    It would delete the files that it saw, and they would be published by the next try.
+    Such a rollback deletes the data files of the snapshot, which the next attempt would publish.
 
     Raises:
-        FilesGone: one may have.
+        FilesGone: a rollback is under way.
     """
     if is_being_rolled_back(files):
         raise FilesGone(
@@ -113,21 +114,21 @@ def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
 
 
 def remove_stray(files: TableFiles, latest: Snapshot) -> bool:
-    """Take away a snapshot that would come right after the one to be made; False if it has to stay.
+    """Delete a stray snapshot right after the id to be committed; False if it must stay for now.
 
-    It was made on top of what was rolled back, by somebody who died before they looked, and
-    nobody has seen it: the latest was never so far. Its files are orphans.
+    A committer that died made it on top of a snapshot that was rolled back. No reader has seen it,
+    since the latest id never reached it. Its files are orphans.
     """
     stray = latest.id + 2
-    # Others may have been faster, so this is the order to look in.
+    # Another committer may have filled the gap. So the stray is checked first, then the gap.
     if not files.snapshots.exists(stray) or files.snapshots.exists(latest.id + 1):
         return True
-    # An expiry takes the latest of then before the ones after it, and whoever copies snapshots to
-    # the table takes LATEST away before.
+    # If an expiry runs, it deletes `latest` before later snapshots. A process that copies
+    # snapshots to the table deletes LATEST first. In both cases the later snapshot is no stray.
     if not _is_there(files, latest) or files.snapshots.hinted_latest() != latest.id:
         return True
     if is_being_rolled_back(files):
-        # It may be the latest still, or the rollback sees to it.
+        # The snapshot may still be the latest; otherwise the rollback deletes it.
         return False
     delete_files(files.fs, [files.paths.snapshot(stray)])
     return True

@@ -1,9 +1,10 @@
-"""Consumers: how far readers of a table's changes have come, which holds expiry back.
+"""Consumers: the positions of readers of a table's changes; expiry keeps what they still need.
 
-1. A consumer is a file with the next snapshot its reader wants; whoever reads moves it on.
-2. Set one to let a reader begin elsewhere; delete one that nobody reads for any more.
-3. Expire: one that has not moved for longer than `consumer.expiration-time`, by the store's
-   clock, holds nothing and goes.
+1. A consumer is a file with the id of the next snapshot that its reader needs. The reader moves
+   it forward.
+2. Set a consumer to let its reader start at another snapshot. Delete an unused consumer.
+3. Expire: a consumer that has not moved for longer than `consumer.expiration-time`, by the
+   store's clock, holds no snapshot and is deleted.
 
 Source: Paimon specification, chapter Consumer ID; `ConsumerManager`.
 """
@@ -22,7 +23,7 @@ from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """A reader's place; `modified_ms` is when it moved last, by the store's clock."""
+    """A reader's position; `modified_ms` is its last move, by the store's clock."""
 
     name: str
     next_snapshot_id: int
@@ -30,7 +31,7 @@ class Consumer:
 
 
 def list_consumers(files: TableFiles) -> tuple[Consumer, ...]:
-    """Consumers by name."""
+    """Consumers, sorted by name."""
     modified = files.references.consumer_modified_ms()
     return tuple(
         Consumer(name=name, next_snapshot_id=position, modified_ms=modified.get(name, 0))
@@ -39,14 +40,14 @@ def list_consumers(files: TableFiles) -> tuple[Consumer, ...]:
 
 
 def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
-    """Let a consumer read on from a snapshot, which need not be there yet.
+    """Set the next snapshot that a consumer reads; it may be the one that is committed next.
 
     Raises:
-        InvalidRequestError: the name cannot be, or the snapshot is expired or beyond the next one.
+        InvalidRequestError: the name is invalid, or the snapshot is expired or beyond the next one.
     """
     check_reference_name(name, "consumer")
     latest = files.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
-    # The changes of snapshots that expired are there while their changelogs are.
+    # The changes of an expired snapshot remain readable while its changelog exists.
     changes = [each.id for each in files.references.changelogs()]
     earliest = min([files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID, *changes])
     if not earliest <= next_snapshot_id <= latest + 1:
@@ -58,10 +59,10 @@ def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
 
 
 def delete_consumer(files: TableFiles, name: str) -> None:
-    """Forget a consumer; what it held back may expire.
+    """Delete a consumer; the snapshots that only it held may expire.
 
     Raises:
-        ConsumerNotFound: there is none of that name; the message lists those there are.
+        ConsumerNotFound: no consumer has that name; the message lists all consumers.
     """
     if name not in files.references.consumer_modified_ms():
         there = ", ".join(sorted(files.references.consumer_modified_ms()))
@@ -76,7 +77,7 @@ def delete_consumer(files: TableFiles, name: str) -> None:
 def plan_expire_consumers(
     files: TableFiles, *, older_than_ms: int | None = None
 ) -> tuple[Consumer, ...]:
-    """Consumers that have not moved since a time; for as long as the options allow by default."""
+    """Consumers that have not moved since a time, by default that of the table's options."""
     limit = files.options.consumer_expiration_ms
     if older_than_ms is None and limit is None:
         return ()
@@ -85,7 +86,7 @@ def plan_expire_consumers(
 
 
 def run_expire_consumers(files: TableFiles, plan: Collection[Consumer]) -> int:
-    """Delete consumers that are given up, unless they moved since; how many there were."""
+    """Delete planned consumers that have not moved since the plan; return how many."""
     modified = files.references.consumer_modified_ms()
     still = [each.name for each in plan if modified.get(each.name) == each.modified_ms]
     return delete_files(files.fs, [files.paths.consumer(name) for name in still])

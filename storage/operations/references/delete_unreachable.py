@@ -1,4 +1,4 @@
-"""Deleting what nothing keeps any more, once what kept it is gone."""
+"""Deletes files that no root keeps, after the roots that kept them are deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakewright.storage.operations.running.plan import UnreachableFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """What a deletion took away."""
+    """How many files and bytes a deletion removed."""
 
     files: int
     bytes: int
@@ -24,12 +24,13 @@ class Deleted:
 def delete_unreachable(
     files: TableFiles, planned: Sequence[UnreachableFile], roots: Sequence[Root] | None = None
 ) -> Deleted:
-    """Delete planned files, except those that a root keeps by now; `roots` None means all of them.
+    """Delete planned files, except those that a root keeps; `roots` None means all roots.
 
-    Then they stay, as orphans, where a rollback is under way: it may put roots back.
+    With `roots` None nothing is deleted while a rollback is under way, since it may restore roots.
+    The files then remain as orphans.
 
-    To be called when the roots they were planned for are gone, so that a root made meanwhile is
-    seen here, and whoever makes one later finds nothing to make it of.
+    Call this after the deletion of the roots that kept the files. Then a root made before is seen
+    here, and a process that makes a root later finds no snapshot to make it from.
     """
     if not planned:
         return Deleted(files=0, bytes=0)
@@ -47,6 +48,6 @@ def delete_unreachable(
 
 
 def remove_bucket_folders(files: TableFiles, deleted: Iterable[str]) -> None:
-    """Remove the folders of buckets and partitions that deleted files have left empty."""
+    """Remove the bucket and partition folders that are empty after a deletion."""
     folders = {path.rsplit("/", 1)[0] for path in deleted if "/bucket-" in path}
     remove_empty_folders(files.fs, folders, below=files.paths.root)

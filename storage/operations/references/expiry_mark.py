@@ -1,11 +1,12 @@
-"""The mark of an expiry at work: nothing before its snapshot is whole, whatever EARLIEST says.
+"""The mark of an expiry under way: no snapshot before the mark's snapshot is complete.
 
-Two expiries that begin alike both look at EARLIEST and then set it, and the nearer one may be the
-last to do so. Then snapshots that the further one is taking seem to be kept. So each expiry leaves
-a mark before it sets EARLIEST, looks for marks of others once it has, and takes its mark away when
-the snapshots are gone. Whoever makes something of a snapshot looks for marks after EARLIEST, and
-last whether the snapshot is there. A mark tells of the snapshot it was made for, and means nothing
-once that is another one or none.
+EARLIEST alone does not say this. If two expiries start together, the one with the smaller range
+may set EARLIEST last. Then snapshots that the other one deletes seem to be kept. So each expiry
+writes a mark before it sets EARLIEST, and deletes the mark after the snapshots. A process that
+makes a tag, branch or rollback of a snapshot reads EARLIEST, then the marks, then the snapshot.
+
+A mark holds the name of its snapshot's delta manifest list. It is void once another snapshot, or
+none, has that id.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 
 def put_expiry_mark(files: TableFiles, end: Snapshot) -> None:
-    """Say that the snapshots before one are being taken."""
+    """Mark that an expiry deletes the snapshots before `end`."""
     files.fs.replace(files.paths.expiry_mark(end.id), end.delta_manifest_list.encode())
 
 
 def marked_as_expiring(files: TableFiles, *, after_id: int) -> int | None:
-    """The last snapshot after one that an expiry is taking everything before; None if none is.
+    """The highest valid mark above an id; None if there is none.
 
-    One that died tells so too, until an expiry goes as far.
+    The mark of a dead expiry counts too, until another expiry goes as far.
     """
     for snapshot_id in reversed(_marks(files)):
         if snapshot_id <= after_id:
@@ -40,7 +41,7 @@ def marked_as_expiring(files: TableFiles, *, after_id: int) -> int | None:
 
 
 def end_expiry_marks(files: TableFiles, end_id: int) -> None:
-    """Take away the mark of an expiry that is done, and those of any that went less far."""
+    """Delete the mark of a finished expiry, and the marks of those that went less far."""
     done = [files.paths.expiry_mark(each) for each in _marks(files) if each <= end_id]
     delete_files(files.fs, done)
     remove_empty_folders(files.fs, [files.paths.expiry_mark_dir], below=files.paths.root)

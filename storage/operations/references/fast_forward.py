@@ -1,10 +1,13 @@
 """Fast-forward: main becomes a branch.
 
-1. Plan: the snapshots and tags of main from the start of the branch on go, with the files that
-   only they reach. Main's own snapshots under a schema id that the branch uses otherwise go too.
-2. Copy the schemas, snapshots and tags of the branch to main. The last snapshot comes first: a
-   reader sees the old table or the new one.
-3. Delete what the plan names.
+1. Plan: choose the snapshots, tags and changelogs of main to delete. These are the ones from the
+   start of the branch on that the branch does not have, and older ones that do not lead to the
+   branch or whose schema it does not share. Find the files that only these roots reach.
+2. Run: delete the lost snapshots whose schema the branch does not share. Copy the schemas and
+   then the snapshots of the branch to main, the latest snapshot first. A reader sees the old
+   table or the new one.
+3. Delete the changelogs and tags that the plan names, copy the tags of the branch, and set back
+   consumers. Then delete the files that no root keeps.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
 """
@@ -45,11 +48,11 @@ from lakewright.storage.spec.tag import Tag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForwardPlan(DeletionPlan):
-    """What main gets from a branch, what of its own goes, and the files that go with that.
+    """The snapshots that main gets from a branch, what main loses, and the files to delete.
 
-    `snapshot_ids` and `tags` are those of main that the plan knows; `new_snapshot_ids` are the
-    branch's. Of main's own stay the snapshots in `kept_ids`, which the branch came from;
-    `shared_id` is the last that both have, from where consumers read on that were further.
+    `snapshot_ids` and `tags` are main's at the time of the plan; `new_snapshot_ids` are the
+    branch's. `kept_ids` are main's snapshots from before the branch, which main keeps. `shared_id`
+    is the last snapshot that both have: consumers beyond it are set back to the one after it.
     """
 
     branch: str
@@ -66,12 +69,12 @@ class FastForwardPlan(DeletionPlan):
 
 @stale_when_roots_go
 def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
-    """What happens when main becomes a branch.
+    """Plan how main becomes a branch.
 
     Raises:
-        InvalidRequestError: it is main, or has no snapshot.
-        BranchNotFound: there is none of that name; the message lists those there are.
-        CorruptionError: something that must be read to be sure cannot be.
+        InvalidRequestError: the branch is main, or has no snapshot.
+        BranchNotFound: no branch has that name; the message lists all branches.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     check_is_main(files)
@@ -87,7 +90,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
         )
     mine = {each.id: each for each in _snapshots(files)}
     first = min(theirs)
-    # Main's earlier snapshots lead to the branch only if it has the branch's first one itself.
+    # Main's earlier snapshots lead to the branch only if main has the branch's first snapshot.
     is_ancestor = first in mine and is_same(mine[first], theirs[first])
     kept = [each for each in mine if is_ancestor and each < first]
     shared = max((each for each in theirs if _is_in(mine, theirs[each])), default=first - 1)
@@ -115,7 +118,7 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Staying:
-    """Decides which roots of main a fast-forward leaves: what the branch has, and what it is of."""
+    """Decides which roots of main stay: those that the branch has, and those from before it."""
 
     first_id: int
     kept_ids: frozenset[int]
@@ -137,12 +140,12 @@ class _Staying:
                 return self._is_before(snapshot) or _is_in(self.snapshots, snapshot)
 
     def _is_before(self, snapshot: Snapshot) -> bool:
-        """Whether it is older than the branch, and can be read with the branch's schemas."""
+        """Whether a snapshot is older than the branch and readable with the branch's schemas."""
         return snapshot.id < self.first_id and snapshot.schema_id < self.schemas_shared
 
 
 def _schemas_shared(files: TableFiles, seen: TableFiles) -> int:
-    """The first schema that main and a branch do not have alike; those before both have."""
+    """The first schema id that differs between main and a branch; lower ids are identical."""
     both = zip(files.schemas.ids(), seen.schemas.ids(), strict=False)
     shared = FIRST_SCHEMA_ID
     for mine, theirs in both:
@@ -162,10 +165,10 @@ def _is_in(snapshots: Mapping[int, Snapshot], snapshot: Snapshot) -> bool:
 
 @stale_when_roots_go
 def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
-    """Carry a plan out; stopped halfway, main is readable, and forwarding it again goes on.
+    """Carry out a plan; after a crash main is readable, and a new fast-forward completes it.
 
     Raises:
-        StalePlan: something was committed to main or the branch since, or tagged.
+        StalePlan: main or the branch has new snapshots or tags since the plan.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
@@ -203,9 +206,9 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
 
 
 def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
-    """Delete what main is to lose and could not be read with the branch's schemas.
+    """Delete the roots that main loses and that the branch's schemas cannot read.
 
-    Main goes back to what it was before its schema changed, and from there to the branch.
+    Main first returns to its state before its schema changed, and then becomes the branch.
     """
     shared = _schemas_shared(files, seen)
     if not any(each >= shared for each in files.schemas.ids()):
@@ -225,13 +228,13 @@ def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForw
 
 
 def _copy_snapshots(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:
-    """Make the branch's snapshots main's, at every moment one table or the other."""
+    """Copy the branch's snapshots to main; a reader sees the old table or the new one."""
     last = max(plan.new_snapshot_ids)
-    # Without it everybody looks what is there, and takes the highest.
+    # Without this hint, readers list the snapshots and take the highest id.
     delete_files(files.fs, [files.paths.latest_hint])
     beyond = sorted((each for each in plan.snapshot_ids if each > last), reverse=True)
     delete_files(files.fs, [files.paths.snapshot(each) for each in beyond])
-    # Before the branch's first one is there, which would make them look as if it came of them.
+    # These go before the branch's first snapshot exists, since it does not follow them.
     first = min(plan.new_snapshot_ids)
     lost = sorted(each for each in plan.lost_snapshot_ids if each < first)
     delete_files(files.fs, [files.paths.snapshot(each) for each in lost])

@@ -1,15 +1,15 @@
-"""Which files snapshots, tags, branches and changelogs keep: what every deletion asks first.
+"""The files that roots keep; every deletion computes them first.
 
-A root is one of those, on main or on a branch, and keeps
+A root is a snapshot, a tag or a changelog, on main or on a branch:
 
-* a snapshot: its state, its manifests and lists, its changelog, index files and statistics;
-* a tag: the same without the changelog, which goes when its snapshot expires;
-* a long-lived changelog: its changelog files; without a changelog producer the files that its
-  commit added.
+* A snapshot keeps its state, manifests and lists, changelog, index files and statistics.
+* A tag keeps the same without the changelog, which is deleted when its snapshot expires.
+* A long-lived changelog keeps its changelog files; without a changelog producer it keeps the
+  files that its commit added.
 
-Branches share the folders of data, manifests and index files, so whatever takes a root away asks
-the roots of all of them. A root that stays must be readable, or nothing is deleted: what it keeps
-would not be known.
+Branches share the folders of data, manifests and index files. So a process that deletes a root
+reads the roots of all branches. If a root that stays cannot be read, nothing is deleted, since
+the files that it keeps are unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Of a manifest entry what matters here."""
+    """The parts of a manifest entry that this module needs."""
 
     kind: FileKind
     identity: EntryIdentity
@@ -53,18 +53,18 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Reach:
-    """Works out what roots keep; a manifest that several of them name is read once.
+    """Computes the files that roots keep; reads each manifest once.
 
-    What is being deleted may have lost a part to an earlier try: `present` are the paths of the
-    manifests there are, where somebody has listed them. With `forgiving` what is missing or
-    cannot be read names nothing, and `unreadable` tells which that was. Without either it is an
-    error. `wanted` are the data files that anybody asks for, to remember no others.
+    An earlier attempt may have deleted manifests of a root that is being deleted. With `present`,
+    the paths of the existing manifests, missing ones count as empty. With `forgiving`, missing and
+    unreadable ones count as empty, and `unreadable` names the unreadable ones. Otherwise both are
+    errors. With `wanted`, only these data files are remembered.
     """
 
     present: Collection[str] | None = None
     forgiving: bool = False
     wanted: Collection[str] | None = None
-    # Paths of what was unreadable, though there; sizes in bytes of what was named.
+    # Paths of files that exist but are unreadable; sizes in bytes of the files that roots name.
     unreadable: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Reach:
         return {path: size for path, size in removed.items() if path not in added}
 
     def changelog(self, root: Root) -> dict[str, int]:
-        """Changelog files of a commit; data files where no producer makes a changelog."""
+        """Changelog files of a commit; for a changelog without a producer its added data files."""
         lists = self._lists(root)
         snapshot = root.snapshot
         found: dict[str, int] = {}
@@ -123,10 +123,10 @@ class Reach:
                 return self.changelog(root)
 
     def data_of_all(self, roots: Iterable[Root]) -> dict[str, int]:
-        """What `data` says of several roots.
+        """Every file in a bucket's folder that several roots keep.
 
-        Of snapshots that were made on top of each other the first is folded, and of the others
-        only what they added is looked at.
+        In a chain of snapshots, each on top of the one before, only the first state is folded. For
+        the others only their added files are read.
         """
         found: dict[str, int] = {}
         before: Root | None = None
@@ -176,8 +176,8 @@ class Reach:
         """Names of the manifest lists that a root keeps."""
         snapshot = root.snapshot
         state = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-        # Other writers restore a snapshot from its tag, or copy it to a branch, and let its
-        # changelog go with the original.
+        # Other writers restore a snapshot from its tag, or copy it to a branch, and delete its
+        # changelog with the original.
         changelog = [
             name
             for name in (snapshot.changelog_manifest_list,)
@@ -191,7 +191,8 @@ class Reach:
             case RootKind.CHANGELOG if self.has_producer(root):
                 return changelog
             case RootKind.CHANGELOG:
-                # Other writers keep the base list too, which nobody reads: it goes, and stays not.
+                # Other writers keep the base list too, but no reader needs it. So it counts for
+                # deletion, and not for keeping.
                 state = state if self.present is not None else state[1:]
                 left = [
                     name
@@ -225,7 +226,7 @@ class Reach:
         return frozenset(path.rsplit("/", 1)[-1] for path in self.wanted)
 
     def _forgiven(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
-        """What was read, or nothing where that is no error."""
+        """The result of a read; empty if the read fails and `forgiving` is set."""
         try:
             return read()
         except UnreadableManifest as error:
@@ -242,7 +243,7 @@ class Reach:
         folder = self._folders.get(place)
         if folder is None:
             folder = self._folders[place] = seen.bucket_dir(entry.place, schema_id)
-        # Where a data file lies is the table's to say, and it refuses those outside of it.
+        # The table resolves an external path, and refuses paths outside of its folders.
         path = (
             f"{folder}/{entry.file.file_name}"
             if entry.file.external_path is None
@@ -295,7 +296,7 @@ class Reach:
         return seen
 
     def has_producer(self, root: Root) -> bool:
-        """Whether its commit wrote changelog files, so that what it added is nobody's changelog."""
+        """Whether the commit wrote changelog files; otherwise its added files are the changelog."""
         options = self._seen(root).schema.options
         return options.get("changelog-producer", "none").strip().lower() != "none"
 
@@ -306,7 +307,7 @@ def _at_schema(root: Root) -> TableFiles:
     except SchemaNotFound:
         if not root.branch or is_whole_branch(root.files, root.branch):
             raise
-        # Of a branch that is half gone; what a table is partitioned by never changes.
+        # The branch is partly deleted. Main's schema serves, since partition keys never change.
         return root.files
 
 
@@ -320,13 +321,13 @@ def _paths(entries: Iterable[_Entry]) -> dict[str, int]:
 def only_kept_by(
     files: TableFiles, going: Sequence[Root], staying: Sequence[Root]
 ) -> tuple[UnreachableFile, ...]:
-    """Files that nothing keeps any more once some roots are gone, in the order to delete them."""
+    """Files that no root keeps after some roots are deleted, in the order to delete them."""
     sizes = metadata_sizes(files)
     lost = Reach(present=sizes.keys())
     data = lost.data_of_all(going)
     for root in going:
         if root.kind is RootKind.CHANGELOG:
-            # What its commit removed may have been kept for older changelogs alone.
+            # Older changelogs alone may have kept the files that its commit removed.
             data |= lost.removed(root)
     metadata = {path for root in going for path in lost.metadata(root)}
     return unreachable(files, data, metadata, staying, sizes)
@@ -339,7 +340,7 @@ def unreachable(
     staying: Sequence[Root],
     sizes: Mapping[str, int],
 ) -> tuple[UnreachableFile, ...]:
-    """Of some files those that no root keeps: data files, then manifests, then their lists."""
+    """The given files that no root keeps: data files, then manifests, then their lists."""
     reach = Reach(wanted=data.keys())
     kept_data = reach.data_of_all(staying) if data else {}
     kept_metadata = reach.metadata_of_all(staying)
@@ -351,7 +352,7 @@ def unreachable(
 
 
 def metadata_sizes(files: TableFiles) -> dict[str, int]:
-    """Sizes in bytes of the manifests, index and statistics files there are, by path."""
+    """Sizes in bytes of all existing manifests, index and statistics files, by path."""
     folders = (files.paths.manifest_dir, files.paths.index_dir, files.paths.statistics_dir)
     return {each.path: each.size for folder in folders for each in files.fs.list_dir(folder)}
 

@@ -1,21 +1,18 @@
-"""Rollback: the table becomes what it was at a snapshot, a tag or a time.
+"""Rollback: returns the table to its state at a snapshot, a tag or a time.
 
-1. The target: a snapshot that is there, one that a tag holds, or the last one not after a time.
-2. Later snapshots go, with the tags and long-lived changelogs made of them, and the files that
-   only those reached. Consumers beyond are set back to the snapshot that comes next. Branches
-   keep what they have.
-3. Run: pin the target by a tag of our own, so that an expiry beside us sees it, and look that it
-   is whole; restore its snapshot if only a tag held it.
-4. Delete the later snapshots, the latest of them last: it is that deletion which rolls the table
-   back, so that nobody ever sees a state between. A commit looks for its base once its snapshot
-   is there, and the rollback for a new snapshot once the latest is gone, so one of them sees the
-   other (`commit_standing.py`). If somebody did commit on top, what went comes back, and the plan
-   is stale.
-5. Point LATEST at the target, delete changelogs and tags, then files nothing reaches any more.
-   Stopped before the latest went, the table is as it was but for snapshots between; stopped
-   later, files are left. Rolling back again goes on.
-6. Last, look whether the target is there, and once more for snapshots on top of what is gone:
-   they go, too. The next commit makes the snapshot after the target.
+1. Choose the target: an existing snapshot, a tagged one, or the last one not after a time.
+2. Plan: later snapshots go, with their tags and long-lived changelogs, and the files that only
+   they reach. Branches keep their files.
+3. Run: write a pin, a tag that keeps the target and that other processes see. Check that the
+   target is complete. Restore its snapshot file if only a tag held it.
+4. Delete the later snapshots, the latest last. That last deletion rolls the table back, so no
+   reader sees a state in between. A concurrent commit and the rollback see each other
+   (`commit_standing.py`). If another commit followed, restore the snapshots and raise StalePlan.
+5. Point LATEST at the target. Delete changelogs and tags, set consumers back to the snapshot
+   after the target, and delete files that no root keeps. After a crash, a new rollback to the
+   same target completes it.
+6. Restore the target if an expiry deleted it. Delete strays: snapshots on top of deleted ones.
+   Then delete the pin. The next commit creates the snapshot after the target.
 
 Source: Paimon `RollbackHelper`.
 """
@@ -56,7 +53,7 @@ _PIN_RETAINED_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan(DeletionPlan):
-    """Where the table goes back to, and what goes: `restored_tag` holds the target if none else."""
+    """The target, and what is deleted; `restored_tag` is set if only a tag holds the target."""
 
     target_id: int
     latest_id: int
@@ -70,7 +67,7 @@ class RollbackPlan(DeletionPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult(Shown):
-    """What a rollback took away."""
+    """What a rollback deleted."""
 
     target_id: int
     snapshots_deleted: int
@@ -88,12 +85,12 @@ def plan_rollback(
     tag: str | None = None,
     as_of_ms: int | None = None,
 ) -> RollbackPlan:
-    """What goes when a table is rolled back.
+    """Plan a rollback.
 
     Raises:
         InvalidRequestError: not exactly one target is given, or nothing is later than it.
-        SnapshotNotFound, TagNotFound: there is no such target.
-        CorruptionError: something that must be read to be sure cannot be.
+        SnapshotNotFound, TagNotFound: the target does not exist.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     if sum(each is not None for each in (snapshot_id, tag, as_of_ms)) != 1:
@@ -146,10 +143,10 @@ def plan_rollback(
 
 
 def _check_target(files: TableFiles, target: Snapshot) -> None:
-    """Whether the target can be gone back to.
+    """Check that the target is kept and complete.
 
     Raises:
-        SnapshotNotFound: an expiry has begun to take it, and no tag holds it.
+        SnapshotNotFound: an expiry has begun to delete it, and no tag holds it.
         CorruptionError: some of its files are missing.
     """
     if not is_kept(files, target, beside=_pins(files)):
@@ -165,7 +162,7 @@ def _check_target(files: TableFiles, target: Snapshot) -> None:
 
 
 def _half_expired(files: TableFiles, target: Snapshot) -> list[Root]:
-    """Snapshots after the target that an expiry has begun to take."""
+    """Snapshots after the target that an expiry has begun to delete."""
     kept = files.snapshots.kept_ids()
     found = []
     for snapshot_id in files.snapshots.ids():
@@ -204,18 +201,18 @@ def _ids(roots: list[Root], kind: RootKind) -> list[int]:
 
 
 def consumers_beyond(files: TableFiles, snapshot_id: int) -> tuple[str, ...]:
-    """Consumers that want to read on from beyond the snapshot after one."""
+    """Consumers whose next snapshot is beyond the one after `snapshot_id`."""
     positions = files.references.consumers()
     return tuple(sorted(name for name, each in positions.items() if each > snapshot_id + 1))
 
 
 @stale_when_roots_go
 def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: something was committed, tagged or expired since; nothing is deleted that
-            anything refers to.
+        StalePlan: a snapshot was committed, tagged or expired since the plan. No file that a root
+            keeps is deleted.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
@@ -242,10 +239,10 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
 
 
 def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, bytes]:
-    """Hold the target by a tag of our own; what it is, and its snapshot file.
+    """Write the pin; return the target and its snapshot file.
 
     Raises:
-        StalePlan: it expired since the plan was made.
+        StalePlan: the target expired since the plan.
     """
     try:
         if plan.restored_tag is None:
@@ -253,7 +250,7 @@ def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, byt
         else:
             snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
         made = local_time(files.env.now_ms(), None)
-        # One that a crash leaves behind expires as other tags do.
+        # A pin that remains after a crash expires as other tags do.
         data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
         files.references.replace_tag(pin, data)
         target = files.references.tag(pin).snapshot
@@ -273,23 +270,23 @@ def _pins(files: TableFiles) -> list[str]:
 
 
 def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> int:
-    """Leave the target as the latest snapshot; how many were deleted.
+    """Delete the snapshots after the target; return how many were deleted.
 
     Raises:
-        StalePlan: somebody committed on top of the latest; every snapshot is there again.
+        StalePlan: another commit followed the latest snapshot; all snapshots are restored.
     """
     earliest = files.snapshots.earliest_id() or plan.target_id
-    # Until the later snapshots are gone everybody looks what is there, and takes the highest.
+    # Without this hint, readers list the snapshots and take the highest id.
     delete_files(files.fs, [files.paths.latest_hint])
     if plan.restored_tag is not None:
         files.snapshots.restore(plan.target_id, snapshot_file)
-        # What an expiry left of the snapshots before it stays out of sight.
+        # EARLIEST hides earlier snapshots that an expiry has partly deleted.
         files.snapshots.hint_earliest(plan.target_id)
     taken: dict[int, bytes] = {}
     for snapshot_id in sorted(plan.snapshot_ids):
         with suppress(SnapshotNotFound):
             data = files.snapshots.read_file(snapshot_id)
-            # Others may take it first: an expiry, or a commit that finds its base gone.
+            # An expiry, or a committer that finds its base gone, may delete it first.
             if delete_files(files.fs, [files.paths.snapshot(snapshot_id)]):
                 taken[snapshot_id] = data
     newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
@@ -309,9 +306,9 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, p
 def _put_back(
     files: TableFiles, plan: RollbackPlan, taken: Mapping[int, bytes], earliest: int
 ) -> bool:
-    """Make the table what it was; False where somebody has committed on top of the target since.
+    """Restore the deleted snapshots; False if another commit followed the target since.
 
-    The latest comes first: from then on nobody begins at the target any more.
+    The latest is restored first: after that no committer takes the target as its base.
     """
     back = [
         files.paths.snapshot(snapshot_id)
@@ -329,17 +326,17 @@ def _put_back(
 
 
 def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> Deleted:
-    """Delete what was planned and nothing keeps; an expiry may take roots while they are read.
+    """Delete planned files that no root keeps; start again if an expiry deletes roots meanwhile.
 
     Raises:
-        CorruptionError: something is missing though nothing went.
+        CorruptionError: a file is missing although no root was deleted.
     """
     rounds = Rounds(files.name, "what a rollback leaves unreachable was asked")
     while True:
         rounds.begin()
         before = [(each.branch, each.kind, each.label) for each in all_roots(files)]
         try:
-            # The pin that is there is our own.
+            # The roots are passed explicitly, since the pin that is present is our own.
             return delete_unreachable(files, planned, all_roots(files))
         except CorruptionError:
             if before == [(each.branch, each.kind, each.label) for each in all_roots(files)]:
@@ -347,10 +344,10 @@ def _delete_files_of(files: TableFiles, planned: Sequence[UnreachableFile]) -> D
 
 
 def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, pin: str) -> None:
-    """Put the target back if an expiry has taken its file; it had begun before the pin was there.
+    """Restore the target if an expiry that began before the pin has deleted its file.
 
     Raises:
-        StalePlan: somebody rolled the table back further.
+        StalePlan: another rollback went further back.
     """
     if files.snapshots.exists(plan.target_id):
         return
@@ -366,10 +363,10 @@ def _restore_target(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes,
 
 
 def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
-    """Delete snapshots on top of what is gone; how many, and what of their files nothing keeps.
+    """Delete strays and the files that only they keep; return the counts.
 
-    They were made while it went, by commits that are about to find their base gone, or that have
-    died. Those on top of the target stay.
+    A stray is a snapshot on top of a deleted one. Its committer will find its base gone, or has
+    died. Snapshots that follow the target stay.
     """
     count, deleted = 0, Deleted(files=0, bytes=0)
     rounds = Rounds(files.name, "snapshots on top of what was rolled back were looked for")
@@ -391,7 +388,7 @@ def _delete_strays(files: TableFiles, target: Snapshot) -> tuple[int, Deleted]:
 
 
 def _strays(files: TableFiles, target: Snapshot) -> tuple[int, list[Snapshot]]:
-    """The id of the last snapshot that leads back to the target, and the others after that."""
+    """The id of the last snapshot that follows the target, and the strays."""
     last, strays = target, []
     for snapshot_id in files.snapshots.ids():
         if snapshot_id <= target.id:
@@ -411,10 +408,10 @@ def _is_root_of(root: Root, other: Root) -> bool:
 
 
 def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> None:
-    """Whether a snapshot that was made the latest still is.
+    """Check that no snapshot is newer than the one that was made the latest.
 
     Raises:
-        StalePlan: somebody committed on top of what is gone.
+        StalePlan: another commit followed a deleted snapshot.
     """
     new = [each for each in files.snapshots.ids() if each > latest_id]
     if new:
@@ -443,7 +440,7 @@ def _check_current(files: TableFiles, plan: RollbackPlan) -> None:
 
 
 def delete_changelogs_from(files: TableFiles, snapshot_ids: tuple[int, ...]) -> None:
-    """Delete the last long-lived changelogs, and set the hint to the last one that stays."""
+    """Delete the given, latest long-lived changelogs; point the hint at the last one that stays."""
     if not snapshot_ids:
         return
     left = [each.id for each in files.references.changelogs() if each.id < min(snapshot_ids)]

@@ -1,8 +1,9 @@
-"""The tag by which a rollback holds its target, and tells everybody else that it is at work.
+"""The rollback pin: a tag that keeps the target and shows that a rollback is under way.
 
-A rollback takes snapshots away, and puts them back if somebody has committed on top of them. While
-that is open nobody can say what is unreachable. So a rollback sets its tag before it takes
-anything, and whoever deletes files looks for the tag once its own mark is there to be seen.
+A rollback deletes snapshots, and restores them if another commit followed them. Until that is
+decided, no process can know which files are unreachable. So a rollback writes its pin before it
+deletes anything. A process that deletes files looks for the pin after it has made its own mark
+visible.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from lakewright.storage.spec.tag import Tag
 
 
 def check_no_rollback(files: TableFiles) -> None:
-    """Whether no rollback is under way, on any branch.
+    """Check that no rollback is under way on any branch.
 
-    One that died tells so too, until somebody finishes it or its tag is due to expire.
+    A dead rollback counts too, until another rollback completes it or its pin is due to expire.
 
     Raises:
-        StalePlan: there is one.
+        StalePlan: a rollback is under way.
     """
     for branch, tag in _pins(files):
         where = f" on branch {branch}" if branch else ""
@@ -51,12 +52,12 @@ def _pins(files: TableFiles) -> Iterator[tuple[str, Tag]]:
 
 
 def is_rollback_under_way(files: TableFiles) -> bool:
-    """Whether `check_no_rollback` would say that there is one."""
+    """Whether `check_no_rollback` would raise."""
     return next(_pins(files), None) is not None
 
 
 def settled_roots(files: TableFiles) -> list[Root] | None:
-    """Every root there is, with none held back by a rollback; None while one is under way."""
+    """Every root of every branch; None while a rollback is under way, which may restore others."""
     rounds = Rounds(files.name, "what keeps files was listed")
     while not is_rollback_under_way(files):
         rounds.begin()
@@ -67,9 +68,9 @@ def settled_roots(files: TableFiles) -> list[Root] | None:
 
 
 def are_back(files: TableFiles, roots: Sequence[Root]) -> bool:
-    """Whether a rollback that is over put snapshots back that were not there to be read.
+    """Whether a finished rollback restored snapshots that are missing in `roots`.
 
-    To be asked once there is no rollback. Later snapshots than those read are no matter of it.
+    Call this when no rollback is under way. Snapshots later than those in `roots` do not count.
     """
     read: dict[str, set[int]] = defaultdict(set)
     for root in roots:

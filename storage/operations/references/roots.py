@@ -1,4 +1,4 @@
-"""The snapshots, tags and changelogs of a table and its branches, each of which keeps files."""
+"""Roots: the snapshots, tags and changelogs of a table and its branches, which keep files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewright.storage.spec.snapshot import Snapshot, check_known_fields
 
 
 class RootKind(Enum):
-    """What kind of thing keeps files."""
+    """The kind of a root."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -22,10 +22,10 @@ class RootKind(Enum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Root:
-    """Something that keeps files, and the branch of the table it is seen from.
+    """A snapshot, tag or changelog that keeps files; `files` is the table seen from its branch.
 
-    `label` is the id of a snapshot or changelog, or the name of a tag. What a root keeps is asked
-    before files are deleted, so each of its fields must be known.
+    `label` is the id of a snapshot or changelog, or the name of a tag. Deletions depend on what a
+    root keeps, so each field of its snapshot must be known.
     """
 
     files: TableFiles
@@ -42,16 +42,16 @@ class Root:
 
 
 def all_roots(files: TableFiles) -> list[Root]:
-    """Every root there is, on main and on every branch.
+    """Every root of main and of all branches.
 
-    A branch without its first schema is half made or half deleted, and keeps nothing: whoever makes
-    it looks, once it is there, whether what it begins at still is.
+    A branch without its first schema is incomplete, and keeps nothing. The process that creates a
+    branch checks, after it has written that schema, that the branch's snapshot is still kept.
     """
     return [root for seen in whole_branches(files) for root in branch_roots(seen)]
 
 
 def other_roots(files: TableFiles) -> list[Root]:
-    """Every root but the snapshots of the branch that `files` sees."""
+    """Every root except the snapshots of the branch that `files` sees."""
     found: list[Root] = []
     for seen in whole_branches(files):
         is_own = seen.paths.branch == files.paths.branch
@@ -62,8 +62,8 @@ def other_roots(files: TableFiles) -> list[Root]:
 def branch_roots(files: TableFiles) -> list[Root]:
     """The roots of one branch: its snapshots in order, its tags, its changelogs.
 
-    A snapshot that an expiry has begun to take is none any more; neither is one that goes while
-    it is read.
+    A snapshot before EARLIEST, which an expiry is deleting, is no root. Nor is a snapshot that is
+    deleted during the read.
     """
     snapshots = []
     for snapshot_id in files.snapshots.kept_ids():
@@ -73,7 +73,7 @@ def branch_roots(files: TableFiles) -> list[Root]:
 
 
 def _lasting_roots(files: TableFiles) -> list[Root]:
-    """Tags and changelogs of one branch, which expiry of snapshots leaves alone."""
+    """Tags and changelogs of one branch, which outlive the expiry of snapshots."""
     return [
         *(tag_root(files, each.name, each.snapshot) for each in files.references.tags().values()),
         *(changelog_root(files, each) for each in files.references.changelogs()),

@@ -1,4 +1,4 @@
-"""A plan whose snapshots, tags or changelogs went while it was made says so."""
+"""Turns a missing file into StalePlan if another process deleted roots in the meantime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.branch_files import on_branch
 
-# --- beside others ----------------------------------------------------------------------------
+# --- concurrent deletions ---------------------------------------------------------------------
 
 _P = ParamSpec("_P")
 
@@ -28,9 +28,9 @@ _R = TypeVar("_R")
 def stale_when_roots_go(
     verb: Callable[Concatenate[TableFiles, _P], _R],
 ) -> Callable[Concatenate[TableFiles, _P], _R]:
-    """A verb that says StalePlan where something is missing since others took roots meanwhile.
+    """Make a verb raise StalePlan if a file is missing because another process deleted a root.
 
-    What is missing though nothing went stays the error that it is.
+    If no root was deleted, the original error is raised.
     """
 
     @wraps(verb)
@@ -45,9 +45,9 @@ def stale_when_roots_go(
 def stale_if_roots_go(
     files: TableFiles, kept_ids: Collection[int], half_ids: Collection[int] = ()
 ) -> Iterator[None]:
-    """The same for a part of a verb, which knows the branch's own snapshots already.
+    """Do the same for a part of a verb that already knows the branch's own snapshots.
 
-    `half_ids` are those that an expiry has begun to take and that it reads nevertheless.
+    `half_ids` are snapshots that an expiry has begun to delete and that the verb still reads.
     """
     before = _names_of_others(files)
     last_id = max(kept_ids, default=None)
@@ -58,7 +58,7 @@ def stale_if_roots_go(
         there = files.snapshots.ids()
         left = {*files.snapshots.kept_of(there), *(each for each in half_ids if each in there)}
         if _file_of(files, last_id) != last:
-            # The table was rolled back, and written to again: the ids are the same.
+            # A rollback and a new commit replaced the snapshot under the same id.
             left.discard(last_id or 0)
         own = {files.paths.snapshot(each) for each in {*kept_ids, *half_ids} - left}
         below = f"{files.paths.root}/"
@@ -72,14 +72,14 @@ def stale_if_roots_go(
 
 
 def _file_of(files: TableFiles, snapshot_id: int | None) -> bytes:
-    """What tells a snapshot from another one of the same id, empty where there is none."""
+    """The bytes of a snapshot file, to tell it from another of the same id; empty if missing."""
     with suppress(SnapshotNotFound):
         return b"" if snapshot_id is None else files.snapshots.read_file(snapshot_id)
     return b""
 
 
 def _names_of_others(files: TableFiles) -> set[str]:
-    """Paths of the roots of every branch, and its schemas, but for our own snapshots."""
+    """Paths of the roots and schemas of all branches, except this branch's own snapshots."""
     found = set()
     for branch in _branches_and_halves(files):
         folders = (branch.paths.tag_dir, branch.paths.changelog_dir, branch.paths.schema_dir)

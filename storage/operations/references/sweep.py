@@ -1,8 +1,8 @@
-"""Deleting what writes left behind that will never be published.
+"""Deletes files of writes that will never be published.
 
-Every deletion here first asks whatever keeps files, on main and on every branch, so a
-file that a commit has published is never touched, whatever the caller believes. Beside a
-rollback, which may hold such a commit back, everything stays, for the removal of orphans.
+Every deletion first reads the roots of main and all branches, so it never deletes a published
+file, even if the caller asks for it. While a rollback is under way nothing is deleted, since the
+rollback may restore snapshots. Orphan removal deletes the files later.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lakewright.storage.operations.references.roots import Root, RootKind, all_r
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.spec.commit import CommitMessage, StagedWrite
 
-# By how much the clocks of a writer, a committer and the store may differ.
+# The allowed clock difference between a writer, a committer and the store.
 _CLOCKS_DIFFER_MS = 600_000
 
 
 def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
-    """Delete the files of a staged write, except those a commit has published; how many went.
+    """Delete the unpublished files of a staged write; return how many were deleted.
 
     Raises:
         CorruptionError: a snapshot since the staging cannot be read, so nothing is deleted.
@@ -34,7 +34,7 @@ def abort_staged(files: TableFiles, staged: StagedWrite) -> int:
 def delete_unpublished(
     files: TableFiles, messages: Sequence[CommitMessage], *, since_snapshot_id: int | None
 ) -> int:
-    """Delete the new files that messages name, except those published after a snapshot."""
+    """Delete the new files that messages name, except those published since a snapshot."""
     paths = [
         files.data_file_path(message.place, file)
         for message in messages
@@ -43,7 +43,7 @@ def delete_unpublished(
         files.paths.index(index.file_name)
         for message in messages
         for index in message.new_indexes
-        # An index that takes its own place was there before the message.
+        # An index that replaces itself existed before the message.
         if index not in message.removed_indexes
     ]
     made = [file.creation_time for message in messages for file in message.written_files]
@@ -52,12 +52,12 @@ def delete_unpublished(
 
 
 def sweep(files: TableFiles, write_id: str, *, since_snapshot_id: int | None) -> int:
-    """Delete every unpublished file of a write that failed somewhere; how many there were.
+    """Delete every unpublished file of a failed write; return how many were deleted.
 
-    Tasks that died without a word are found too, since files carry the id of
-    their write in their names. The whole table is listed: this is for failures.
+    This finds the files of dead tasks too, since file names carry the id of their write. It lists
+    the whole table, so it is for failures only.
     """
-    # What lies in quarantine is accounted for there.
+    # Files in quarantine are left to the purge.
     hidden = files.paths.upkeep_dir + "/"
     listed = files.fs.list_tree(files.paths.root)
     found = [each for each in listed if write_id in each.name and not each.path.startswith(hidden)]
@@ -73,11 +73,10 @@ def sweep_repeated(
     *,
     since_snapshot_id: int | None,
 ) -> int:
-    """Delete what tasks of a write left that did not count, since others did the same in full.
+    """Delete files of repeated task attempts whose results the write did not use.
 
-    Those write the same rows, and so to the same buckets: only their folders are listed. What a
-    task that nobody waits for writes later, and what a store that fails keeps, is for the removal
-    of orphans.
+    All attempts of a task write to the same buckets, so only their folders are listed. Orphan
+    removal deletes what an attempt writes later, and what a failing store keeps.
     """
     named = {
         name
@@ -100,7 +99,7 @@ def sweep_repeated(
 def sweep_after_failure(
     files: TableFiles, write_ids: Iterable[str], *, since_snapshot_id: int | None
 ) -> None:
-    """Sweep what failed writes left; a store that fails now too does not hide why they failed."""
+    """Delete the files of failed writes; a store failure here does not hide why they failed."""
     for write_id in write_ids:
         with suppress(StorageError):
             sweep(files, write_id, since_snapshot_id=since_snapshot_id)
@@ -125,9 +124,9 @@ def _name(path: str) -> str:
 def _published(
     files: TableFiles, names: Collection[str], since_snapshot_id: int, began_ms: int
 ) -> set[str] | None:
-    """Those of the names that a commit may have published, after a snapshot and a time.
+    """The names that a commit may have published since a snapshot and a time.
 
-    None while nobody can tell, beside a rollback.
+    None while a rollback is under way, since the answer is then unknown.
     """
     rounds = Rounds(files.name, "what a commit has published was asked")
     while (roots := settled_roots(files)) is not None:
@@ -135,7 +134,7 @@ def _published(
         try:
             return _named_by(roots, names, since_snapshot_id, began_ms)
         except CorruptionError:
-            # What an expiry takes meanwhile is no root any more; the next one keeps the rest.
+            # An expiry may have deleted a root during the read. The remaining roots are read again.
             if _labels(all_roots(files)) == _labels(roots):
                 raise
     return None
@@ -150,7 +149,7 @@ def _labels(roots: Sequence[Root]) -> list[tuple[str, RootKind, int | str, str]]
 def _named_by(
     roots: Sequence[Root], names: Collection[str], since_snapshot_id: int, began_ms: int
 ) -> set[str]:
-    """Those of the names that a root keeps or its commit removed; each manifest is read once."""
+    """The names that a root keeps or its commit removed; each manifest is read once."""
     wanted = frozenset(names)
     snapshots = {
         (root.branch, root.snapshot.id): root.snapshot.delta_manifest_list
@@ -162,7 +161,7 @@ def _named_by(
     for root in roots:
         snapshot, manifests = root.snapshot, root.files.manifests
         place = (root.branch, snapshot.id)
-        # After a rollback the snapshots that come begin with smaller ids.
+        # After a rollback new snapshots may have smaller ids, so their time decides as well.
         is_earlier = snapshot.id <= since_snapshot_id
         if is_earlier and snapshot.time_millis < began_ms - _CLOCKS_DIFFER_MS:
             continue
@@ -185,7 +184,7 @@ def _named_by(
 
 
 def _lists(root: Root, *, with_base: bool) -> Iterator[str]:
-    """Manifest lists that name what a root keeps; the base says what was there before it."""
+    """Names of the manifest lists of a root; the base list names the files before its commit."""
     snapshot, files = root.snapshot, root.files
     is_changelog = root.kind is RootKind.CHANGELOG
     if with_base and not is_changelog:

@@ -1,12 +1,10 @@
-"""Tags: made by hand or when they are due, renamed, replaced, deleted.
+"""Tags: created by hand or automatically, renamed, replaced, deleted.
 
-1. A tag is a copy of a snapshot's file under a name. Its snapshot may expire: what the tag
-   reaches stays.
-2. Due tags: of every snapshot since the last automatic tag, the first that lies a whole period
-   later gives the period before it its tag; a batch table tags its latest snapshot by the day.
-3. Delete: take the tag's file away, ask again what everything else reaches, and delete
-   what only the tag had kept. Stopped halfway, files are left that nothing refers to, and never
-   a tag without its files.
+1. A tag is a named copy of a snapshot file. Its snapshot may expire; the files it reaches stay.
+2. Automatic tags: the first snapshot after the end of a period becomes the tag of that period. In
+   batch mode the latest snapshot gets the tag of its day.
+3. Delete: remove the tag's file, compute again what the other roots reach, and delete the files
+   that only the tag kept. A crash leaves orphans, and never a tag without its files.
 
 Source: Paimon specification, chapter Manage Tags; `TagManager`, `TagAutoCreation`.
 """
@@ -43,7 +41,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.tag import Tag, TagCreation
 
 _BATCH_TAG = "batch-write-"
-# A tag that holds what another stood for while it is replaced.
+# A tag that keeps the old snapshot of another tag while that tag is replaced.
 _PIN = "replacement-in-progress-"
 _PIN_RETAINED_MS = 86_400_000
 _NO_WATERMARK = -(2**63)
@@ -59,12 +57,12 @@ def create_tag(
     snapshot_id: int | None = None,
     time_retained_ms: int | None = None,
 ) -> Tag:
-    """Name a snapshot, by default the latest; by default for as long as the options say.
+    """Tag a snapshot, by default the latest, and by default for the time that the options say.
 
     Raises:
-        InvalidRequestError: the name cannot be, or the snapshot has its automatic tag already.
-        AlreadyExistsError: there is a tag of that name.
-        SnapshotNotFound: there is no such snapshot, and no tag that holds it.
+        InvalidRequestError: the name is invalid, or the snapshot already has an automatic tag.
+        AlreadyExistsError: a tag of that name exists.
+        SnapshotNotFound: the snapshot does not exist, and no tag holds it.
     """
     check_reference_name(name, "tag")
     retained_ms = _retained(files, time_retained_ms)
@@ -86,11 +84,12 @@ def create_tag(
 
 
 def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
-    """Whether something else keeps what a new tag stands for, now that the tag is there.
+    """Check, after a tag is written, that another root still keeps its snapshot.
 
     Raises:
-        SnapshotNotFound: whatever deleted it may not have seen the tag.
-        CorruptionError: a list of it is missing.
+        SnapshotNotFound: no other root keeps it; the process that deleted it may have missed the
+            tag.
+        CorruptionError: one of its manifest lists is missing.
     """
     if not is_kept(files, snapshot, beside=[name]):
         kept = files.snapshots.kept_ids()
@@ -111,11 +110,11 @@ def replace_tag(
     snapshot_id: int | None = None,
     time_retained_ms: int | None = None,
 ) -> Tag:
-    """Let a tag stand for another snapshot; files that only the old one needed are deleted.
+    """Point a tag at another snapshot; files that only the old one kept are deleted.
 
     Raises:
-        TagNotFound: there is none of that name.
-        SnapshotNotFound: there is no such snapshot.
+        TagNotFound: no tag has that name.
+        SnapshotNotFound: the snapshot does not exist.
     """
     plan = plan_delete_tags(files, [name])
     old_file = files.references.read_tag_file(name)
@@ -129,7 +128,7 @@ def replace_tag(
     if holds_it_already:
         files.references.replace_tag(name, data)
         return files.references.tag(name)
-    # What the tag stood for is held until it is sure that it need not stand for that again.
+    # A second tag keeps the old snapshot until the replacement is certain.
     pin = f"{_PIN}{name}"
     pinned = encode_tag(
         files.references.read_tagged_snapshot_file(name),
@@ -150,16 +149,16 @@ def replace_tag(
 
 
 def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
-    """Give a tag another name.
+    """Rename a tag.
 
     Raises:
-        TagNotFound: there is none of that name.
-        AlreadyExistsError: there is a tag of the new name.
+        TagNotFound: no tag has that name.
+        AlreadyExistsError: another tag has the new name.
     """
     check_reference_name(new_name, "tag")
     tag_file = files.references.read_tag_file(name)
     is_new = name != new_name and files.references.put_tag(new_name, tag_file)
-    # A try that was stopped in the middle has left the tag under both names.
+    # An interrupted attempt leaves the tag under both names.
     is_half_done = name != new_name and files.references.read_tag_file(new_name) == tag_file
     if not is_new and not is_half_done:
         held = files.references.tag(new_name).snapshot.id
@@ -181,7 +180,7 @@ def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
 
 
 def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes, Snapshot]:
-    """The file of a snapshot, or of the tag that holds it; and what it says."""
+    """The file of a snapshot, or of the tag that holds it; and the decoded snapshot."""
     check_supported(files.schema, Use.TAG, table=files.name)
     if snapshot_id is None:
         latest = files.snapshots.latest()
@@ -200,7 +199,7 @@ def _snapshot_to_tag(files: TableFiles, snapshot_id: int | None) -> tuple[bytes,
 
 
 def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
-    """Other writers take it for granted that a snapshot has one automatic tag at most."""
+    """Check that a snapshot gets at most one automatic tag, as other writers expect."""
     options = files.options
     if options.tag_automatic_creation not in (TagCreation.PROCESS_TIME, TagCreation.WATERMARK):
         return
@@ -218,9 +217,9 @@ def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
 
 
 def create_due_tags(files: TableFiles) -> tuple[str, ...]:
-    """Make the automatic tags that are due, and delete those beyond the number to retain.
+    """Create the automatic tags that are due, and delete those beyond the number to retain.
 
-    Doing it twice makes nothing twice. Names of the tags made.
+    Returns the names of the new tags. A second call creates nothing twice.
     """
     match files.options.tag_automatic_creation:
         case TagCreation.NONE:
@@ -236,7 +235,7 @@ def create_due_tags(files: TableFiles) -> tuple[str, ...]:
 
 
 def tag_what_is_due(files: TableFiles) -> None:
-    """Make the tags that are due after a commit, which stands even if one cannot be made."""
+    """Create the tags that are due after a commit; the commit stands even if this fails."""
     with suppress(StorageError):
         create_due_tags(files)
 
@@ -251,7 +250,7 @@ def surplus_tags(files: TableFiles) -> tuple[str, ...]:
 
 
 def is_automatic(files: TableFiles, name: str) -> bool:
-    """Whether a tag's name is one that tags get by themselves, as the options are now."""
+    """Whether a tag's name is one of automatic tags under the present options."""
     match files.options.tag_automatic_creation:
         case TagCreation.NONE:
             return False
@@ -265,7 +264,7 @@ def _tag_periods(files: TableFiles) -> Iterator[str]:
     period = files.options.tag_period
     found = [(period.time_of(name), name) for name in files.references.tag_names()]
     times = [(time, name) for time, name in found if time is not None]
-    # The period whose tag comes next, known once there is one.
+    # The period of the next tag; unknown until a first automatic tag exists.
     due: dt.datetime | None = None
     first = FIRST_SNAPSHOT_ID
     if times:
@@ -274,7 +273,7 @@ def _tag_periods(files: TableFiles) -> Iterator[str]:
         first = files.references.tag(name).snapshot.id + 1
     latest = files.snapshots.latest()
     if latest is None or not _is_due(files, latest, due):
-        # Time goes on from snapshot to snapshot, so it is not due at those before either.
+        # Times increase from snapshot to snapshot, so no earlier snapshot is due either.
         return
     for snapshot in _from(files, first):
         time = _time_of(files, snapshot)
@@ -290,7 +289,7 @@ def _tag_periods(files: TableFiles) -> Iterator[str]:
 
 
 def _is_due(files: TableFiles, snapshot: Snapshot, due: dt.datetime | None) -> bool:
-    """Whether the period that is due was over when a snapshot was made."""
+    """Whether the period that is due had ended when a snapshot was committed."""
     time = _time_of(files, snapshot)
     if time is None or due is None:
         return time is not None
@@ -299,7 +298,7 @@ def _is_due(files: TableFiles, snapshot: Snapshot, due: dt.datetime | None) -> b
 
 
 def _from(files: TableFiles, first: int) -> Iterator[Snapshot]:
-    """Snapshots from an id on, oldest first; those that expire meanwhile are left out."""
+    """Snapshots from an id on, oldest first; skips those that expire during the read."""
     for snapshot_id in files.snapshots.ids():
         if snapshot_id >= first:
             try:
@@ -320,7 +319,7 @@ def _put_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> bool:
     try:
         create_tag(files, name, snapshot_id=snapshot.id)
     except (AlreadyExistsError, SnapshotNotFound):
-        # Somebody else was faster, with the tag or with an expiry.
+        # Another process created the tag first, or expired the snapshot.
         return False
     return True
 
@@ -344,7 +343,7 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTagsPlan(DeletionPlan):
-    """Tags to delete, the snapshots they stand for, and the files that only they keep."""
+    """Tags to delete, their snapshots, and the files that only they keep."""
 
     tags: tuple[str, ...]
     snapshot_ids: tuple[int, ...]
@@ -360,7 +359,7 @@ class DeleteTagsPlan(DeletionPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTagsResult(Shown):
-    """What the deletion of tags took away."""
+    """What a deletion of tags deleted."""
 
     tags: tuple[str, ...]
     files_deleted: int
@@ -372,15 +371,15 @@ class DeleteTagsResult(Shown):
 def plan_delete_tags(
     files: TableFiles, names: Iterable[str], *, reasons: Iterable[str] = ()
 ) -> DeleteTagsPlan:
-    """What goes with tags.
+    """Plan the deletion of tags.
 
     Raises:
-        TagNotFound: there is none of a name; the message lists those there are.
-        CorruptionError: something that must be read to be sure cannot be.
+        TagNotFound: no tag has one of the names; the message lists all tags.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     tags = [files.references.tag(name) for name in dict.fromkeys(names)]
-    # A tag whose snapshot is still there keeps nothing alone.
+    # If the snapshot of a tag still exists, the tag alone keeps no file.
     alone = {tag.name for tag in tags if not _has_snapshot(files, tag)}
     found: tuple[UnreachableFile, ...] = ()
     if alone:
@@ -412,11 +411,11 @@ def _is_tag(files: TableFiles, root: Root, names: Collection[str]) -> bool:
 
 @stale_when_roots_go
 def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: a tag stands for another snapshot by now, or is gone, or more files would go with
-            it than planned.
+        StalePlan: a tag points at another snapshot by now, or is gone, or its deletion would
+            delete more files than planned.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()

@@ -1,4 +1,4 @@
-"""Whether what a new tag, branch or rollback refers to is there, and stays."""
+"""Checks that the snapshot of a new tag, branch or rollback exists and is kept."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 
 def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = ()) -> bool:
-    """Whether a branch's own snapshot or tag still keeps what a snapshot needs.
+    """Whether a snapshot or tag of this branch still keeps the files of a snapshot.
 
-    `beside` are tags that do not count. Whoever makes a root of a snapshot asks this once the root
-    is there: a deletion that did not see the root has by then made this false.
+    Tags named in `beside` do not count. A process that makes a root of a snapshot calls this after
+    it has written the root. If a concurrent deletion did not see the root, this returns False.
     """
     in_sight = snapshot.id in files.snapshots.kept_ids()
     if in_sight and marked_as_expiring(files, after_id=snapshot.id) is None:
@@ -29,25 +29,25 @@ def is_kept(files: TableFiles, snapshot: Snapshot, *, beside: Collection[str] = 
 
 
 def is_same(left: Snapshot, right: Snapshot) -> bool:
-    """Whether two files say the same snapshot, be it a snapshot's or a tag's."""
+    """Whether two snapshot or tag files describe the same snapshot."""
     return left.id == right.id and left.delta_manifest_list == right.delta_manifest_list
 
 
 def check_lists(files: TableFiles, snapshot: Snapshot, what: str) -> None:
-    """Whether the manifest lists of a snapshot are there.
+    """Check that the manifest lists of a snapshot exist.
 
     Raises:
-        CorruptionError: one is missing.
+        CorruptionError: a list is missing.
     """
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     _check_there(files, [files.paths.manifest(name) for name in lists], what)
 
 
 def check_whole(files: TableFiles, snapshot: Snapshot, what: str) -> None:
-    """Whether everything that a snapshot's state needs is there, down to its data files.
+    """Check that all files of a snapshot's state exist, including its data files.
 
     Raises:
-        CorruptionError: something is missing; the message names the first.
+        CorruptionError: a file is missing; the message names the first.
     """
     check_lists(files, snapshot, what)
     root, reach = tag_root(files, what, snapshot), Reach()

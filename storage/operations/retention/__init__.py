@@ -1,1 +1,1 @@
-"""What is deleted: old snapshots, changelogs and tags; orphans, after a quarantine."""
+"""Retention: expiry of snapshots, changelogs and tags; removal and quarantine of orphans."""

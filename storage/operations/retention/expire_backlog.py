@@ -1,12 +1,12 @@
-"""Expiry of all that may go: step after step, as many as it takes.
+"""Expires all snapshots that may go, in steps.
 
-1. Plan a step (`expire_snapshots.py`), of as many snapshots as the table's options let go at once.
-2. Run it. The table is whole after each step, so whoever stops here has lost nothing, and the
-   next to come goes on.
-3. Again, until nothing may go, as many went as asked, or the time is up; one step is always made.
+1. Plan a step (`expire_snapshots.py`) of at most `snapshot.expire.limit` snapshots.
+2. Run it. The table is complete after each step. If the process stops here, the next run goes on.
+3. Repeat until no snapshot may go, `max_deletes` have gone, or the time is up. At least one step
+   runs.
 
-What one step has proved of the history the next one need not read again, so a step reads what
-goes, what stays first, and whatever else keeps files: no more for many snapshots than for few.
+A step does not read again the history that earlier steps have proved. It reads the snapshots that
+go, the first that stays, and the other roots. So its cost does not grow with the history.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakewright.storage.spec.shown import Shown
 
 @dataclass(frozen=True, slots=True)
 class ExpireStep(Shown):
-    """What a step was to do, and what it did."""
+    """The plan of a step and its result."""
 
     plan: ExpirePlan
     result: ExpireResult
@@ -43,13 +43,13 @@ def expire_in_steps(
     max_deletes: int | None = None,
     max_duration_ms: int | None = None,
 ) -> Iterator[ExpireStep]:
-    """Steps as they are done; the first also where it had nothing to do.
+    """Yield each step after it has run; the first also if it had nothing to do.
 
-    `max_deletes` bounds all of them together, `snapshot.expire.limit` each one.
+    `max_deletes` bounds all steps together, `snapshot.expire.limit` bounds each step.
 
     Raises:
-        InvalidRequestError: the retention cannot be, or nothing may be let go.
-        StalePlan: others took something of the range at the same time; what is told is done.
+        InvalidRequestError: the retention is invalid, or `max_deletes` is below 1.
+        StalePlan: another process changed the range at the same time; the yielded steps are done.
         ClockJumped, CorruptionError: as `plan_expire_snapshots`.
     """
     if max_deletes is not None and max_deletes < 1:

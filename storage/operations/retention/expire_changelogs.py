@@ -1,12 +1,12 @@
-"""Expiry of long-lived changelogs: changes that outlived their snapshots, and their files.
+"""Expiry of long-lived changelogs, which outlive their snapshots, and of their files.
 
-1. Choose the range [earliest, end): beyond the count and the age that changelogs are retained,
-   counted from the latest snapshot, and before what a consumer still wants.
-2. Files: what those changelogs name and no snapshot, tag, branch or later changelog reaches.
-   Of the snapshots, the first that stays is asked and each that is not proved to be made on top
-   of the one before it: what those do not reach the others do not either (`lineage.py`).
-3. Run: point EARLIEST at the first that stays, delete the changelogs, oldest first, then the
-   files that nothing reaches any more.
+1. Choose the range [earliest, end): beyond the changelogs' retention by count, from the latest
+   snapshot, and by age, and before the position of each consumer.
+2. Find the files that these changelogs name and no snapshot, tag, branch or later changelog
+   reaches. Of the snapshots, read the first that stays, and each that is not proved to follow the
+   one before it: the others reach no more of these files (`state/lineage.py`).
+3. Run: point EARLIEST at the first changelog that stays, delete the changelogs, oldest first, then
+   the files that no root reaches.
 
 Source: Paimon `ExpireChangelogImpl`, `ChangelogDeletion`.
 """
@@ -58,7 +58,7 @@ class ExpireChangelogsResult(Shown):
     duration_ms: int
 
     def and_then(self, later: ExpireChangelogsResult) -> ExpireChangelogsResult:
-        """What both deleted."""
+        """The sum of both results."""
         return ExpireChangelogsResult(
             expired=(*self.expired, *later.expired),
             files_deleted=self.files_deleted + later.files_deleted,
@@ -69,11 +69,11 @@ class ExpireChangelogsResult(Shown):
 
 @stale_when_roots_go
 def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireChangelogsPlan:
-    """Long-lived changelogs that may go by the table's options, or every one of them.
+    """Plan the expiry of long-lived changelogs by the table's options, or with `every` of all.
 
     Raises:
-        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
-        CorruptionError: something that must be read to be sure cannot be.
+        ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
@@ -100,7 +100,7 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
 
 
 def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
-    """What may keep files of changelogs, and the changelogs themselves."""
+    """The roots that may keep files of changelogs, including the changelogs themselves."""
     listed = files.snapshots.listed()
     kept = files.snapshots.kept_of(list(listed))
     asked = {*kept[:1], *changelog_ids} & set(kept)
@@ -110,7 +110,7 @@ def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
 
 
 def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot], list[str]]:
-    """Changelogs before the first that stays, and why it is that one."""
+    """The changelogs before the first one that stays, and the reasons for that limit."""
     options = files.options
     latest = files.snapshots.latest_id()
     if latest is None or not changelogs:
@@ -123,7 +123,7 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
             end = position
             reasons.append(f"consumer {name} wants to read from snapshot {position}")
     end = min(end, changelogs[0].id + options.snapshot_expire_limit)
-    # However young, so many at most.
+    # Changelogs beyond the maximum count expire at any age.
     beyond = latest - options.changelog_num_retained_max + 1
     if beyond < end:
         check_clock(files, latest)
@@ -141,11 +141,10 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
 
 @stale_when_roots_go
 def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: changelogs came or went so that the plan's are not the earliest any more, or the
-            table is being rolled back.
+        StalePlan: the planned changelogs are no longer the earliest, or a rollback is under way.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
@@ -168,7 +167,7 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
         paths += [files.paths.changelog_latest_hint, files.paths.changelog_earliest_hint]
     delete_files(files.fs, paths)
     roots = _roots(files, plan.changelog_ids)
-    # What a rollback that began meanwhile may put back is not among them.
+    # A rollback that began since may restore roots that are missing here.
     planned = () if is_rollback_under_way(files) else plan.files
     deleted = delete_unreachable(files, planned, roots)
     return ExpireChangelogsResult(

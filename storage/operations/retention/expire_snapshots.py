@@ -1,24 +1,20 @@
-"""Expiry: old snapshots go, and with them the files that only they needed.
+"""Expiry: deletes old snapshots and the files that only they need.
 
-1. Choose the range [earliest, end), no more than a step of it: beyond the count and the age to
-   retain, and before the first snapshot that a consumer still wants. A consumer that has not
-   moved for longer than the table gives it holds nothing, and goes.
-2. Candidates: data files that a delta after the first expired snapshot removed, its
-   changelog files, and the manifests, lists, index and statistics files of the range.
-3. Keep whatever `end`, a tag, a branch or a changelog reaches. A later snapshot reaches of the
-   candidates only what `end` does, if it is proved to be made on top of it (`lineage.py`); each
-   that is not is asked as `end` is. Where one of these cannot be read, what it might name is not
-   known, so nothing is deleted. Of what goes, what cannot be read names nothing: its files stay.
-   Where changelogs live longer than snapshots, those of the range stay.
-4. Run: point EARLIEST at `end`, under a mark beside the table, so that nobody begins anything at
-   what goes. What refers to it is asked before that, and once more after it where a tag, a branch
-   or a changelog came or snapshots came back. Keep the changelogs that stay, delete data files,
-   then manifests, then the lists that name them, then snapshot files, oldest first. Stopped
-   halfway, the next run goes at least as far, and takes a manifest that is gone for one whose
-   files are.
+1. Choose the range [earliest, end) of one step: beyond the retention by count and age, and before
+   the position of each consumer. Delete consumers that have not moved for too long.
+2. Candidates: data files that deltas after the first expired snapshot remove; changelog files,
+   manifests, lists, index and statistics files of the range.
+3. Keep what `end`, a tag, a branch or a changelog reaches. A later snapshot on top of `end`
+   (`state/lineage.py`) reaches no other candidate; any other snapshot is read like `end`. If one
+   of these is unreadable, delete nothing. Files that only an unreadable manifest of the range
+   names stay as orphans. If changelogs outlive snapshots, those of the range stay.
+4. Run: write the mark (`references/expiry_mark.py`), and point EARLIEST at `end`, so that no
+   process makes a root of the range. Check for new roots before and after. Write the changelogs
+   that stay. Delete data files, then manifests, then lists, then snapshot files, oldest first.
+   After a crash the next run goes at least as far; a missing manifest means its files are gone.
 
-A file that no DELETE entry names is never deleted here. Source: Paimon
-`ExpireSnapshotsImpl`, `SnapshotDeletion`.
+A data file of a state is deleted only if a DELETE entry names it, or if a gap in the ids hides
+the delta that would. Source: Paimon `ExpireSnapshotsImpl`, `SnapshotDeletion`.
 """
 
 from __future__ import annotations
@@ -61,8 +57,8 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 class ExpirePlan(DeletionPlan):
     """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
 
-    `changelog_ids` are those whose changes outlive them; `consumers` have not moved for too long.
-    About so many as `waiting` says may go in later steps.
+    `changelog_ids` are the snapshots whose changelogs stay. `consumers` have not moved for too
+    long. `waiting` is about the number of snapshots that may expire in later steps.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -83,7 +79,7 @@ class ExpireResult(Shown):
     duration_ms: int
 
     def and_then(self, later: ExpireResult) -> ExpireResult:
-        """What both deleted."""
+        """The sum of both results."""
         return ExpireResult(
             expired=(*self.expired, *later.expired),
             files_deleted=self.files_deleted + later.files_deleted,
@@ -101,14 +97,14 @@ def plan_expire_snapshots(
     max_deletes: int | None = None,
     lineage: Lineage | None = None,
 ) -> ExpirePlan:
-    """What may go in one step; what is not given is taken from the table's options.
+    """Plan one step; a value that is not given is taken from the table's options.
 
-    `lineage` remembers what earlier steps have proved.
+    `lineage` remembers the history that earlier steps have proved.
 
     Raises:
-        InvalidRequestError: `retain_min` is below 1 or above `retain_max`.
-        ClockJumped: the latest snapshot is of a time to come, so no age can be told.
-        CorruptionError: something that must be read to be sure cannot be.
+        InvalidRequestError: a retention value is invalid.
+        ClockJumped: the latest snapshot is dated in the future, so ages are unknown.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     retention = retention_of(files, retain_min, retain_max, time_retained_ms, max_deletes)
@@ -162,11 +158,11 @@ def _nothing(
 def run_expire_snapshots(
     files: TableFiles, plan: ExpirePlan, *, lineage: Lineage | None = None
 ) -> ExpireResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: snapshots came or went so that the plan's range is not the earliest any more,
-            or something refers to what it deletes.
+        StalePlan: the plan's range is no longer the earliest, a root reaches a planned file, or a
+            rollback or further expiry is under way.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
@@ -193,7 +189,7 @@ def _run(
     lineage: Lineage,
 ) -> int:
     check_no_rollback(files)
-    # Not before: what a rollback had taken may be back.
+    # The listing comes after the check, since a rollback may have restored snapshots.
     listed = files.snapshots.listed()
     _check_range(files, plan, list(listed))
     end = files.snapshots.read(end_id)
@@ -202,14 +198,14 @@ def _run(
     put_expiry_mark(files, end)
     hint = files.snapshots.hinted_earliest()
     if hint is None or hint < end_id or hint not in listed:
-        # What an expiry has begun to take is never shown again.
+        # EARLIEST never goes back: that would show snapshots that an expiry has begun to delete.
         _set_earliest(files, end_id)
-    # Begun before EARLIEST was there to be seen; a later one sees that its target goes.
+    # A rollback may have begun before EARLIEST was set. A later one sees that its target expires.
     check_no_rollback(files)
     there = files.snapshots.listed()
     are_back = any(each < max(listed) and each not in listed for each in there)
     if are_back or not _others(files) <= known:
-        # Made before EARLIEST was there to be seen.
+        # A new root was made before EARLIEST was set.
         _check_range(files, plan, list(there))
         _check_unused(files, plan, there, lineage)
     _check_undisturbed(files, plan, end)
@@ -229,7 +225,7 @@ def _set_earliest(files: TableFiles, end: int) -> None:
     """Point EARLIEST at the first snapshot that stays.
 
     Raises:
-        StalePlan: an expiry that goes further is at work; EARLIEST says where to.
+        StalePlan: another expiry goes further; EARLIEST then points at the end of its range.
     """
     files.snapshots.hint_earliest(end)
     further = end
@@ -245,7 +241,7 @@ def _set_earliest(files: TableFiles, end: int) -> None:
 
 
 def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
-    """Copy snapshots to where long-lived changelogs are looked for."""
+    """Copy snapshot files to the folder of long-lived changelogs."""
     if not snapshot_ids:
         return
     there = files.references.changelog_ids()
@@ -258,12 +254,12 @@ def _keep_changelogs(files: TableFiles, snapshot_ids: Collection[int]) -> None:
 
 
 def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> None:
-    """The same as `_check_range`, which is asked only where others may have been at work.
+    """Check the range again, only if another process may have changed it.
 
-    Whoever rolls back sets EARLIEST or takes away `end`; another expiry sets EARLIEST, too.
+    A rollback sets EARLIEST or deletes `end`. Another expiry sets EARLIEST.
 
     Raises:
-        StalePlan: the range is another one, be its ids the same.
+        StalePlan: the range changed, even if its ids are the same.
     """
     try:
         is_same = files.snapshots.read(end.id).delta_manifest_list == end.delta_manifest_list
@@ -279,12 +275,12 @@ def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> No
             table=files.name,
         )
     if hint is None or hint < end.id:
-        # Of two expiries that looked at EARLIEST at once the nearer one may have set it last.
+        # Two expiries may read EARLIEST together, and the one with the smaller range set it last.
         files.snapshots.hint_earliest(end.id)
 
 
 def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> None:
-    """The range must still be the earliest, with a snapshot after it that no expiry takes."""
+    """Check that the range is still the earliest, and that the snapshot after it exists."""
     planned = set(plan.snapshot_ids)
     end = plan.end_id or 0
     if end not in ids or not {each for each in ids if each < end} <= planned:
@@ -297,7 +293,7 @@ def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> Non
 
 
 def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
-    """What keeps files besides this branch's own snapshots, to see whether something came."""
+    """Labels of all roots except this branch's own snapshots, to detect new roots."""
     return {
         (root.branch, root.kind, root.label, root.snapshot.delta_manifest_list)
         for root in other_roots(files)
@@ -307,10 +303,9 @@ def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:
 def _check_unused(
     files: TableFiles, plan: ExpirePlan, listed: Mapping[int, FileStatus], lineage: Lineage
 ) -> None:
-    """What is to go must still be unreachable, and be all that the range leaves behind.
+    """Check that the planned files are exactly those that become unreachable with the range.
 
-    Ids alone do not tell that the range is the one that was planned for: after a rollback they
-    come again.
+    Equal ids do not prove that the range is the planned one, since ids repeat after a rollback.
     """
     present = []
     for snapshot_id in plan.snapshot_ids:
@@ -339,10 +334,10 @@ def _check_unused(
 
 
 def _check_not_rolled_back(files: TableFiles, plan: ExpirePlan) -> None:
-    """A table that was rolled back into the range meanwhile stays there: a tag holds that state.
+    """If a rollback into the range has left no snapshot, restore its target from a tag.
 
     Raises:
-        StalePlan: it was.
+        StalePlan: the table was rolled back.
     """
     if files.snapshots.exists(plan.end_id or 0) or files.snapshots.ids():
         return

@@ -1,8 +1,8 @@
-"""Expiry of tags: those past the time they were made for, and automatic ones beyond their number.
+"""Expiry of tags past their retention time, and of automatic tags beyond the number to retain.
 
-1. Choose tags whose `tagCreateTime` plus `tagTimeRetained` has passed by the wall clock, those
-   older than a given age, and the oldest automatic ones beyond `tag.num-retained-max`.
-2. Run: delete them as `tags` does.
+1. Choose tags whose `tagCreateTime` plus `tagTimeRetained` has passed by the wall clock, tags
+   older than a given age, and the oldest automatic tags beyond `tag.num-retained-max`.
+2. Run: delete them as `references/tags.py` does.
 
 Source: Paimon specification, chapter Manage Tags; `TagTimeExpire`.
 """
@@ -23,9 +23,9 @@ from lakewright.storage.operations.running.local_clock import local_now, local_t
 
 
 def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
-    """Tags that may go; with an age in milliseconds also those that are older, whatever they say.
+    """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
-    A tag that does not say when it was made is as old as its file.
+    A tag without a creation time is as old as its file.
     """
     now = local_now(files)
     modified = files.references.tag_modified_ms()
@@ -48,9 +48,9 @@ def _shown(time: dt.datetime) -> str:
 
 
 def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
-    """Carry a plan out.
+    """Carry out a plan.
 
     Raises:
-        StalePlan: a tag stands for another snapshot by now, or is gone.
+        StalePlan: as `run_delete_tags`.
     """
     return run_delete_tags(files, plan)

@@ -24,13 +24,13 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 
 def first_kept_id(kept: Sequence[int], end: int) -> int:
-    """The first snapshot that is whole and stays, whether an expiry has begun or not."""
+    """The first snapshot that stays: `end`, or EARLIEST if an interrupted expiry went further."""
     return max(end, kept[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiringRange:
-    """A range of snapshots that go; `end` is the one after them, `changelogs` stay of them."""
+    """Snapshots that expire; `end` is the next id, `changelogs` the ids whose changelogs stay."""
 
     files: TableFiles
     expired: Sequence[Snapshot]
@@ -40,20 +40,21 @@ class ExpiringRange:
     def files_of(
         self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage | None
     ) -> tuple[tuple[UnreachableFile, ...], set[str]]:
-        """What goes with them, and the paths of what was there and could not be read."""
+        """The files that go with the range, and the paths of metadata files that are unreadable."""
         files = self.files
         going = [snapshot_root(files, each) for each in self.expired]
         lost = Reach(forgiving=True)
         staying = self._staying(first_kept, listed, lineage or Lineage())
         data: dict[str, int] = {}
         end = snapshot_root(files, files.snapshots.read(self.end))
-        # The delta of a snapshot removes what the one before it still needs: a shift by one.
+        # The delta of a snapshot removes files that the snapshot before it still needs. So the
+        # deltas are read one snapshot later than the range.
         for before, root in pairwise([*going, end]):
-            # An earlier expiry that was stopped may have deleted manifests of what it expired,
-            # and it deleted the data files they name before.
+            # An interrupted expiry may have deleted manifests of its snapshots. It deleted the
+            # data files that they name before.
             data |= (Reach() if root.snapshot.id == first_kept else lost).removed(root)
             if before.snapshot.id + 1 != root.snapshot.id:
-                # A table rolled back to an old tag has no delta that tells what came in between.
+                # After a rollback to an old tag no delta covers the gap, so the state is read.
                 data |= lost.state(before)
         for root in going:
             data |= lost.changelog(root)
@@ -67,7 +68,7 @@ class ExpiringRange:
     def _staying(
         self, first_kept: int, listed: Mapping[int, FileStatus], lineage: Lineage
     ) -> list[Root]:
-        """What may reach something of the range; see the module's third step."""
+        """The roots that may reach files of the range; see step 3 in `expire_snapshots.py`."""
         files = self.files
         asked = [first_kept, *lineage.breaks(files, listed, first_kept)]
         mine = [snapshot_root(files, files.snapshots.read(each)) for each in asked]
@@ -75,8 +76,8 @@ class ExpiringRange:
         reach = Reach()
 
         def is_apart(root: Root) -> bool:
-            # Changelog files are their own commit's; without a producer, data files take their
-            # place, which a snapshot of the range may have removed.
+            # Changelog files belong to one commit. Without a producer a changelog keeps data files
+            # instead, which a snapshot of the range may have removed.
             is_changelog = root.kind is RootKind.CHANGELOG
             own = root.snapshot.delta_manifest_list in commits
             return is_changelog and not own and reach.has_producer(root)
@@ -87,7 +88,7 @@ class ExpiringRange:
 def _present(
     files: TableFiles, found: Sequence[UnreachableFile], sizes: Mapping[str, int]
 ) -> tuple[UnreachableFile, ...]:
-    """The files with their sizes, without those known to be gone; few have to be looked at."""
+    """The files that exist, with their sizes; reads only files whose size is unknown."""
     present = []
     for each in found:
         path = files.paths.below(each.path)
@@ -100,7 +101,7 @@ def _present(
 
 
 def about_unreadable(files: TableFiles, paths: Collection[str]) -> str:
-    """A line about metadata that cannot be read, for people."""
+    """A line for operators about unreadable metadata."""
     below = f"{files.paths.root}/"
     first = min(paths).removeprefix(below)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

@@ -1,4 +1,4 @@
-"""Which snapshots may go, by their number, their age and what consumers still read."""
+"""Chooses the snapshots that may expire, by number, age and the positions of consumers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakewright.storage.errors import ClockJumped, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.time_travel import moment_text
 
-# By how much the clocks of those who commit and those who expire may differ.
+# The allowed clock difference between a committer and an expiring process.
 _CLOCKS_DIFFER_MS = 600_000
 
 
@@ -25,7 +25,7 @@ class Retention:
 
     @property
     def goes_by_age(self) -> bool:
-        """Whether it matters how old a snapshot is."""
+        """Whether the age of a snapshot can decide."""
         return self.retain_min < self.retain_max
 
 
@@ -36,7 +36,7 @@ def retention_of(
     time_retained_ms: int | None,
     max_deletes: int | None,
 ) -> Retention:
-    """The retention asked for, with what the table says for the rest; refuses impossible ones."""
+    """The requested retention, completed from the table's options; refuses invalid values."""
     options = files.options
     retention = Retention(
         retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
@@ -61,7 +61,7 @@ def retention_of(
 
 @dataclass(frozen=True, slots=True)
 class ExpiryStep:
-    """The snapshots that go, why no others do, and how many wait for a later step."""
+    """The snapshots that expire, why no others do, and how many wait for a later step."""
 
     expired: Sequence[int]
     reasons: Sequence[str]
@@ -75,7 +75,10 @@ def expiry_step(
     retention: Retention,
     stale: Collection[str],
 ) -> ExpiryStep:
-    """Snapshots are counted as they are there, whatever their ids; stale consumers hold nothing."""
+    """Choose the snapshots of one step; ids may have gaps, and stale consumers hold nothing.
+
+    `ids` are all existing snapshots, `kept` those from EARLIEST on.
+    """
     count = len(ids)
     allowed = max(0, count - retention.retain_min)
     reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
@@ -110,7 +113,7 @@ def expiry_step(
     if end < begun:
         end = min(begun, retention.limit)
         reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
-    # Times grow, or nearly so: this is told, and each step looks for itself.
+    # The bisection assumes increasing times. The result is only reported; each step checks anew.
     old = (
         bisect_left(
             range(allowed),
@@ -125,10 +128,10 @@ def expiry_step(
 
 
 def check_clock(files: TableFiles, latest_id: int) -> None:
-    """Whether the clock is one by which ages can be told.
+    """Check that the clock can date snapshots.
 
     Raises:
-        ClockJumped: the latest snapshot is of a time to come.
+        ClockJumped: the latest snapshot is dated in the future.
     """
     now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
     if latest > now + _CLOCKS_DIFFER_MS:

@@ -1,10 +1,10 @@
-"""Purge: what has been in quarantine for long enough, and nobody asked for, is deleted.
+"""Purge: deletes files that have been in quarantine for long enough.
 
-1. Due are quarantines that are older than a time to live, seven days by default, by the store's
-   clock; or those that are named. One whose manifest is missing or cannot be read stays.
-2. Ask what refers to files. What something refers to is not deleted: it goes back to its place.
-3. Run: ask again before each batch of files, delete the rest, and the manifest last. Stopped
-   halfway, the next purge goes on.
+1. Choose the quarantines that are older than a time to live, seven days by default, by the store's
+   clock; or those that are named. A quarantine whose manifest is missing or unreadable stays.
+2. Compute which of their files a root or a pending batch needs. Those are restored, not deleted.
+3. Run: compute this again before each batch of files, delete the others, and the manifest last.
+   After a crash the next purge goes on.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ TIME_TO_LIVE_MS = 7 * 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgePlan(DeletionPlan):
-    """Quarantines to end, and the files in them that go for good, where they lie now.
+    """Quarantines to end, and the paths of their files to delete, in the quarantine folders.
 
-    `wanted` are paths below the table that something refers to: they go back. `reasons` says why
-    some quarantines stay.
+    `wanted` are original paths below the table that a root or pending batch needs; these files are
+    restored. `reasons` says why some quarantines stay.
     """
 
     quarantine_ids: tuple[str, ...]
@@ -51,7 +51,7 @@ class PurgePlan(DeletionPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeResult(Shown):
-    """What was deleted, and what came back since something refers to it."""
+    """What was deleted; `brought_back` are the restored files, which a root or batch needs."""
 
     files_deleted: int
     bytes_deleted: int
@@ -63,12 +63,12 @@ class PurgeResult(Shown):
 def plan_purge(
     files: TableFiles, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
 ) -> PurgePlan:
-    """Quarantines older than a time to live, or those named, whatever their age.
+    """Plan a purge of quarantines older than a time to live, or of the named ones at any age.
 
     Raises:
-        NotFoundError: one that is named is not there; the message lists those there are.
-        UnreadableManifest: that of one that is named cannot be read.
-        ClockJumped: a quarantine is from the future, so that ages mean nothing.
+        NotFoundError: a named quarantine does not exist; the message lists all quarantines.
+        UnreadableManifest: the manifest of a named quarantine cannot be read.
+        ClockJumped: a quarantine is dated in the future, so ages are unknown.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     if ttl_ms is not None and ttl_ms < 0:
@@ -127,10 +127,10 @@ def _copy(files: TableFiles, quarantine_id: str, path: str) -> str:
 
 @stale_when_roots_go
 def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
-    """Delete what a plan names, except what something refers to by now.
+    """Delete the files of a plan, except those that a root or pending batch needs by now.
 
     Raises:
-        CorruptionError: what refers to files cannot be read, or what a quarantine holds.
+        CorruptionError: the metadata of a root, or the manifest of a quarantine, cannot be read.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     started = files.env.now_ms()
@@ -143,7 +143,8 @@ def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
     for quarantine in due:
         for batch in batches(quarantine.files, BATCH_FILES):
             mover.look()
-            # What is back is no more in quarantine; what could not come back stays.
+            # A restored file is no longer in quarantine. A needed file that could not be restored
+            # stays there.
             needed = {*mover.brought_back, *missing_of(files, mover.kept)}
             going = [
                 file

@@ -1,14 +1,14 @@
-"""Quarantine: files of a table are set aside where they can come back from.
+"""Quarantine: moves files of a table to a folder from which they can be restored.
 
-1. What is to be set aside is written down before the first file moves: its place, size, age and
-   checksum. That manifest never changes; a file is in quarantine when it lies there.
-2. Files move in batches. Before and after each of them whatever refers to files is asked again,
-   of which only what is new need be read: a file that is referred to by now comes back at once.
-3. Where that cannot be known, the batch comes back. Where the process dies, the next removal of
-   orphans or purge brings back what is referred to: both look at what lies in quarantine first.
-4. A quarantine without files is over: its manifest goes last.
+1. Write a manifest before the first file moves: path, size, time and checksum of each file. The
+   manifest never changes. A file is in quarantine if it is in the quarantine's folder.
+2. Move the files in batches. Before the first and after each batch, read the new roots and
+   pending batches, and restore the files that they need.
+3. If a root cannot be read, restore the batch. If the process dies, the next orphan removal or
+   purge restores needed files: both first check the files in quarantine.
+4. A quarantine without files is over: its manifest is deleted last.
 
-Memory: some 300 bytes for each file that is asked about, and what roots there are.
+Memory: about 300 bytes per file that is checked, plus the roots.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
-# How many files move between two looks at what refers to files.
+# How many files move between two checks of the roots.
 BATCH_FILES = 1_000
-# How many one manifest names: it is held in memory, and its files are read before they move.
+# The most files of one manifest: it is held in memory, and its files are read before they move.
 _MOST_FILES = 10_000
 
 _Label = tuple[str, RootKind, int | str, str]
@@ -49,9 +49,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """Files that were set aside together and lie there still.
+    """Files that were quarantined together and are still in quarantine.
 
-    `created_ms` is by the store's clock, None where nothing says it; then `problem` says why.
+    `created_ms` is by the store's clock; None if it is unknown, and then `problem` says why.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class OrphanFile(UnreachableFile):
-    """A file that nothing refers to, and when the store says it was written."""
+    """A file that no root keeps; `modified_ms` is by the store's clock."""
 
     modified_ms: int
 
@@ -76,18 +76,18 @@ class OrphanFile(UnreachableFile):
 
 
 def list_quarantines(files: TableFiles) -> tuple[Quarantine, ...]:
-    """Quarantines of a table in the order they were made, what lies in each by its path."""
+    """Quarantines of a table in the order of their creation, with the files in each."""
     listed = files.quarantine.listed()
     ids = sorted(listed.files.keys() | listed.manifests.keys())
     return tuple(_described(files, each, listed) for each in ids)
 
 
 def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
-    """One of them.
+    """One quarantine.
 
     Raises:
-        NotFoundError: there is none of that name; the message lists those there are.
-        UnreadableManifest: what was written of its files cannot be read.
+        NotFoundError: no quarantine has that name; the message lists all quarantines.
+        UnreadableManifest: its manifest cannot be read.
     """
     is_name = quarantine_id and "/" not in quarantine_id and not quarantine_id.startswith(".")
     listed = files.quarantine.listed(quarantine_id) if is_name else Listed({}, {}, ())
@@ -97,7 +97,7 @@ def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
         raise NotFoundError(f"no quarantine {quarantine_id} of {files.name}; {there}")
     found = _described(files, quarantine_id, listed)
     if found.problem:
-        # Says what is wrong with its manifest, unless there is none.
+        # This raises the manifest's error, unless the manifest is missing.
         files.quarantine.read_manifest(quarantine_id)
     return found
 
@@ -120,7 +120,7 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
     written = listed.manifests.get(quarantine_id)
     return Quarantine(
         id=quarantine_id,
-        # Written down again, it counts from then on.
+        # If the manifest was written again, its age counts from then on.
         created_ms=max(manifest.created_ms, written.modified_ms if written else 0),
         reason=manifest.reason,
         files=tuple(file for file in manifest.files if file.path in there),
@@ -128,7 +128,7 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
 
 
 def places(listed: Listed) -> dict[str, str]:
-    """In which quarantine a file lies, by its path below the table; the last one counts."""
+    """The quarantine of each file, by path below the table; of several the latest."""
     return {path: each for each in sorted(listed.files) for path in listed.files[each]}
 
 
@@ -137,9 +137,9 @@ def places(listed: Listed) -> dict[str, str]:
 
 @dataclass
 class References:
-    """Which of some paths below the table anything refers to, asked again and again.
+    """Finds which of some paths below the table roots and pending batches keep, repeatedly.
 
-    A root is read once: what it refers to never changes.
+    Each root is read once, since the files that it keeps never change.
     """
 
     files: TableFiles
@@ -148,18 +148,18 @@ class References:
     _read_batches: set[str] = field(default_factory=set)
 
     def newly_kept(self, bring_back: Callable[[str], bool] | None = None) -> set[str]:
-        """Paths that a root made since the last time keeps; the first time, that any root keeps.
+        """Paths kept by roots and pending batches that are new since the last call.
 
-        So do batches that wait for their commit. `bring_back` is tried with a path that cannot be
-        read because it is not there.
+        The first call reads all of them. If a metadata file is missing, `bring_back` is called with
+        its path, to restore it.
         """
-        # Asked first: what is committed from then on is a root.
+        # Pending batches come first: a batch that is committed afterwards is a root.
         pending = self._newly_pending()
         rounds = Rounds(self.files.name, "what refers to files was asked")
         while True:
             rounds.begin()
             roots = all_roots(self.files)
-            # What one takes away while roots are read, it may put back.
+            # A rollback may restore snapshots that it deleted while the roots were read.
             check_no_rollback(self.files)
             if are_back(self.files, roots):
                 continue
@@ -170,7 +170,7 @@ class References:
                 missing = self._below(str(error.details.get("path", "")))
                 if missing in self.paths and bring_back is not None and bring_back(missing):
                     continue
-                # What an expiry takes meanwhile is no root any more.
+                # An expiry may have deleted a root during the read; then the roots are read again.
                 if _labels(all_roots(self.files)) == _labels(roots):
                     raise
                 continue
@@ -213,9 +213,9 @@ def _label(root: Root) -> _Label:
 
 @dataclass
 class Mover:
-    """Moves files of a table into quarantine, and back when something refers to them.
+    """Moves files of a table into quarantine, and back if a root or pending batch needs them.
 
-    `where` says in which quarantine a file lies; it begins with those of earlier runs.
+    `where` maps each path to its quarantine; it starts with the quarantines of earlier runs.
     """
 
     files: TableFiles
@@ -227,14 +227,14 @@ class Mover:
     quarantine_ids: list[str] = field(default_factory=list)
 
     def look(self) -> None:
-        """Ask what refers to files by now, and bring back what lies in quarantine of that."""
+        """Read the new roots and pending batches, and restore quarantined files that they need."""
         new = self.references.newly_kept(self.bring_back)
         self.kept |= new
         for path in sorted(missing_of(self.files, new & self.where.keys())):
             self.bring_back(path)
 
     def bring_back(self, path: str) -> bool:
-        """Put a file back where it was; False if it cannot be."""
+        """Move a file back to its original path; False if that is impossible."""
         if path not in self.where:
             return False
         try:
@@ -247,12 +247,12 @@ class Mover:
         return is_back
 
     def end_emptied(self) -> None:
-        """End the quarantines that what came back has left without a file."""
+        """End the quarantines that are empty after the restores."""
         for quarantine_id in sorted({self.where[path] for path in self.brought_back}):
             end_if_empty(self.files, quarantine_id)
 
     def set_aside(self, orphans: Sequence[OrphanFile], *, reason: str, now_ms: int) -> None:
-        """Move files, except those that are another by now or that something refers to."""
+        """Move files to quarantine, except those that changed or that a root or batch needs."""
         for some in batches(orphans, _MOST_FILES):
             entries = [entry for each in self._unchanged(some) if (entry := self._entry(each))]
             if entries:
@@ -293,15 +293,15 @@ class Mover:
             quarantine_id = self._new_id(manifest.created_ms)
         self.quarantine_ids.append(quarantine_id)
         try:
-            # Reading the files took its time.
+            # Reading the files for their checksums may have taken long.
             self.look()
             for batch in batches(manifest.files, BATCH_FILES):
                 self._move(quarantine_id, batch)
-                # Whoever found the quarantine empty before has ended it.
+                # Another process may have found the quarantine empty, and ended it.
                 if not store.has_manifest(quarantine_id):
                     store.put_manifest(quarantine_id, manifest)
         finally:
-            # A store that fails must not hide why the rest has failed.
+            # A store failure here must not hide the first failure.
             with suppress(StorageError):
                 if end_if_empty(self.files, quarantine_id):
                     self.quarantine_ids.remove(quarantine_id)
@@ -316,7 +316,7 @@ class Mover:
                     self.moved[file.path] = file.size_bytes
             self.look()
         except StorageError:
-            # What cannot be proved to be unreferenced does not stay away.
+            # Files that are not proved to be unreachable must not stay in quarantine.
             for file in batch:
                 with suppress(StorageError):
                     self.bring_back(file.path)
@@ -328,15 +328,15 @@ class Mover:
 
 
 def missing_of(files: TableFiles, paths: Iterable[str]) -> set[str]:
-    """Of some paths below the table those where there is no file."""
+    """The given paths below the table at which no file exists."""
     wanted = set(paths)
     return wanted - files.quarantine.there(wanted).keys()
 
 
 def end_if_empty(files: TableFiles, quarantine_id: str) -> bool:
-    """Delete the manifest of a quarantine that holds no file, and its folders; whether it is over.
+    """Delete the manifest and folders of a quarantine if it holds no file; return whether it did.
 
-    Beside the manifest only what the store was about to write may lie there.
+    Besides the manifest, such a quarantine may hold only unfinished files of the store.
     """
     listed = files.quarantine.listed(quarantine_id)
     if listed.files:
@@ -349,7 +349,7 @@ def end_if_empty(files: TableFiles, quarantine_id: str) -> bool:
 
 
 def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """Items in parts of at most that many."""
+    """Split items into parts of at most `size`."""
     for first in range(0, len(items), size):
         yield items[first : first + size]
 
@@ -357,7 +357,7 @@ def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
 def told_where_it_lies(
     error: CorruptionError, files: TableFiles, where: Mapping[str, str]
 ) -> CorruptionError:
-    """The error that a file is missing, saying from which quarantine it can be restored."""
+    """The error with a hint, if the missing file can be restored from a quarantine."""
     path = str(error.details.get("path", "")).removeprefix(f"{files.paths.root}/")
     if path not in where:
         return error

@@ -1,18 +1,15 @@
-"""Orphans: files that nothing refers to, left behind by processes that died.
+"""Orphan removal: files that no root keeps, left by dead processes, go to quarantine.
 
-1. Ask the store what time it is: no other clock says how old its files are.
-2. List the table, one of its folders after the other, so that what is committed meanwhile is seen
-   as used. Candidates: data, changelog, manifest, index and statistics files, and unfinished files
-   beside snapshots and tags, that were written a day ago or earlier (or as told). A write that
-   takes longer than that looks like one that died.
-3. Then ask what snapshots, tags, branches and changelogs refer to, and batches that wait for their
-   commit, and keep that; files in other places are not ours. Where something that refers to files
-   cannot be read, nothing is touched.
-4. Run: ask again, and move the rest into quarantine, from where it can be restored until it is
-   purged; or delete it at once, where that is wanted. What an earlier run set aside and something
-   refers to by now comes back.
+1. Read the store's clock: only that clock dates its files.
+2. List the table folder by folder. Candidates are data, changelog, manifest, index, statistics and
+   unfinished files in folders to which the table writes. They are at least a day old, or as old
+   as requested. A write that takes longer looks dead.
+3. After the listing, read all roots and pending batches, and keep their files. So files that are
+   committed during the listing are kept. If a root cannot be read, no file is touched.
+4. Run: read the new roots again, and move the other candidates to quarantine, or delete them on
+   request. Restore files of earlier runs that a root needs by now.
 
-Memory: some 500 bytes for each old file of the table, and what one of its folders lists.
+Memory: about 500 bytes per old file of the table, plus the listing of one folder.
 Source: Paimon `OrphanFilesClean`.
 """
 
@@ -51,7 +48,7 @@ from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 _DAY_MS = 86_400_000
-# The files of a write that is under way look like orphans, and few writes take longer.
+# The files of a running write look like orphans, and few writes take longer than this.
 _LEAST_AGE_MS = 3_600_000
 _METADATA = r"(manifest|index|statistics)/[^/]+"
 _UNFINISHED = (
@@ -62,10 +59,10 @@ _UNFINISHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansPlan(DeletionPlan):
-    """Files that nothing refers to and that were written no later than a moment.
+    """Files that no root keeps and that were written no later than `older_than_ms`.
 
-    `wanted` lie in quarantine though something refers to them by now; `leftovers` are what
-    upkeep itself had not finished, and never held anything.
+    `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
+    the hidden folder, which no reader uses.
     """
 
     older_than_ms: int
@@ -76,7 +73,7 @@ class OrphansPlan(DeletionPlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansResult(Shown):
-    """What was set aside and where, or deleted; and what came back since something refers to it."""
+    """What was quarantined or deleted; `brought_back` are files that a root or batch needs."""
 
     files_moved: int
     bytes_moved: int
@@ -95,15 +92,15 @@ def plan_remove_orphans(
     age_ms: int | None = None,
     even_recent: bool = False,
 ) -> OrphansPlan:
-    """Files to set aside: those of an age, by default a day, or not written after a moment.
+    """Plan the removal of orphans of an age, by default a day, or written up to a moment.
 
-    Both are by the store's clock. `even_recent` allows less than an hour: whoever says so knows
-    that nobody writes to the table.
+    Both are by the store's clock. `even_recent` allows less than an hour; the caller then
+    guarantees that no process writes to the table.
 
     Raises:
-        InvalidRequestError: the moment is to come, or less than an hour ago.
-        ClockJumped: a file is from the future, so that ages mean nothing.
-        CorruptionError: something that must be read to be sure cannot be.
+        InvalidRequestError: the moment is in the future, or less than an hour ago.
+        ClockJumped: a file is dated in the future, so ages are unknown.
+        CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     now = read_store_clock(files)
@@ -120,7 +117,7 @@ def plan_remove_orphans(
         if status.modified_ms <= oldest and owned.fullmatch(path) and is_place_below(path):
             candidates[path] = OrphanFile(path, status.size, status.modified_ms)
     if newest[1] > now:
-        # Written while the rest was listed, or from the future.
+        # The file was written during the listing, or is dated in the future.
         check_clock(files, read_store_clock(files), [newest], what="removed")
     aside = files.quarantine.listed()
     where = places(aside)
@@ -153,17 +150,17 @@ def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -
 
 
 def _listed(files: TableFiles) -> Iterator[FileStatus]:
-    """Files of the table, folder by folder; hidden ones, where quarantines lie, are left out."""
+    """Files of the table, folder by folder, without hidden folders, which hold the quarantines."""
     for folder in files.fs.list_subdirs(files.paths.root):
         if not folder.startswith("."):
             yield from files.fs.list_tree(f"{files.paths.root}/{folder}")
 
 
 def _owned(files: TableFiles) -> re.Pattern[str]:
-    """What paths look like that this table writes to.
+    """A pattern of the paths to which this table writes.
 
-    Data files lie in a bucket's folder, right below those of partition columns that the table has
-    or once had; people's folders beside them are theirs, whatever is in them.
+    Data files are in bucket folders, directly below the folders of present or former partition
+    columns. Other folders belong to users, and orphan removal never touches them.
     """
     keys = {files.schema.partition_keys}
     if files.schema.id > 0:
@@ -192,13 +189,13 @@ def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[Unreacha
 def run_remove_orphans(
     files: TableFiles, plan: OrphansPlan, *, quarantine: bool = True
 ) -> OrphansResult:
-    """Set the files of a plan aside, or delete them, except those that something refers to by now.
+    """Quarantine or delete the files of a plan, except those that a root or batch needs by now.
 
     Raises:
-        InvalidRequestError: the plan names files that no orphan of this table can be.
-        CorruptionError: what refers to files cannot be read; nothing stays away that may be needed.
-        StalePlan: a rollback is at work or was stopped halfway, or, where files are to be deleted,
-            an expiry that has changelogs to keep.
+        InvalidRequestError: the plan names files that cannot be orphans of this table.
+        CorruptionError: a root cannot be read; files that it may need are restored.
+        StalePlan: a rollback is under way or was interrupted; or files would be deleted while an
+            expiry has changelogs to write.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
@@ -231,10 +228,10 @@ def run_remove_orphans(
 
 
 def _check_no_changelogs_to_come(files: TableFiles) -> None:
-    """Whether no expiry is at work that keeps changelogs of what it takes: it writes them last.
+    """Check that no expiry under way still has changelogs to write, since no root keeps these yet.
 
     Raises:
-        StalePlan: one is, or was stopped before it had written them.
+        StalePlan: such an expiry is under way, or was interrupted.
     """
     for branch in ("", *files.references.branches()):
         seen = on_branch(files, branch)
@@ -251,7 +248,7 @@ def _check_no_changelogs_to_come(files: TableFiles) -> None:
 
 
 def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
-    """A plan may come from anywhere."""
+    """Check that the planned files can be orphans of this table, since a plan may be edited."""
     owned, upkeep = _owned(files), files.paths.upkeep_dir.removeprefix(files.paths.root + "/")
     hidden = re.compile(rf"{re.escape(upkeep)}/(.+/)?{UNFINISHED.pattern}")
     for file in plan.files:

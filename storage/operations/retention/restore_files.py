@@ -1,13 +1,13 @@
-"""Restore: files in quarantine go back to where they were, byte for byte.
+"""Restore: moves quarantined files back to their original paths, byte for byte.
 
-1. Choose a quarantine, whole or some of its files. One whose place is taken by another file is
-   refused before anything moves.
-2. Run: check size and checksum of each file against what was written when it was set aside, and
-   move it back, never over another one. Where the same bytes are back already, since somebody
-   stopped halfway, the copy in quarantine goes.
-3. A quarantine that holds no file any more is over.
+1. Plan: choose all or some files of a quarantine. If another file has taken the path of one, the
+   plan is refused.
+2. Run: check the size and checksum of each file against the quarantine's manifest, and move it
+   back, never over another file. If an interrupted restore has left the same bytes in both
+   places, delete the copy in quarantine.
+3. End a quarantine that holds no files.
 
-Stopped anywhere, the next try goes on. What comes back unreferenced is an orphan again.
+After a crash the next attempt goes on. A restored file that no root keeps is an orphan again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakewright.storage.spec.shown import Shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan(Plan):
-    """Files to bring back from a quarantine; paths are below the table's root."""
+    """Files to restore from a quarantine; paths are below the table's root."""
 
     table: str
     quarantine_id: str
@@ -39,7 +39,7 @@ class RestorePlan(Plan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult(Shown):
-    """What came back; `missing` was neither in quarantine any more nor in its place."""
+    """What was restored; `missing` files were neither in quarantine nor at their original paths."""
 
     files_restored: int
     bytes_restored: int
@@ -50,13 +50,13 @@ class RestoreResult(Shown):
 def plan_restore(
     files: TableFiles, quarantine_id: str, *, paths: Collection[str] | None = None
 ) -> RestorePlan:
-    """What to bring back: everything in a quarantine, or the files that were at some paths.
+    """Plan the restore of a whole quarantine, or of the files with the given original paths.
 
     Raises:
-        NotFoundError: there is no such quarantine; the message lists those there are.
-        FileMissing: no such file lies in it.
-        UnreadableManifest: what was written of its files cannot be read.
-        TargetExists: another file has taken the place of one.
+        NotFoundError: the quarantine does not exist; the message lists all quarantines.
+        FileMissing: the quarantine holds no file of one of the paths.
+        UnreadableManifest: the quarantine's manifest cannot be read.
+        TargetExists: another file has taken the path of one.
     """
     found = {file.path: file for file in read_quarantine(files, quarantine_id).files}
     for path in sorted(set(paths or ()) - found.keys()):
@@ -72,15 +72,15 @@ def plan_restore(
 
 
 def run_restore(files: TableFiles, plan: RestorePlan) -> RestoreResult:
-    """Bring the files of a plan back.
+    """Restore the files of a plan.
 
     Raises:
-        NotFoundError: there is no such quarantine any more.
-        TargetExists: another file has taken the place of one; those before it are back.
-        CorruptionError: a file is not what was set aside; it stays where it is.
+        NotFoundError: the quarantine no longer exists.
+        TargetExists: another file has taken the path of one; files before it are restored.
+        CorruptionError: a file differs from the manifest; it stays in quarantine.
     """
     started = files.env.now_ms()
-    # A plan may come from anywhere: what was written of the files is what they are held against.
+    # A plan may be edited or old, so the files are checked against the quarantine's manifest.
     known = {file.path: file for file in read_quarantine(files, plan.quarantine_id).files}
     restored: list[QuarantinedFile] = []
     missing = []
@@ -102,7 +102,7 @@ def run_restore(files: TableFiles, plan: RestorePlan) -> RestoreResult:
 def _bring_back(
     files: TableFiles, quarantine_id: str, file: QuarantinedFile, restored: int
 ) -> bool:
-    """Move one file back; False if it is in quarantine no more."""
+    """Move one file back; False if it is no longer in quarantine."""
     store = files.quarantine
     copy = files.paths.quarantined(quarantine_id, file.path)
     try:
@@ -127,7 +127,7 @@ def _check_unchanged(files: TableFiles, copy: str, file: QuarantinedFile) -> Non
 
 
 def _check_same(files: TableFiles, quarantine_id: str, path: str, *, restored: int) -> None:
-    """Whether what is in the place of a file is that file, left in both by somebody who stopped."""
+    """Check that the file at the original path has the bytes of the quarantined one."""
     target = files.paths.below(path)
     if not files.quarantine.is_same(files.paths.quarantined(quarantine_id, path), target):
         raise TargetExists(
