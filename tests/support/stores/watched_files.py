@@ -253,18 +253,23 @@ class WatchedFiles:
 
 @dataclass
 class Meanwhile:
-    """A hook: another actor does something at a call that `when` chooses, so many times."""
+    """A hook: another actor does something at a call that `when` chooses, so many times.
+
+    `calls` are those before the present one.
+    """
 
     when: Callable[[Call], bool]
     does: Callable[[], object]
     times: int = 1
     has_happened: bool = False
+    calls: list[Call] = field(default_factory=list)
 
     def __call__(self, call: Call) -> None:
         if self.times > 0 and self.when(call):
             self.times -= 1
             self.has_happened = True
             self.does()
+        self.calls.append(call)
 
 
 def puts_snapshot(call: Call) -> bool:

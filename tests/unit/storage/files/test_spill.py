@@ -58,7 +58,7 @@ def test_a_machine_without_a_folder_for_temporary_files_is_told_with_the_way_out
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
-    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk that has some")
+    told = pytest.raises(UnavailableError, match="point TMPDIR at a disk with space")
     with Spill() as spill, told:
         spill.put(0, pa.table({"n": [1]}))
 
