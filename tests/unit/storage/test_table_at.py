@@ -31,17 +31,17 @@ def test_every_question_is_answered_of_the_snapshot_that_was_chosen(table: Table
         assert at.snapshot is not None
         assert at.snapshot.id == 2
         assert len(at.files()) == at.inspect.files().num_rows == 2
-        assert [each.spec for each in at.at().partitions()] == [{"day": "a"}, {"day": "b"}]
+        assert [each.spec for each in at.partitions()] == [{"day": "a"}, {"day": "b"}]
         assert at.lookup(pa.table({"day": ["a", "c"], "id": [0, 2]})).num_rows == 1
         assert sum(part.num_rows for part in at.scan().batches()) == 2
-        assert at.at().statistics() is None
+        assert at.statistics() is None
 
 
 def test_the_latest_state_stays_what_it_was_when_it_was_asked_for(table: Table) -> None:
     latest = table.at()
     table.write(rows(table, events(7, 9, day="z")))
     assert values_of(latest, "id") == [0, 1, 2]
-    assert len(latest.at().partitions()) == 3
+    assert len(latest.partitions()) == 3
     assert values_of(table, "id") == [0, 1, 2, 7, 8]
 
 
@@ -52,7 +52,7 @@ def test_a_snapshot_is_looked_for_once_and_no_more(table: Table) -> None:
     assert chosen
     at.read()
     at.files("day = 'a'")
-    at.at().partitions()
+    at.partitions()
     assert [call.path for call in fs.calls if "/snapshot/" in call.path] == chosen
 
 
@@ -80,8 +80,8 @@ def test_a_table_without_commits_has_no_rows_at_any_time(catalog: Catalog) -> No
     for at in (empty.at(), empty.at(time=0)):
         assert at.snapshot is None
         assert at.read().num_rows == 0
-        assert at.files() == at.at().partitions() == ()
-        assert at.at().statistics() is None
+        assert at.files() == at.partitions() == ()
+        assert at.statistics() is None
 
 
 # --- filters as text ----------------------------------------------------------------------------

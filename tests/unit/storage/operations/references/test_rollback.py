@@ -126,7 +126,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
 def test_what_is_not_older_is_refused(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     table.history.create_tag("latest")
-    for target in ({"snapshot_id": 4}, {"tag": "latest"}, {"as_of_ms": 2**50}):
+    for target in ({"snapshot": 4}, {"tag": "latest"}, {"time": 2**50}):
         with pytest.raises(InvalidRequestError, match=r"nothing of db.t is later than snapshot 4"):
             table.history.plan_rollback(**target)  # type: ignore[arg-type]
     with pytest.raises(SnapshotNotFound, match=r"snapshot 9 does not exist .*there are 1 to 4"):

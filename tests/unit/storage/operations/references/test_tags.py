@@ -137,7 +137,7 @@ def test_what_is_not_there_is_said_with_what_is(catalog: Catalog) -> None:
         table.history.plan_delete_tags("one", "three")
     with pytest.raises(SnapshotNotFound, match=r"snapshot 99 does not exist .*there are 1 to 6"):
         table.history.create_tag("x", snapshot=99)
-    with pytest.raises(InvalidRequestError, match="tag and snapshot_id are given"):
+    with pytest.raises(InvalidRequestError, match="snapshot and tag are given"):
         table.at(tag="one", snapshot=1).read()
     empty = new_table(catalog, name="db.empty")
     with pytest.raises(SnapshotNotFound, match="nothing was committed yet"):

@@ -281,5 +281,5 @@ def test_without_an_engine_a_rewrite_takes_as_many_cores_as_its_environment_has(
             seen.add(threading.get_ident())
             return super().run(name, path, *effects)
 
-    verb.run(Table(replace(table.files, fs=Threads(table.files.fs))), plan)
+    verb.run(Table(replace(table.files, fs=Threads(table.files.fs))).upkeep, plan)
     assert seen == {threading.get_ident()}
