@@ -92,7 +92,7 @@ def test_the_index_of_a_bucket_holds_the_hashes_of_its_keys(catalog: Catalog) ->
     table.write(rows(table, events(0, 4)))
     table.write(rows(table, [*events(4, 5), *events(0, 1, day="b")]))
     found = {
-        (table.files.partitions.of_entry(entry).spec["day"], entry.bucket): entry.file
+        (table.files.partitions.of_row(entry.partition).spec["day"], entry.bucket): entry.file
         for entry in indexes(table)
     }
     assert {place: index.row_count for place, index in found.items()} == {
