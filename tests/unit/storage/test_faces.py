@@ -147,4 +147,4 @@ def test_a_plan_of_many_files_shows_how_many_and_not_each(table: Table) -> None:
     assert "<caption>tasks: 2</caption>" in shown
     assert shown.count("<table>") == shown.count("</table>") == 2
     result = table.upkeep.compact(full=True)
-    assert repr(result).startswith("CompactionResult(snapshot=")
+    assert repr(result).startswith("CompactionResult(files_before=")
