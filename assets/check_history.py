@@ -1,9 +1,9 @@
-"""What checks said of partitions that this run did not judge.
+"""Earlier check results of partitions that this run did not check.
 
-A check of a table has one status, that of its latest evaluation, while runs judge a few partitions
-each. So an evaluation carries on what is known of the others: a partition that did not meet an
-expectation is named until rows that meet it are published for it, or it is no partition any more.
-What is carried lies in the metadata of evaluations, and the latest one has all of it.
+A check has one status, that of its latest evaluation, but each run checks only a few partitions. So
+an evaluation carries the failures of other partitions: it names a failing partition until a run
+publishes passing rows for it, or the partition no longer exists. The metadata of the latest
+evaluation holds all of them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +13,7 @@ from typing import Self
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
-# The entry of an evaluation's metadata with the partitions that do not meet it, and what is said.
+# The metadata entry with the failing partitions and their messages.
 NOT_MET = "lakewright/partitions_not_met"
 _MOST_NAMED = 5
 _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
@@ -21,7 +21,7 @@ _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionReco
 
 @dataclass(frozen=True)
 class CheckHistory:
-    """Partitions that did not meet a check when they were last judged, and what was said then."""
+    """Partitions that failed a check when last evaluated, with their messages."""
 
     not_met: Mapping[str, str]
 
@@ -29,8 +29,8 @@ class CheckHistory:
     def read(
         cls, instance: dg.DagsterInstance, key: dg.AssetCheckKey, exists: Callable[[str], bool]
     ) -> Self:
-        """What the latest evaluation of a check says, of the partitions that still exist."""
-        # Runs that wait or are under way, this one too, have records without an evaluation.
+        """The failures in the latest evaluation of a check, for existing partitions."""
+        # Queued and running runs, including this one, have records without an evaluation.
         records = instance.event_log_storage.get_asset_check_execution_history(
             key, limit=1, status=_EVALUATED
         )
@@ -41,12 +41,12 @@ class CheckHistory:
         return cls({name: said for name, said in known.items() if exists(name)})
 
     def judged(self, partitions: Collection[str], not_met: Mapping[str, str]) -> Self:
-        """The same after some partitions were judged, with what is said of those that failed."""
+        """The history after some partitions were evaluated, with the messages of failures."""
         others = {name: said for name, said in self.not_met.items() if name not in partitions}
         return type(self)({**others, **not_met})
 
     def beside(self, partitions: Collection[str]) -> str:
-        """What is said of other partitions than these, in one line; empty if it is nothing."""
+        """The failures of other partitions in one line; empty if there are none."""
         others = [name for name in sorted(self.not_met) if name not in partitions]
         named = "; ".join(f"{name}: {self.not_met[name]}" for name in others[:_MOST_NAMED])
         more = len(others) - _MOST_NAMED
@@ -54,5 +54,5 @@ class CheckHistory:
 
     @property
     def metadata(self) -> Mapping[str, dg.MetadataValue]:
-        """What the next evaluation is told."""
+        """The metadata for the next evaluation."""
         return {NOT_MET: dg.MetadataValue.json(dict(sorted(self.not_met.items())))}

@@ -33,9 +33,9 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
     """The checks of a table's asset.
 
     They belong to the asset and not to its partitions: one run covers many partitions, and Dagster
-    records the result of such a run without a partition. Nor does it sum up the results of
-    partitions: a check has the status of whatever was evaluated last. So each result says which
-    partitions it judged, and carries on which others do not meet it.
+    records its result without a partition. Dagster does not aggregate results of partitions: a
+    check has the status of its last evaluation. So each result names the partitions it evaluated,
+    and carries the failures of other partitions.
     """
     return [
         dg.AssetCheckSpec(
@@ -53,8 +53,8 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
 class JudgedRows:
     """The rows of a run that its checks are about.
 
-    `partitions` has the text of each partition that the run is about, by its key; none where the
-    table has none. `judged` are those whose rows were looked at, or that were replaced with none.
+    `partitions` has the text of each partition of the run, by key; it is empty for a table without
+    partitions. `judged` are the partitions whose rows were evaluated or that were emptied.
     """
 
     partitions: Mapping[str, str]
@@ -63,11 +63,11 @@ class JudgedRows:
 
     @property
     def settled(self) -> frozenset[str]:
-        """Partitions of which earlier verdicts end; rejected rows leave the table as it was."""
+        """Partitions whose earlier results end; rejected rows do not change the table."""
         return self.judged if self.published else frozenset()
 
     def not_meeting(self, outcome: ExpectationOutcome) -> dict[str, str]:
-        """What is said of each partition whose rows do not meet an expectation."""
+        """The message for each partition whose rows do not meet an expectation."""
         if outcome.met:
             return {}
         counts = outcome.unexpected_by_partition
@@ -76,7 +76,7 @@ class JudgedRows:
             for key, text in self.partitions.items()
             if text in counts
         }
-        # An expectation of all rows together does not say which of them it is about.
+        # An expectation on all rows together cannot name partitions.
         return found or dict.fromkeys(self.partitions, outcome.summary)
 
     @property
@@ -93,7 +93,7 @@ def check_results(
 ) -> Iterator[dg.AssetCheckResult]:
     """The report as results; offending counts and samples in their metadata.
 
-    They are to follow the materialization that they judge, where rows are published.
+    For published rows, they must follow the materialization that they evaluate.
     """
     for outcome in report.outcomes:
         not_met = rows.not_meeting(outcome)
@@ -113,7 +113,7 @@ def check_results(
 def results_of_earlier_try(
     declaration: TableDeclaration, names: TableNames, rows: JudgedRows, histories: Histories
 ) -> Iterator[dg.AssetCheckResult]:
-    """What can be said when an earlier try of the run has published: critical ones were met."""
+    """Results after an earlier attempt of the run published: critical expectations were met."""
     for expectation in declaration.expectations:
         critical = expectation.severity is Severity.CRITICAL
         history = histories(expectation.check_name)
@@ -158,20 +158,20 @@ def _result(
         passed=met and not history.not_met,
         severity=_SEVERITIES[severity],
         description=description,
-        # A run without rows knows no partition, and what is known of others must not end with it.
+        # A run without rows knows no partition, and must keep the failures of the others.
         metadata={**metadata, **(history.metadata if rows.partitions or history.not_met else {})},
     )
 
 
 class _PublishedRows(dg.AssetCheckResult):
-    """A result about rows that are published, which other partitions do not hold up."""
+    """A result about published rows; failures of other partitions do not block it."""
 
     def to_asset_check_evaluation(self, step_context: Any) -> dg.AssetCheckEvaluation:
         return _changed(super().to_asset_check_evaluation(step_context), blocking=False)
 
 
 class _RejectedRows(dg.AssetCheckResult):
-    """A result about rows that belong to no materialization, since they are not published."""
+    """A result about unpublished rows, which belong to no materialization."""
 
     def to_asset_check_evaluation(self, step_context: Any) -> dg.AssetCheckEvaluation:
         told = super().to_asset_check_evaluation(step_context)

@@ -1,4 +1,4 @@
-"""One run that writes a table: from its source through the gate, and what Dagster is told of it."""
+"""One run that writes a table: reads its source, publishes the rows, and reports to Dagster."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -117,7 +117,7 @@ class IngestRun:
         return table, outcome
 
     def _tell_compaction(self, outcome: Published | AlreadyPublished | Rejected) -> None:
-        """A compaction that failed is no failure of the run, whose rows are published."""
+        """Log a failed compaction; the run succeeds, because its rows are published."""
         if not isinstance(outcome, Published) or outcome.compaction is None:
             return
         failure = outcome.compaction.failure
@@ -165,11 +165,11 @@ class IngestRun:
         return kind
 
     def judged_rows(self, outcome: Published | AlreadyPublished | Rejected) -> JudgedRows:
-        """The partitions that were asked for, or that turned up, and those whose rows were judged.
+        """The requested or found partitions, and those whose rows were evaluated.
 
-        An overwrite puts the run's rows, or none, in the place of whatever a partition held. Other
-        writes leave what it held, so nothing was judged of partitions that got no rows; nor is
-        it known which got some in an earlier try.
+        An overwrite replaces a partition's rows, even with none, so all its partitions were
+        evaluated. Other writes keep existing rows, so partitions without new rows were not
+        evaluated. After an earlier attempt it is unknown which partitions got rows.
         """
         scheme = self.declaration.scheme
         specs: list[Mapping[str, object]] = []

@@ -1,7 +1,7 @@
-"""The compaction sensor: asks for a compaction of what is due, and tells why.
+"""The compaction sensor: requests compactions that are due, and reports why.
 
-There is one sensor a table, so that each has its own history of reasons, can be stopped by
-itself, and hides no other when its table cannot be read.
+Each table has its own sensor. It has its own history of reasons, can be stopped alone, and does not
+block other tables if its table cannot be read.
 """
 
 from functools import partial

@@ -1,6 +1,6 @@
-"""One job for any verb of upkeep: plan, lease, run, and tell Dagster what became of it.
+"""One job for any verb of upkeep: plan, lease, run, and report to Dagster.
 
-The run plans anew: what a sensor saw may have changed while the run waited.
+The run makes its own plan, because the table may have changed since the sensor's evaluation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -99,9 +99,9 @@ def build_upkeep_job(
 
 
 def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) -> Any:
-    """Options without partitions that went while the run waited; None if none is left.
+    """Options without partitions that were dropped while the run waited; None if none is left.
 
-    A sensor saw the partitions that it named. What a person names must exist.
+    A sensor names partitions that existed. Partitions that a person names must still exist.
     """
     partitions = getattr(options, "partitions", None)
     if partitions is None or SENSOR_TAG not in context.run.tags:
@@ -109,7 +109,7 @@ def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) ->
     gone = unknown_partitions(table, partitions)
     for spec in gone:
         context.log.info("%s of %s is gone by now", describe_partition(spec), table.name)
-    # Compared by `==`, a partition of -0.0 that is gone would take that of 0.0 with it.
+    # With `==`, a dropped partition -0.0 would also remove the partition 0.0.
     left_out = {partition_identity(spec) for spec in gone}
     left = tuple(spec for spec in partitions if partition_identity(spec) not in left_out)
     return replace(options, partitions=left) if left else None
@@ -117,7 +117,7 @@ def _without_gone(options: Any, table: Table, context: dg.OpExecutionContext) ->
 
 @dataclass
 class _Run:
-    """One verb in one run: carried out, and told."""
+    """One verb in one run: carries it out and reports it."""
 
     kind: UpkeepJob
     names: TableNames
@@ -130,7 +130,7 @@ class _Run:
     done: Outcome[Any, Any, Any] | None = None
 
     def carry_out(self, dry_run: bool) -> None:
-        """Plan, lease, run, and tell each of it."""
+        """Plan, lease, run, and report each step."""
         verb = self.verb
         try:
             outcome = carry_out(
@@ -143,8 +143,8 @@ class _Run:
                 stepped=self._stepped,
             )
         except BaseException:
-            # What was done is told even if the rest failed; a run that is tried again tells the
-            # rest. Dagster drops the events of a step that fails, so this one is not the run's.
+            # Report completed work even if the rest failed; a retry reports the rest. Dagster drops
+            # the events of a failed step, so this event is reported outside of the run.
             if self.done is not None:
                 self._observe(
                     verb.report(self.table, self.done),
@@ -158,7 +158,7 @@ class _Run:
             return
         report = verb.report(self.table, outcome)
         self._observe_partitions(report)
-        # Last, so that a list of events with the newest first begins with the whole table.
+        # Reported last, so that a list with the newest event first begins with the whole table.
         self._observe(report, self.context.log_event)
 
     def _planned(self, plan: Any) -> None:
@@ -190,7 +190,7 @@ class _Run:
         )
 
     def _observe_partitions(self, report: Report) -> None:
-        """Tell the files of each partition that was rewritten, before and after."""
+        """Report the files of each rewritten partition, before and after."""
         if self.before is None or not report.partitions:
             return
         touched = {partition_identity(spec) for spec in report.partitions}

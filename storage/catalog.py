@@ -1,7 +1,7 @@
-"""Catalog: a warehouse folder as names, `database.table` → `Table`.
+"""Catalog: maps names `database.table` of a warehouse folder to `Table`.
 
-The filesystem catalog of the format: a database is a folder `name.db`, a table
-a folder inside with a schema file. Nothing else is kept anywhere.
+The filesystem catalog of the format: a database is a folder `name.db`, and a table is a folder
+inside it with a schema file. The catalog stores nothing else.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Catalog:
     ) -> Catalog:
         """The warehouse at a path or URI (`s3://bucket/path`, …); it need not exist yet.
 
-        `lock` names what writers exclude each other by on a store that cannot do so itself, such
-        as `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK does so for all.
-        `durable=False`, or LAKEWRIGHT_DURABLE=false, saves the flushes that let a commit to a local
-        disk outlive a power loss; one may then destroy a table (docs/stores.md).
+        `lock` names a lock service for a store without a conditional create, such as
+        `sqlite:///path` or `postgresql://host/database`; LAKEWRIGHT_LOCK is its default.
+        `durable=False`, or LAKEWRIGHT_DURABLE=false, skips the flushes that make a commit on a
+        local disk outlive a power loss; a power loss may then destroy a table (docs/stores.md).
 
         Raises:
             UnsupportedError: the store is not implemented, or a package for it is missing.
@@ -79,7 +79,7 @@ class Catalog:
         """Make a database.
 
         Raises:
-            AlreadyExistsError: it exists, and that matters.
+            AlreadyExistsError: it exists, and `if_not_exists` is False.
         """
         _check_name(name, "database")
         if name in self.list_databases():
@@ -94,7 +94,7 @@ class Catalog:
         """Names of the tables of a database.
 
         Raises:
-            DatabaseNotFound: there is no such database.
+            DatabaseNotFound: the database does not exist.
         """
         if database not in self.list_databases():
             have = ", ".join(self.list_databases()) or "none"
@@ -114,16 +114,16 @@ class Catalog:
         comment: str = "",
         if_not_exists: bool = False,
     ) -> Table:
-        """Create `database.table`, its database too if need be.
+        """Create `database.table`, and its database if it is missing.
 
-        The columns are a `SchemaSpec`, which says everything else too, an Arrow schema, or names
-        with types as text: `{"id": "BIGINT", "amount": "DECIMAL(10, 2)"}`.
+        The columns are an Arrow schema, names with types as text (`{"id": "BIGINT", "amount":
+        "DECIMAL(10, 2)"}`), or a `SchemaSpec`, which also has keys, options and comment.
 
         Raises:
-            InvalidSchema: the schema cannot be.
-            InvalidRequestError: keys, options or a comment stand beside a `SchemaSpec`.
+            InvalidSchema: the schema is invalid.
+            InvalidRequestError: keys, options or a comment are given with a `SchemaSpec`.
             UnsupportedError: an option is not implemented.
-            AlreadyExistsError: it exists, and that matters.
+            AlreadyExistsError: it exists, and `if_not_exists` is False.
         """
         spec = _schema_spec(
             schema,
@@ -153,8 +153,8 @@ class Catalog:
         """The table, with its latest schema; a branch of it is `database.table$branch_name`.
 
         Raises:
-            TableNotFound, BranchNotFound: there is none of that name; the message lists those
-                there are.
+            TableNotFound, BranchNotFound: the name does not exist; the message lists the existing
+                names.
         """
         name, mark, branch = name.partition(BRANCH_MARK)
         if mark:
@@ -169,11 +169,11 @@ class Catalog:
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
 
     def system_table(self, name: str, where: Where | None = None) -> pa.Table:
-        """What `database.table$name` holds, such as `db.orders$snapshots`.
+        """The rows of a system table `database.table$name`, such as `db.orders$snapshots`.
 
         Raises:
-            TableNotFound: there is no such table.
-            InvalidRequestError: the name has no `$`, or there is no such system table.
+            TableNotFound: the table does not exist.
+            InvalidRequestError: the name has no `$`, or the system table does not exist.
         """
         table, separator, system_table = name.rpartition("$")
         if not separator:
@@ -181,11 +181,11 @@ class Catalog:
         return self.table(table).inspect.table(system_table, where)
 
     def drop_table(self, name: str) -> None:
-        """Delete a table and everything in it; stopped halfway, dropping it again goes on.
+        """Delete a table with everything in it; a second call continues a stopped drop.
 
         Raises:
-            TableNotFound: there is none.
-            InvalidRequestError: it is a branch.
+            TableNotFound: the table does not exist.
+            InvalidRequestError: the name is that of a branch.
         """
         if BRANCH_MARK in name:
             table, _, branch = name.partition(BRANCH_MARK)
@@ -245,7 +245,7 @@ def _schema_spec(
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """`database.table` in its parts.
+    """Split `database.table` into its parts.
 
     Raises:
         InvalidRequestError: it has no dot, more than one, or an empty part.
@@ -257,14 +257,14 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _folder_name(name: str, kind: str) -> str:
-    """A name that is looked for, if it can be a folder's."""
+    """The folder name for an existing name; checks that it can be a folder's name."""
     if not is_place_below(name) or "/" in name:
         raise InvalidRequestError(f"{kind} name {name!r} cannot be a folder's")
     return name
 
 
 def _check_name(name: str, kind: str) -> None:
-    """Whether something new may have a name."""
+    """Check the name of a new database or table."""
     _folder_name(name, kind)
     if not name.strip() or name.startswith(".") or "$" in name:
         raise InvalidRequestError(

@@ -1,4 +1,4 @@
-"""History: what a table was, and the names that hold it: tags, branches, consumers."""
+"""History: the snapshots of a table, and its tags, branches and consumers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from lakewright.storage.spec.tag import Tag
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots of a table and what keeps or moves them: tags, branches, rollback, consumers."""
+    """Snapshots, tags, branches, rollback and consumers of a table."""
 
     table: Table
 
@@ -64,11 +64,11 @@ class History:
         return self.table.files.snapshots.latest()
 
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """Snapshots there are, oldest first."""
+        """The existing snapshots, oldest first."""
         return tuple(reversed(list(self.table.files.snapshots.newest_first())))
 
     def changelogs(self) -> tuple[Snapshot, ...]:
-        """Snapshots whose changes outlived them, oldest first."""
+        """Expired snapshots whose changelogs are kept, oldest first."""
         return tuple(self.table.files.references.changelogs())
 
     def tags(self) -> tuple[Tag, ...]:
@@ -86,7 +86,7 @@ class History:
     def replace_tag(
         self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
-        """Let a tag stand for another snapshot."""
+        """Point a tag at another snapshot."""
         return replace_tag(
             self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
         )
@@ -95,7 +95,7 @@ class History:
         return rename_tag(self.table.files, name, new_name)
 
     def create_due_tags(self) -> tuple[str, ...]:
-        """Make the automatic tags that are due, as every commit does too; their names."""
+        """Make the automatic tags that are due, as every commit does; returns their names."""
         return create_due_tags(self.table.files)
 
     def delete_tags(
@@ -108,11 +108,11 @@ class History:
         return plan if dry_run else self.run_delete_tags(plan)
 
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
-        """What goes with tags; see `references.tags`."""
+        """Plan a deletion of tags and their files; see `references.tags`."""
         return plan_delete_tags(self.table.files, names)
 
     def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         check_plan(self.table.files, plan.table)
         return run_delete_tags(self.table.files, plan)
 
@@ -127,7 +127,7 @@ class History:
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot: int | None = None
     ) -> Table:
-        """Begin a branch, empty or where a tag or snapshot is; see `references.branches`."""
+        """Create a branch, empty or at a tag or snapshot; see `references.branches`."""
         files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
         return replace(self.table, files=files)
 
@@ -142,11 +142,11 @@ class History:
         return plan if dry_run else self.run_delete_branch(plan)
 
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
-        """What goes with a branch."""
+        """Plan a deletion of a branch and its files."""
         return plan_delete_branch(self.table.files, name)
 
     def run_delete_branch(self, plan: DeleteBranchPlan) -> BranchResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         check_plan(self.table.files, plan.table)
         return run_delete_branch(self.table.files, plan)
 
@@ -156,16 +156,16 @@ class History:
         *,
         dry_run: bool = False,
     ) -> FastForwardPlan | BranchResult:
-        """Make main what a branch is."""
+        """Replace the state of main by that of a branch."""
         plan = self.plan_fast_forward(name)
         return plan if dry_run else self.run_fast_forward(plan)
 
     def plan_fast_forward(self, name: str) -> FastForwardPlan:
-        """What main gets from a branch, and what of its own goes."""
+        """Plan a fast-forward: the files that main gets, and those that it loses."""
         return plan_fast_forward(self.table.files, name)
 
     def run_fast_forward(self, plan: FastForwardPlan) -> BranchResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         check_plan(self.table.files, plan.table)
         return run_fast_forward(self.table.files, plan)
 
@@ -177,7 +177,7 @@ class History:
         time: Time | None = None,
         dry_run: bool = False,
     ) -> RollbackPlan | RollbackResult:
-        """Make the table what it was at a snapshot, a tag or a time; what is later goes."""
+        """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
         plan = self.plan_rollback(snapshot=snapshot, tag=tag, time=time)
         return plan if dry_run else self.run_rollback(plan)
 
@@ -188,7 +188,7 @@ class History:
         tag: str | None = None,
         time: Time | None = None,
     ) -> RollbackPlan:
-        """What goes when the table becomes what it was; see `references.rollback`."""
+        """Plan a rollback and the deletion of later snapshots; see `references.rollback`."""
         return plan_rollback(
             self.table.files,
             snapshot_id=snapshot,
@@ -197,7 +197,7 @@ class History:
         )
 
     def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         check_plan(self.table.files, plan.table)
         return run_rollback(self.table.files, plan)
 

@@ -45,7 +45,7 @@ class Scan:
         return self.plan.splits
 
     def read(self, limit: int | None = None) -> pa.Table:
-        """All rows in memory, or `limit` of them, in no promised order."""
+        """All rows in memory, or `limit` of them, in no defined order."""
         return _collected(self.reader, self.plan.splits, limit)
 
     def batches(self) -> Iterator[pa.Table]:
@@ -63,14 +63,14 @@ class Scan:
         from lakewright.storage.spark.read import splits_dataframe
 
         if falls_back(self.table_files):
-            # Only reads in this process know the option; others refuse it.
+            # Only reads in this process support the option; Spark reads refuse it.
             check_supported(self.table_files.schema, Use.READ, table=self.table_files.name)
         return splits_dataframe(spark, self.reader, self.plan.splits)
 
 
 @dataclass(frozen=True)
 class ChangeScan:
-    """Rows that changed between two states, each with what was done to its key in `_rowkind`."""
+    """Rows that changed between two states, each with its kind in `_rowkind`."""
 
     plan: ChangePlan
     reader: ChangeReader
@@ -119,7 +119,7 @@ def _collected(
 ) -> pa.Table:
     if limit is None:
         env = reader.files.env
-        # Of rows that are filtered most may not be asked for.
+        # A filter may drop most of the rows.
         collects = reader.predicate is None
         memory = collecting(min(env.cores(), len(splits))) if collects else STREAMING
         read = map_concurrently(env, lambda split: list(reader.read(split, memory=memory)), splits)
@@ -140,7 +140,7 @@ def _joined(reader: SplitReader, parts: list[pa.Table]) -> pa.Table:
     nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
     if not parts:
         return nullable.empty_table()
-    # A cast copies nothing here, but takes a look at every chunk.
+    # The cast copies nothing here, but visits every chunk.
     return pa.concat_tables(
         [part if part.schema.equals(nullable) else part.cast(nullable) for part in parts]
     )

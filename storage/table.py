@@ -1,4 +1,4 @@
-"""Table: one façade over the verbs; it delegates and decides nothing."""
+"""Table: a facade over the verbs; it only delegates."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Table:
 
     @property
     def uuid(self) -> str:
-        """The same as long as the table lives; another when it is dropped and created again."""
+        """The id of the table; a table that is dropped and created again has a new id."""
         created = self.files.schemas.read(self.files.schemas.ids()[0]).time_millis
         return f"{self.name}.{created}"
 
@@ -85,7 +85,7 @@ class Table:
         return to_arrow_schema(self.schema.fields)
 
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
-        """What an earlier try of the same commit made, if it did."""
+        """The snapshot that an earlier attempt of the same commit made, if any."""
         return find_committed(self.files, commit_user, commit_identifier)
 
     def __repr__(self) -> str:
@@ -125,14 +125,14 @@ class Table:
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagedWrite:
-        """Write rows where no reader sees them yet; `commit` or `abort` comes next.
+        """Write rows that no reader sees yet; call `commit` or `abort` next.
 
-        `mode` is append (upsert on primary-key tables) or overwrite. `partition`
-        fixes partition columns, which rows may then leave out. Rows may say what
-        they do to their key in a column `_rowkind` ('+I', '-U', '+U', '-D').
+        `mode` is append (upsert on primary-key tables) or overwrite. `partition` fixes partition
+        columns, which rows may then leave out. A column `_rowkind` may hold the kind of each row
+        ('+I', '-U', '+U', '-D').
 
         Raises:
-            InvalidRequestError: mode, partition or rows do not fit; nothing is left on disk.
+            InvalidRequestError: mode, partition or rows do not fit; all files are deleted.
             UnsupportedError: the table has an option that is not implemented.
         """
         job = self.prepare_write(
@@ -157,7 +157,7 @@ class Table:
         commit_user: str | None = None,
         commit_identifier: int | None = None,
     ) -> StagingJob:
-        """What tasks of an engine need to stage their share of the rows."""
+        """A job with which an engine's tasks stage their shares of the rows."""
         return prepare_write(
             self.files,
             mode=write_mode(mode),
@@ -168,52 +168,52 @@ class Table:
         )
 
     def read_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a staged write, as the table would hold them; deletions are left out."""
+        """Rows of a staged write as the table would hold them, without deletions."""
         return self.scan_staged(staged, columns=columns).read()
 
     def scan_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> Scan:
-        """The files of a staged write, to be read as Arrow or in Spark."""
+        """The files of a staged write, for reading as Arrow or in Spark."""
         return scan_staged(self.files, staged, columns)
 
     def commit(self, staged: StagedWrite) -> CommitResult:
-        """Publish a staged write, once: committing it again finds the first commit.
+        """Publish a staged write once; a second call finds the first commit.
 
         Raises:
-            CommitConflictError: the table changed so that the rows do not fit any more.
-            CommitOutcomeUnknownError: the store failed at the decisive moment.
+            CommitConflictError: a concurrent change of the table conflicts with the rows.
+            CommitOutcomeUnknownError: the store failed while the snapshot was created.
         """
         result = commit_write(self.files, staged)
         tag_what_is_due(self.files)
         return result
 
     def abort(self, staged: StagedWrite) -> int:
-        """Delete the files of a staged write, unless it was committed; how many there were."""
+        """Delete the files of an uncommitted staged write; returns how many existed."""
         return abort_pending(self.files, staged)
 
     def keep_pending(self, staged: StagedWrite) -> StagedWrite:
-        """Keep a staged batch beside the table until it is committed; the batch that counts.
+        """Keep a staged batch beside the table until its commit; returns the kept batch.
 
-        It outlives this process: `pending_batches` finds it. Of two batches of one user and
-        identifier the first counts, and the files of the other are deleted.
+        The batch outlives this process; `pending_batches` lists it. If a batch with the same user
+        and identifier exists, that batch is kept and the files of the new one are deleted.
 
         Raises:
-            InvalidRequestError: it was staged without a `commit_identifier`.
+            InvalidRequestError: the batch was staged without a `commit_identifier`.
         """
         return keep_pending(self.files, staged)
 
     def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
-        """All batches that are kept and not committed, by their user and identifier."""
+        """All kept and uncommitted batches, by user and identifier."""
         return pending_batches(self.files, commit_user)
 
     def commit_pending(
         self, commit_user: str, *, up_to: int | None = None
     ) -> tuple[CommitResult, ...]:
-        """Publish a user's kept batches in order, each once: up to an identifier, or all.
+        """Publish a user's kept batches once, in order: all, or up to an identifier.
 
         Raises:
-            CommitConflictError: rows of a batch do not fit the table any more. Batches before it
-                are published; it and those after it are kept, for `abort`.
-            CommitOutcomeUnknownError: the store failed at a decisive moment; call it again.
+            CommitConflictError: a batch conflicts with the table. Batches before it are published;
+                this batch and later ones stay kept, for `abort`.
+            CommitOutcomeUnknownError: the store failed during a commit; call again.
         """
         results = commit_pending(self.files, commit_user, up_to=up_to)
         tag_what_is_due(self.files)
@@ -230,14 +230,14 @@ class Table:
         commit_identifier: int | None = None,
         compact: bool = False,
     ) -> WriteResult:
-        """Stage and commit; when the commit fails nothing is left on disk.
+        """Stage and commit; a failed commit deletes the staged files.
 
-        Only where a store fails so that the snapshot may exist, the staged files stay. With
-        `compact` partitions written to are compacted where that is due; the rows stay published
-        whatever becomes of it.
+        The staged files stay only if the snapshot may exist after a failure of the store. With
+        `compact`, the writer also compacts the written partitions if that is due. A failure of that
+        compaction does not affect the published rows.
 
         Raises:
-            InvalidRequestError: `compact` where option `write-only` leaves that to others.
+            InvalidRequestError: `compact` is given, and option `write-only` forbids it.
         """
         if compact:
             check_writer_may_compact(self.files)
@@ -254,12 +254,12 @@ class Table:
         except CommitOutcomeUnknownError:
             raise
         except StorageError:
-            # A store that fails now too must not hide why the commit failed.
+            # A second failure of the store must not hide the first error.
             with suppress(StorageError):
                 self.abort(staged)
             raise
         if result.already_committed or result.snapshot is None:
-            # The earlier commit stands, whatever becomes of what this try has staged.
+            # The earlier commit stands, even if the deletion of this attempt's files fails.
             with suppress(StorageError):
                 self.abort(staged)
         touched = [dict(each.spec) for each in staged.partitions]
@@ -281,16 +281,16 @@ class Table:
         watermark: Time | None = None,
         version: str | None = None,
     ) -> TableAt:
-        """The table as it is at one snapshot, the latest unless one is named.
+        """The table at one snapshot, the latest by default.
 
-        `time` means the last snapshot that is not after it, `watermark` the first whose watermark
-        has reached it. `version` is a tag's name, `watermark-` and a number, or a snapshot's id.
-        An earlier state has the schema of its time. What is committed later is not seen.
+        `time` chooses the last snapshot not later than it. `watermark` chooses the first snapshot
+        whose watermark has reached it. `version` is a tag's name, `watermark-` and a number, or a
+        snapshot's id. An earlier state has the schema of its time. Later commits are not visible.
 
         Raises:
-            InvalidRequestError: more than one of them is given.
-            SnapshotNotFound: there is no such snapshot, or none that old any more.
-            TagNotFound: there is no such tag.
+            InvalidRequestError: more than one choice is given.
+            SnapshotNotFound: the snapshot does not exist, or history does not reach that far back.
+            TagNotFound: the tag does not exist.
         """
         found = choose_snapshot(
             self.files,
@@ -307,7 +307,7 @@ class Table:
         return TableAt(files, found, is_latest)
 
     def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
-        """The files that a read of the latest snapshot touches; see `TableAt.scan`."""
+        """Plan a read of the latest snapshot; see `TableAt.scan`."""
         return self.at().scan(where, columns)
 
     def read(
@@ -317,12 +317,12 @@ class Table:
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows of the latest snapshot in memory, in no promised order.
+        """Rows of the latest snapshot in memory, in no defined order.
 
-        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a filter made of such.
+        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a parsed filter.
 
         Raises:
-            InvalidPredicate: `where` is no filter of the table's columns.
+            InvalidPredicate: `where` is not a valid filter on the table's columns.
             UnsupportedError: the table has an option that is not implemented.
         """
         return self.at().read(where, columns, limit=limit)
@@ -337,7 +337,7 @@ class Table:
         return self.at().to_spark(spark, where, columns)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of single keys, found without reading the table; see `read.lookup`."""
+        """Look up single keys without reading the whole table; see `read.lookup`."""
         return self.at().lookup(keys, columns=columns)
 
     def scan_changes(
@@ -349,16 +349,16 @@ class Table:
         where: Where | None = None,
         columns: Sequence[str] | None = None,
     ) -> ChangeScan:
-        """Files with the changes after `start` up to and with `end`.
+        """Files with the changes after `start`, up to and including `end`.
 
-        Bounds are two snapshot ids, two tag names or two times. `mode` is delta (rows that
-        appends added), changelog (rows of changelog files), diff (the two states compared)
-        or auto: between tags diff, else changelog where the table writes one, else delta.
+        Bounds are two snapshot ids, two tag names or two times. `mode` is delta (rows that appends
+        added), changelog (rows of changelog files), diff (the two states compared) or auto: diff
+        between tags, else changelog if the table writes changelogs, else delta.
 
         Raises:
-            InvalidRequestError: the bounds are the wrong way round or of two kinds.
-            SnapshotNotFound: there is no such snapshot, or not any more.
-            TagNotFound: there is no such tag.
+            InvalidRequestError: the bounds are reversed or differ in kind.
+            SnapshotNotFound: the snapshot does not exist or expired.
+            TagNotFound: the tag does not exist.
         """
         predicate = predicate_of(where, self.schema)
         plan = plan_incremental(
@@ -379,14 +379,14 @@ class Table:
         columns: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows that changed, each with what was done to its key first, in `_rowkind`."""
+        """Rows that changed, with their kinds in the first column `_rowkind`."""
         return self.scan_changes(start, end, mode=mode, where=where, columns=columns).read(limit)
 
     # --- the other faces ------------------------------------------------------------------------
 
     @property
     def upkeep(self) -> Upkeep:
-        """Compaction, expiry and what else keeps the table healthy."""
+        """Compaction, expiry and the other verbs of upkeep."""
         return Upkeep(self.files)
 
     @property
@@ -401,10 +401,10 @@ class Table:
 
 
 def write_mode(mode: str) -> WriteMode:
-    """The mode a caller names.
+    """The mode that a caller names.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the mode does not exist.
     """
     if mode == "upsert":
         return WriteMode.APPEND

@@ -1,4 +1,4 @@
-"""TableAt: a table as it is at one of its snapshots, which is chosen once."""
+"""TableAt: a table at one fixed snapshot."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableAt:
-    """A table at one snapshot, None where nothing was committed yet; an earlier one has its schema.
+    """A table at one snapshot with its schema; the snapshot is None before the first commit.
 
-    `is_latest` says that the latest state was meant, of which a branch may hold a part.
+    `is_latest` means that the caller wants the latest state; then a fallback branch is read too.
     """
 
     table_files: TableFiles
@@ -60,12 +60,12 @@ class TableAt:
         return Inspection(self.table_files, self.snapshot)
 
     def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
-        """The files that a read touches, planned from metadata; read them as Arrow or in Spark.
+        """Plan a read from metadata; the scan reads the files as Arrow or in Spark.
 
-        Where an option names a branch for partitions that are missing here, its splits are in it.
+        If an option names a fallback branch, the scan includes its splits for missing partitions.
 
         Raises:
-            InvalidPredicate: `where` is no filter of the table's columns.
+            InvalidPredicate: `where` is not a valid filter on the table's columns.
             UnsupportedError: the table has an option that is not implemented.
         """
         files = self.table_files
@@ -90,10 +90,10 @@ class TableAt:
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Rows in memory, in no promised order.
+        """Rows in memory, in no defined order.
 
         Raises:
-            InvalidPredicate: `where` is no filter of the table's columns.
+            InvalidPredicate: `where` is not a valid filter on the table's columns.
             UnsupportedError: the table has an option that is not implemented.
         """
         return self.scan(where, columns).read(limit)
@@ -113,13 +113,13 @@ class TableAt:
         return self.scan(where, columns).to_spark(spark)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of single keys, found without reading the table; see `read.lookup`."""
+        """Look up single keys without reading the whole table; see `read.lookup`."""
         wanted = pa.concat_tables(list(arrow_tables(keys)))
         with told_if_expired(self.table_files, self._snapshot_id):
             return lookup(self.table_files, wanted, self.snapshot, columns=columns).rows
 
     def files(self, where: Where | None = None) -> tuple[ManifestEntry, ...]:
-        """Live data files, of the partitions that a filter leaves."""
+        """Live data files of the partitions that match a filter."""
         predicate = predicate_of(where, self.schema)
         return tuple(live_entries(self.table_files, self.snapshot, predicate=predicate))
 
@@ -128,7 +128,7 @@ class TableAt:
         return partition_stats(self.table_files, self.files(where))
 
     def statistics(self) -> TableStatistics | None:
-        """What the last analysis found; None when there was none since the schema changed."""
+        """The statistics of the last analysis; None if there is none for this schema."""
         return read_statistics(self.table_files, self.snapshot)
 
     @property

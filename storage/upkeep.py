@@ -83,11 +83,10 @@ from lakewright.storage.spec.lease import Lease
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What keeps a table healthy: `compact()` does it, `compact(dry_run=True)` returns its plan.
+    """The verbs of upkeep: `compact()` does the work, `compact(dry_run=True)` returns its plan.
 
-    Beneath each verb are its `plan_`, which changes nothing, and its `run_`, which carries a plan
-    out as it stands or refuses it where the table has changed. Run in this process unless an
-    engine is given.
+    Each verb has a `plan_` method, which changes nothing, and a `run_` method, which carries a plan
+    out or refuses it if the table has changed. Work runs in this process unless an engine is given.
     """
 
     table_files: TableFiles
@@ -103,7 +102,7 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         dry_run: bool = False,
     ) -> CompactionPlan | CompactionResult:
-        """Rewrite files into fewer and larger ones, where that is due or all with `full`."""
+        """Rewrite due files, or all with `full`, into fewer and larger ones."""
         plan = self.plan_compact(partitions, buckets, full=full, min_file_num=min_file_num)
         return plan if dry_run else self.run_compact(plan, engine, verify=verify)
 
@@ -115,7 +114,7 @@ class Upkeep:
         full: bool = False,
         min_file_num: int | None = None,
     ) -> CompactionPlan:
-        """What is worth compacting; see `rewrite.compact`."""
+        """Plan a compaction; see `rewrite.compact`."""
         return plan_compact(
             self.table_files,
             partitions=partitions,
@@ -134,12 +133,12 @@ class Upkeep:
     ) -> CompactionResult:
         """Carry a compaction plan out, in this process unless an engine is given.
 
-        Nothing is published before it is proved to be what it replaces; `verify` says how much is
-        proved: counts, checksums, or full, which reads the new files back. With a lease as much of
-        the plan is done as that is for, and stays for.
+        New files are verified before they are published. `verify` is the level: counts, checksums,
+        or full, which reads the new files back. With a lease, only the part that the lease covers
+        until the commit is done.
 
         Raises:
-            VerificationFailed: it is not; nothing was committed.
+            VerificationFailed: new rows differ from the old rows; nothing was committed.
         """
         files, runs = self._files_of(plan.table), engine or self._local()
         return run_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
@@ -165,7 +164,7 @@ class Upkeep:
         order: str = "order",
         partitions: Sequence[Mapping[str, object]] | None = None,
     ) -> SortCompactionPlan:
-        """Rows of an append table, to be sorted by columns: one after the other, or by a curve.
+        """Plan to sort an append table by columns, in their order or along a curve.
 
         `order` is order, zorder or hilbert; see `rewrite.sort_compact`.
 
@@ -196,14 +195,14 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         dry_run: bool = False,
     ) -> PostponePlan | PostponeResult:
-        """Give rows of postponed buckets their buckets, so that readers see them."""
+        """Assign buckets to postponed rows, so that readers see them."""
         plan = self.plan_postpone_compact(partitions)
         return plan if dry_run else self.run_postpone_compact(plan, engine, verify=verify)
 
     def plan_postpone_compact(
         self, partitions: Sequence[Mapping[str, object]] | None = None
     ) -> PostponePlan:
-        """Which partitions have rows without a bucket; see `rewrite.postpone`."""
+        """Plan the partitions with postponed rows; see `rewrite.postpone`."""
         return plan_postpone_compact(self.table_files, partitions=partitions)
 
     def run_postpone_compact(
@@ -214,7 +213,7 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         lease: Lease | None = None,
     ) -> PostponeResult:
-        """Give rows their buckets, so that readers see them."""
+        """Carry the plan out."""
         files, runs = self._files_of(plan.table), engine or self._local()
         return run_postpone_compact(files, plan, runs, verify=verify_level(verify), lease=lease)
 
@@ -227,14 +226,14 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         dry_run: bool = False,
     ) -> RescalePlan | RescaleResult:
-        """Give the table, or some partitions, another number of buckets."""
+        """Change the bucket count of the table or of some partitions."""
         plan = self.plan_rescale(bucket_count, partitions)
         return plan if dry_run else self.run_rescale(plan, engine, verify=verify)
 
     def plan_rescale(
         self, bucket_count: int, partitions: Sequence[Mapping[str, object]] | None = None
     ) -> RescalePlan:
-        """Which partitions get another number of buckets; see `rewrite.rescale`."""
+        """Plan the partitions that get another bucket count; see `rewrite.rescale`."""
         return plan_rescale(self.table_files, bucket_count, partitions=partitions)
 
     def run_rescale(
@@ -245,7 +244,7 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         lease: Lease | None = None,
     ) -> RescaleResult:
-        """Carry a rescale plan out; open the table anew afterwards if it changed its option."""
+        """Carry a rescale plan out; reopen the table afterwards if the plan changes its option."""
         files, runs = self._files_of(plan.table), engine or self._local()
         return run_rescale(files, plan, runs, verify=verify_level(verify), lease=lease)
 
@@ -258,7 +257,7 @@ class Upkeep:
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> ExpirePlan | ExpireResult:
-        """Expire snapshots that may go, in one step; `expire_in_steps` takes all of a backlog."""
+        """Expire due snapshots in one step; `expire_in_steps` expires a whole backlog."""
         plan = self.plan_expire_snapshots(
             retain_min=retain_min,
             retain_max=retain_max,
@@ -275,7 +274,7 @@ class Upkeep:
         time_retained_ms: int | None = None,
         max_deletes: int | None = None,
     ) -> ExpirePlan:
-        """Which snapshots may go, and which files with them; see `retention.expire_snapshots`."""
+        """Plan the snapshots to expire and their files; see `retention.expire_snapshots`."""
         return plan_expire_snapshots(
             self.table_files,
             retain_min=retain_min,
@@ -297,7 +296,7 @@ class Upkeep:
         max_deletes: int | None = None,
         max_duration_ms: int | None = None,
     ) -> Iterator[ExpireStep]:
-        """Expire all that may go, step after step; see `retention.expire_backlog`."""
+        """Expire all due snapshots, step by step; see `retention.expire_backlog`."""
         return expire_in_steps(
             self.table_files,
             retain_min=retain_min,
@@ -313,16 +312,16 @@ class Upkeep:
         older_than_ms: int | None = None,
         dry_run: bool = False,
     ) -> DeleteTagsPlan | DeleteTagsResult:
-        """Delete tags whose time is over."""
+        """Delete expired tags."""
         plan = self.plan_expire_tags(older_than_ms=older_than_ms)
         return plan if dry_run else self.run_expire_tags(plan)
 
     def plan_expire_tags(self, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
-        """Which tags may go; see `retention.expire_tags`."""
+        """Plan the tags to delete; see `retention.expire_tags`."""
         return plan_expire_tags(self.table_files, older_than_ms=older_than_ms)
 
     def run_expire_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         return run_expire_tags(self._files_of(plan.table), plan)
 
     def expire_changelogs(
@@ -331,16 +330,16 @@ class Upkeep:
         every: bool = False,
         dry_run: bool = False,
     ) -> ExpireChangelogsPlan | ExpireChangelogsResult:
-        """Delete long-lived changelogs whose time is over, or each of them with `every`."""
+        """Delete expired long-lived changelogs, or all with `every`."""
         plan = self.plan_expire_changelogs(every=every)
         return plan if dry_run else self.run_expire_changelogs(plan)
 
     def plan_expire_changelogs(self, *, every: bool = False) -> ExpireChangelogsPlan:
-        """Which long-lived changelogs may go; see `retention.expire_changelogs`."""
+        """Plan the long-lived changelogs to delete; see `retention.expire_changelogs`."""
         return plan_expire_changelogs(self.table_files, every=every)
 
     def run_expire_changelogs(self, plan: ExpireChangelogsPlan) -> ExpireChangelogsResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         return run_expire_changelogs(self._files_of(plan.table), plan)
 
     def remove_orphans(
@@ -352,7 +351,7 @@ class Upkeep:
         quarantine: bool = True,
         dry_run: bool = False,
     ) -> OrphansPlan | OrphansResult:
-        """Set files aside that nothing refers to, or delete them without `quarantine`."""
+        """Move unreferenced files to quarantine, or delete them without `quarantine`."""
         plan = self.plan_remove_orphans(
             older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
         )
@@ -365,17 +364,17 @@ class Upkeep:
         age_ms: int | None = None,
         even_recent: bool = False,
     ) -> OrphansPlan:
-        """Files that nothing refers to; see `retention.remove_orphans`."""
+        """Plan the unreferenced files to remove; see `retention.remove_orphans`."""
         return plan_remove_orphans(
             self.table_files, older_than_ms=older_than_ms, age_ms=age_ms, even_recent=even_recent
         )
 
     def run_remove_orphans(self, plan: OrphansPlan, *, quarantine: bool = True) -> OrphansResult:
-        """Set the files of such a plan aside, from where they can be restored, or delete them."""
+        """Move the plan's files to quarantine, where they can be restored, or delete them."""
         return run_remove_orphans(self._files_of(plan.table), plan, quarantine=quarantine)
 
     def quarantines(self) -> tuple[Quarantine, ...]:
-        """Files that were set aside together, oldest first."""
+        """The quarantines, oldest first."""
         return list_quarantines(self.table_files)
 
     def restore(
@@ -385,18 +384,18 @@ class Upkeep:
         paths: Collection[str] | None = None,
         dry_run: bool = False,
     ) -> RestorePlan | RestoreResult:
-        """Put files back that were set aside together."""
+        """Restore files from a quarantine."""
         plan = self.plan_restore(quarantine_id, paths=paths)
         return plan if dry_run else self.run_restore(plan)
 
     def plan_restore(
         self, quarantine_id: str, *, paths: Collection[str] | None = None
     ) -> RestorePlan:
-        """What comes back from a quarantine; see `retention.restore_files`."""
+        """Plan the files to restore; see `retention.restore_files`."""
         return plan_restore(self.table_files, quarantine_id, paths=paths)
 
     def run_restore(self, plan: RestorePlan) -> RestoreResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         return run_restore(self._files_of(plan.table), plan)
 
     def purge(
@@ -406,18 +405,18 @@ class Upkeep:
         quarantine_ids: Collection[str] = (),
         dry_run: bool = False,
     ) -> PurgePlan | PurgeResult:
-        """Delete what has been in quarantine for long enough."""
+        """Delete quarantines whose retention is over."""
         plan = self.plan_purge(ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
         return plan if dry_run else self.run_purge(plan)
 
     def plan_purge(
         self, *, ttl_ms: int | None = None, quarantine_ids: Collection[str] = ()
     ) -> PurgePlan:
-        """What has been in quarantine for long enough; see `retention.purge_quarantine`."""
+        """Plan the quarantines to delete; see `retention.purge_quarantine`."""
         return plan_purge(self.table_files, ttl_ms=ttl_ms, quarantine_ids=quarantine_ids)
 
     def run_purge(self, plan: PurgePlan) -> PurgeResult:
-        """Carry such a plan out."""
+        """Carry the plan out."""
         return run_purge(self._files_of(plan.table), plan)
 
     def analyze(
@@ -432,7 +431,7 @@ class Upkeep:
         return plan if dry_run else self.run_analyze(plan, engine)
 
     def plan_analyze(self, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
-        """What computing statistics would read; see `inspection.analyze`."""
+        """Plan the reads of an analysis; see `inspection.analyze`."""
         return plan_analyze(self.table_files, columns=columns)
 
     def run_analyze(self, plan: AnalyzePlan, engine: Engine | None = None) -> AnalyzeResult:
@@ -448,10 +447,10 @@ class Upkeep:
         verify: str | VerifyLevel = VerifyLevel.CHECKSUMS,
         lease: Lease | None = None,
     ) -> WriterCompaction:
-        """Compact what is due in partitions just written to; what fails is told, not raised.
+        """Compact due files in just written partitions; the result reports failures.
 
         Raises:
-            InvalidRequestError: option `write-only` leaves that to others.
+            InvalidRequestError: option `write-only` forbids it.
         """
         check_writer_may_compact(self.table_files)
         return compact_written(
@@ -464,11 +463,11 @@ class Upkeep:
         )
 
     def leases(self) -> tuple[Lease, ...]:
-        """Who works on which part of the table; see `leases.leases`."""
+        """The leases on parts of the table; see `leases.leases`."""
         return list_leases(self.table_files)
 
     def break_lease(self, lease_id: str) -> Lease:
-        """Take a lease, whose id begins so, from whoever holds it."""
+        """Take a lease, named by a prefix of its id, away from its holder."""
         return break_lease(self.table_files, lease_id)
 
     def _files_of(self, planned: str) -> TableFiles:

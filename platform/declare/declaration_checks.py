@@ -1,7 +1,6 @@
-"""What a declaration must hold beyond the shape of each value.
+"""Checks of a declaration beyond the shape of each value.
 
-Every check yields the place and what would be right, so that all that is
-wrong with a declaration is said at once.
+Every check yields the place and the correction, so that one error lists all problems.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CSV_SETTINGS = {"delimiter", "header", "encoding", "nulls", "date_format", "tim
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'columns'?`, or the names there are when none is near."""
+    """`; did you mean 'columns'?`, or the known names if none is similar."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
@@ -78,7 +77,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
 
 
 def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[int, Finding]]:
-    """What is wrong between declarations; with the position of the one to change."""
+    """Problems between declarations, each with the index of the declaration to change."""
     names = {each.table: position for position, each in enumerate(declarations)}
     for position, declaration in enumerate(declarations):
         for at, upstream in enumerate(declaration.depends_on):

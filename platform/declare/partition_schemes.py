@@ -70,7 +70,7 @@ class FormattedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeDimension:
-    """Partitions by time, from `start` up to but without `end`, or to the present.
+    """Partitions by time, from `start` up to but excluding `end`, or to the present.
 
     They begin by the clocks of `timezone`, which keys and columns show; a column TIMESTAMP WITH
     LOCAL TIME ZONE holds the moment itself.
@@ -183,9 +183,9 @@ class TimeDimension:
         )
 
     def hours_in_conflict(self) -> str | None:
-        """Why hours of the span cannot all have partitions of their own; None if they can.
+        """Why some hours of the span cannot have their own partitions; None if all can.
 
-        Where clocks are put back an hour comes twice, and most columns hold it once.
+        When clocks are put back, an hour occurs twice, and most column types hold it only once.
         """
         if self.cadence is not Cadence.HOURLY:
             return None
@@ -262,7 +262,7 @@ class StaticDimension:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicDimension:
-    """Partitions that turn up in the data; of several columns they share one key."""
+    """Partitions found in the data; several columns share one key."""
 
     columns: tuple[PartitionColumn, ...]
 

@@ -1,9 +1,9 @@
-"""Plain words of YAML: what a word without quotes is, its place says.
+"""Plain words of YAML: the place of an unquoted word decides its type.
 
-YAML 1.1 makes numbers, truths, dates and minutes of words that look so: `01`, `no`, `1_000`,
-`12:30`. A declaration takes a word as it is typed wherever text is wanted, such as names, options
-and values of partitions; a place that takes a number, a truth or a date reads it from the word.
-Arguments of expectations take anything; there a word is read by what it is compared with.
+YAML 1.1 turns words such as `01`, `no`, `1_000` and `12:30` into numbers, booleans, dates and
+minutes. A declaration keeps a word as typed wherever it wants text, such as names, options and
+values of partitions. A place for a number, a boolean or a date parses the word. Arguments of
+expectations take any type; there the type of the compared column decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Imports of a large library, of which a run needs little.
+"""Faster imports of a large library of which a run needs only a part.
 
-Modules that only few uses of it need are loaded when they are needed. Nothing that an import
-makes is garbage, and looking for some takes a sixth of the time.
+Rarely used modules are loaded on first use. Imports create no garbage, and the garbage collector
+takes a sixth of their time, so it is off meanwhile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from types import ModuleType
 
 @contextmanager
 def deferred(*names: str) -> Iterator[None]:
-    """Modules of these names that are imported meanwhile are loaded when they are first used.
+    """Within the block, imports of these modules are delayed until their first use.
 
-    One that is not installed is missed at once, as without this.
+    A missing module still raises at the import.
     """
     finder = _DeferringFinder(frozenset(names))
     collects = gc.isenabled()

@@ -1,8 +1,8 @@
-"""Rows that were asked for and did not come: what a run must not publish in silence.
+"""Missing rows: a run must not publish silently without requested rows.
 
-A run that comes out empty, that would take away the rows of a partition and put none there, or
-whose upstream has nothing of a partition, looks like a day without rows and is most often a
-wrong path, a date in another layout, or an upstream that failed.
+A run without rows, a run that would empty a partition, and a run whose upstream lacks a partition
+look like a day without rows. The usual cause is a wrong path, a date in another layout, or a failed
+upstream.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def check_rows_came(
     upstream: Mapping[str, Table],
     explain: Callable[[], None],
 ) -> None:
-    """Refuse to publish where partitions asked for got no rows and that cannot be taken as meant.
+    """Refuse to publish if requested partitions got no rows, unless that is plausible.
 
-    `written` are the partitions that got rows, `replaces` says whether the others are emptied;
-    `explain` raises what the source knows where there are no rows at all.
+    `written` are the partitions that got rows. `replaces` says whether the others are emptied.
+    `explain` raises the source's own error if there are no rows at all.
 
     Raises:
-        InvalidRows: no row came; or a partition that holds rows got none; or one got none of
-            which an upstream table has none either.
+        InvalidRows: the source gave no row; or a partition that holds rows got none; or a partition
+            got none and an upstream table has none for it.
     """
     got = {partition_identity(spec) for spec in written}
     missing = [spec for spec in asked or () if partition_identity(spec) not in got]

@@ -1,12 +1,12 @@
-"""Publishing: rows are staged, then looked at, and only then committed.
+"""Publishing: stages rows, validates them, and only then commits them.
 
-1. If an earlier try of the same run has committed already, nothing is done again.
-2. Lease the partitions, and stage the rows: files lie on disk and no reader sees them.
-3. Refuse rows of partitions that were not asked for; they would replace others.
-4. Ask the expectations about the staged rows.
-5. A critical one is not met, or rows are missing and that is not declared: delete the files.
-   Otherwise commit.
-6. Where the writer is to compact as it goes, do what is due in the partitions written to.
+1. If an earlier attempt of the same run has committed, do nothing again.
+2. Lease the partitions, and stage the rows in files that no reader sees.
+3. Refuse rows of partitions that were not requested; they would replace other rows.
+4. Evaluate the expectations on the staged rows.
+5. If a critical expectation is not met, or rows are missing without a declaration, delete the
+   files. Otherwise commit.
+6. If the writer also compacts, compact due files in the written partitions.
 """
 
 from __future__ import annotations
@@ -57,13 +57,12 @@ LAST_COMMIT = 1_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOrder:
-    """What is to be written, and in whose name.
+    """A write order: what to write, and under which commit user.
 
-    `partitions` are the partitions asked for, None for whatever turns up.
-    `commit_user` is the same at every try of one run, so that a repeated try
-    finds what it has committed already. Without `allow_empty` nothing is taken away
-    that no rows come for; `explain` raises what it knows of rows that are missing
-    or cannot be read.
+    `partitions` are the requested partitions; None accepts any. `commit_user` is the same at every
+    attempt of one run, so that a retry finds its earlier commit. Without `allow_empty` a partition
+    that gets no rows is not emptied. `explain` raises the source's error for missing or unreadable
+    rows.
     """
 
     declaration: TableDeclaration
@@ -133,14 +132,14 @@ class Rejected:
 def publish(
     table: Table, rows: Callable[[], Any], order: WriteOrder, *, env: Env | None = None
 ) -> Published | AlreadyPublished | Rejected:
-    """Write rows through the gate; `rows` is called only when they are needed.
+    """Stage, validate and commit rows; `rows` is called only if they are needed.
 
-    What an earlier try published and died before it compacted is left to the next write, or to
-    the compaction sensor.
+    If an earlier attempt published and crashed before its compaction, the next write or the
+    compaction sensor compacts.
 
     Raises:
-        StorageError: staging or committing failed; staged files are gone, unless it is
-            unknown whether they were committed.
+        StorageError: staging or committing failed; staged files are deleted, unless it is unknown
+            whether they were committed.
     """
     env = env or SystemEnv()
     started = env.now_ms()
@@ -178,7 +177,7 @@ def publish(
                 commits += result.snapshot is not None
         finally:
             for left in pending:
-                # A store that fails now too must not hide why the write failed.
+                # A second failure of the store must not hide the first error.
                 with suppress(StorageError):
                     table.abort(left)
     return Published(
@@ -195,7 +194,7 @@ def publish(
 def _compacted(
     table: Table, totals: Sequence[PartitionTotals], order: WriteOrder
 ) -> WriterCompaction:
-    """Compact what is due in the partitions written to; the rows are published whatever comes."""
+    """Compact due files in the written partitions; the rows are already published."""
     if not totals:
         return WriterCompaction()
     touched = tuple(each.spec for each in totals) if table.schema.partition_keys else None
@@ -217,7 +216,7 @@ def _compacted(
 
 
 def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
-    """Commit the first one; it leaves the list once its files must not be deleted any more."""
+    """Commit the first write; remove it from the list once its files must not be deleted."""
     try:
         result = table.commit(pending[0])
     except CommitOutcomeUnknownError:
@@ -226,7 +225,7 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
         raise
     staged = pending.pop(0)
     if result.already_committed or result.snapshot is None:
-        # The earlier commit stands, whatever becomes of what this try has staged.
+        # The earlier commit stands, even if the deletion of this attempt's files fails.
         with suppress(StorageError):
             table.abort(staged)
     return result
@@ -253,7 +252,7 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
     except StorageError:
         raise
     except Exception:
-        # Of a task that read the source Spark tells a trace; the source says which file it was.
+        # Spark reports only a trace of a failed source read; the source can name the file.
         order.explain()
         raise
 
@@ -314,7 +313,7 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
 
 
 def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[StagedWrite]:
-    """Overwrites with nothing, for partitions asked for that have rows and get none."""
+    """Empty overwrites of requested partitions that have rows and get none."""
     if order.kind is not WriteKind.OVERWRITE or len(order.partitions or ()) < 2:
         return
     written = {partition_identity(each.spec) for each in main.partitions}
@@ -322,7 +321,7 @@ def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[Sta
     nothing = table.arrow_schema.empty_table()
     for at, spec in enumerate(order.partitions or ()):
         if partition_identity(spec) in present - written:
-            # Its place among the partitions asked for: the same at every try.
+            # The index among the requested partitions is the same at every attempt.
             yield table.stage(
                 nothing,
                 mode="overwrite",

@@ -1,8 +1,8 @@
 """Source files: Parquet and CSV as rows of the declared types.
 
-A file is read by the declaration and not by what it looks like: text becomes what the column is
-declared as, and numbers of another width are cast where nothing is lost. One function reads a
-file here and in Spark's tasks, so that both engines see the same rows.
+The declaration decides the types, not the file's content: text is parsed as the declared type, and
+numbers of another width are cast if the cast is lossless. One function reads a file here and in
+Spark's tasks, so that both engines see the same rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Partitions = tuple[Mapping[str, object], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file, or some row groups of one, and what is wanted of it; goes to tasks as a value."""
+    """One file or some of its row groups, with the reading options; picklable for tasks."""
 
     path: str
     source: SourceDeclaration

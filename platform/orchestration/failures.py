@@ -1,4 +1,4 @@
-"""Failures of storage as Dagster understands them: try again, or stop and tell why."""
+"""Maps failures of storage to Dagster: retry, or fail with a reason."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from lakewright.storage.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What a step does about a kind of failure; no retries means that it fails at once."""
+    """A step's reaction to an error class; without retries it fails at once."""
 
     retries: int
     wait_seconds: int = 0
 
 
-# What helps against each kind of failure: trying again does where other work was in the way.
-# Of a kind and its kinds the narrower stands first.
+# The reaction to each error class: a retry helps if another process was in the way.
+# A subclass stands before its base class.
 REACTIONS: dict[type[StorageError], Reaction] = {
     NotFoundError: Reaction(0),
     AlreadyExistsError: Reaction(0),
@@ -44,20 +44,20 @@ REACTIONS: dict[type[StorageError], Reaction] = {
     CorruptionError: Reaction(0),
     # The step plans or stages again from the latest snapshot.
     CommitConflictError: Reaction(3, wait_seconds=2),
-    # The next try looks for its own commit before it does anything.
+    # The next attempt first looks for its own commit.
     CommitOutcomeUnknownError: Reaction(3, wait_seconds=5),
-    # What a dead process holds is free 6 minutes after it was last renewed.
+    # The lease of a dead process expires 6 minutes after its last renewal.
     LeaseHeld: Reaction(14, wait_seconds=30),
-    # No waiting sets a clock.
+    # Waiting does not correct a clock.
     ClockJumped: Reaction(0),
     UnavailableError: Reaction(5, wait_seconds=20),
 }
 
 
 def reaction_to(error: StorageError) -> Reaction:
-    """What to do about an error; one of no known kind is not tried again."""
+    """The reaction to an error; an unknown class is not retried."""
     if isinstance(error, LeaseLost) and "wanted_by" not in error.details:
-        # The holder does the work; a person who broke the lease wants the work left.
+        # The new holder does the work; a person who broke the lease wants it stopped.
         return Reaction(0)
     for kind, reaction in REACTIONS.items():
         if isinstance(error, kind):

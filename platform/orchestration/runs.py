@@ -1,4 +1,4 @@
-"""Runs: which of Dagster's runs work on a table, or soon will, or ended and hold it still."""
+"""Runs: Dagster's queued and running runs on a table, and ended runs that still hold leases."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def work_in_flight(
 def release_of_ended_runs(
     instance: dg.DagsterInstance, table: Table, *, tell: Callable[[str], object]
 ) -> None:
-    """Give back the leases of runs that ended without doing so, as one whose worker was killed.
+    """Release the leases of ended runs, such as a run whose worker was killed.
 
-    Others would wait until they run out. A run is one with those that continue it; of runs that
-    this instance does not know nothing is said.
+    Otherwise other processes would wait until the leases expire. A run and its retries count as
+    one. Leases of runs that are unknown to this instance stay.
     """
     for lease in table.upkeep.leases():
         if _has_ended(instance, lease.owner):
@@ -69,7 +69,7 @@ def _concerns(run: dg.DagsterRun, names: TableNames) -> bool:
 
 
 def _last_planned_run(instance: dg.DagsterInstance, names: TableNames) -> str | None:
-    """The last run that set out to materialize the asset, whatever job it was of."""
+    """The last run, of any job, that planned to materialize the asset."""
     for record in instance.get_asset_records([names.asset_key]):
         return record.asset_entry.last_planned_materialization_run_id
     return None

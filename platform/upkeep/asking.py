@@ -1,8 +1,7 @@
-"""Asking: whether a table's compaction is to be asked for at this moment, and why.
+"""Decides whether the sensor requests a compaction of a table, and why.
 
-It reads metadata only. It decides partition by partition, and a plan, made from metadata too,
-must find work before anything is asked for. What was asked for and not done is asked for again
-later.
+It reads only metadata. It decides by partition, and requests a compaction only if a plan finds
+work. A request that no run fulfilled is repeated later.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from lakewright.storage.errors import NotFoundError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is known of earlier answers; it goes to text and back.
+    """The earlier answers, kept as text in the sensor's cursor.
 
-    `seen` is the state of table and policy to which `answer` was given, which holds until
-    `look_again_ms`; `acted` says of each partition what was asked for.
+    `answer` holds for the state `seen` of table and policy until `look_again_ms`. `acted` has the
+    last request of each partition.
     """
 
     table_uuid: str = ""
@@ -50,7 +49,7 @@ class Memory:
 
     @classmethod
     def from_cursor(cls, cursor: str | None) -> Memory:
-        """The memory in a cursor; a cursor that was written by hand counts as none."""
+        """The memory in a cursor; an unreadable cursor counts as empty."""
         try:
             found = json.loads(cursor or "")
             again = found["look_again_ms"]
@@ -67,9 +66,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A compaction that is asked for: of these partitions, or of a table that has none.
+    """A request to compact these partitions, or a table without partitions.
 
-    `key` is the same for one state of the table and the same partitions, asked for equally often.
+    `key` identifies the state of the table, the partitions and the number of the attempt.
     """
 
     key: str
@@ -79,7 +78,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is asked for, or the reason that nothing is; the decisions where any were made."""
+    """The request, or the reason for none, with the decisions that were made."""
 
     memory: Memory
     reason: str
@@ -95,7 +94,7 @@ def ask(
     in_flight: Callable[[], Sequence[str]],
     now_ms: int,
 ) -> Answer:
-    """Look at a table; `in_flight` describes runs that work on it, once that matters."""
+    """Decide on a request for a table; `in_flight` is called only if running work matters."""
     if memory.table_uuid != table.uuid:
         # A table that was dropped and created again has another history.
         memory = Memory(table_uuid=table.uuid)
@@ -109,7 +108,7 @@ def ask(
     reason = summarize(decisions)
     wanted = intents(decisions)
     fingerprints = {each.key: each.fingerprint for each in health.partitions}
-    # What has changed since, or is gone, need not be remembered.
+    # Forget requests of partitions that changed or were dropped.
     acted = {
         key: asked
         for key, asked in memory.acted.items()
@@ -120,7 +119,7 @@ def ask(
         declined = [each for each in decisions if isinstance(each, Declined)]
         again = [each.again_ms for each in declined if each.again_ms is not None]
         if not any(each.waits for each in declined):
-            # While something waits, the same snapshot is looked at again.
+            # While a partition waits, the sensor looks at the same snapshot again.
             kept = replace(kept, seen=seen, look_again_ms=min(again, default=None))
         return Answer(memory=kept, reason=reason, decisions=decisions)
     acted |= {
@@ -130,7 +129,7 @@ def ask(
     try:
         plans = _planned(table, policy, wanted)
     except NotFoundError as error:
-        # A partition was dropped just now; the next look sees that.
+        # A partition was dropped just now; the next evaluation sees that.
         return Answer(memory=memory, reason=str(error), decisions=decisions)
     if all(plan.is_empty for plan in plans):
         found = [str(row["reason"]) for plan in plans for row in plan.tables.get("left alone", ())]
@@ -167,11 +166,11 @@ def _request(
     acted: Mapping[str, Asked],
 ) -> Request:
     keys = tuple(each.partition.key for each in wanted)
-    # Of one snapshot other partitions may be asked for, and the same once more.
+    # One snapshot may get requests for other partitions, and repeated requests.
     asked = json.dumps([(key, acted[key].times) for key in keys])
     digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
     return Request(
-        # A table that was created again begins at snapshot 1 again; its uuid tells it apart.
+        # A recreated table begins at snapshot 1 again; its uuid distinguishes it.
         key=f"{table.uuid}@{snapshot_id} {digest}",
         snapshot_id=snapshot_id,
         partitions=keys if table.schema.partition_keys else None,

@@ -1,7 +1,7 @@
-"""Deciding: from a table's health and its policy to what is to be done, and why.
+"""Decides from a table's health and policy which partitions to compact, and why.
 
-Pure: the same health, policy, runs and past give the same answer. Every
-partition gets one, with the numbers that led to it.
+A pure function: the same health, policy, runs and earlier requests give the same decisions. Every
+partition gets a decision with the numbers behind it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from lakewright.platform.declare.declarations import CompactionPolicy
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
 
-# A compaction that came to nothing is asked for again so much later, each time twice as late.
+# The first delay before an unfulfilled request is repeated; it doubles each time.
 _ASKED_AGAIN_AFTER_MS = 600_000
 _MOST_TIMES_ASKED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """That a partition's compaction was asked for, in which state, and when it may be again.
+    """The last request for a partition: its state then, and the time of the next request.
 
-    A run that does it changes the state. None at `again_ms`: asking again would do the same.
+    A successful run changes the state. `again_ms` None means that a repetition would not help.
     """
 
     fingerprint: str
@@ -40,9 +40,9 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declined:
-    """A partition that is left alone; `waits` says that it is due and only the moment is not.
+    """A partition without a compaction; `waits` means that it is due and must wait.
 
-    It is worth another look at `again_ms`, though nothing happens until then.
+    The sensor should look again at `again_ms`, even if the partition does not change.
     """
 
     partition: PartitionHealth
@@ -62,13 +62,12 @@ def decide(
     acted: Mapping[str, Asked] | None = None,
     now_ms: int,
 ) -> tuple[Decision, ...]:
-    """What to do with each partition.
+    """Decide on each partition.
 
-    One is due when a bucket has enough to join, and as soon as any of its rows wait:
-    readers do not see those before they are compacted, however few they are.
-    `in_flight` describes runs that work on the table; while there is one,
-    nothing is begun. `acted` holds what was asked for: while the state is the same, a run
-    failed or left the partition to others, and that is asked for again later.
+    A partition is due if a bucket has enough files or runs to join, or if any of its rows wait for
+    a compaction, because readers do not see these. `in_flight` describes runs on the table; while a
+    run is in flight, no partition is compacted. `acted` holds earlier requests: if the state is
+    unchanged, the run failed or skipped the partition, and the request is repeated later.
     """
     decisions: list[Decision] = []
     chosen = 0
@@ -98,7 +97,7 @@ def decide(
 
 
 def asked_now(partition: PartitionHealth, asked: Asked | None, now_ms: int) -> Asked:
-    """What to remember of a partition whose compaction is asked for, perhaps once more."""
+    """The record of a first or repeated request for a partition."""
     known = asked is not None and asked.fingerprint == partition.fingerprint
     times = asked.times + 1 if asked is not None and known else 1
     again_ms = now_ms + (_ASKED_AGAIN_AFTER_MS << (times - 1))
@@ -110,12 +109,12 @@ def asked_now(partition: PartitionHealth, asked: Asked | None, now_ms: int) -> A
 
 
 def intents(decisions: Sequence[Decision]) -> tuple[Intent, ...]:
-    """What is to be done."""
+    """The partitions to compact."""
     return tuple(each for each in decisions if isinstance(each, Intent))
 
 
 def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
-    """The reasons in one text: some of them, those with the most files first."""
+    """The first reasons in one text, partitions with the most files first."""
     if not decisions:
         return "the table has no data"
     ordered = sorted(decisions, key=lambda each: -_weight(each.partition))
@@ -126,7 +125,7 @@ def summarize(decisions: Sequence[Decision], *, shown: int = 5) -> str:
 
 
 def _stands(asked: Asked, partition: PartitionHealth, now_ms: int) -> bool:
-    """Whether what was asked for need not be asked for again yet."""
+    """Whether an earlier request still stands and need not be repeated."""
     if asked.fingerprint != partition.fingerprint:
         return False
     return asked.again_ms is None or now_ms < asked.again_ms
@@ -167,7 +166,7 @@ def _counted(count: int, noun: str) -> str:
 def _obstacle(
     partition: PartitionHealth, policy: CompactionPolicy, in_flight: Sequence[str], now_ms: int
 ) -> str | None:
-    """What stands in the way for the moment."""
+    """The reason why a due partition must wait, if any."""
     if in_flight:
         return f"waits for {', '.join(in_flight)}"
     written = partition.last_file_creation_ms

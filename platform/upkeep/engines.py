@@ -1,8 +1,7 @@
-"""Engines: whether a piece of work is worth a Spark session.
+"""Chooses the engine: this process, or a Spark session.
 
-Work that fits one process is done there; starting a session costs more than
-small work takes. What is declared as `spark` or `local` is taken at its word.
-So Spark is imported where work goes to it, here and in the rest of the room.
+Small work runs in this process, because starting a session costs more than the work. A declared
+`spark` or `local` is obeyed. Modules import Spark only where work goes to it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.storage import Engine, LocalEngine
 
 MIB = 1024 * 1024
-# Above these, tasks in parallel win back what a session costs.
+# Above these sizes, parallel tasks save more than a session costs.
 SPARK_FROM_BYTES = 512 * MIB
 SPARK_FROM_ROWS = 5_000_000
 

@@ -197,7 +197,7 @@ EXPIRE_CHANGELOGS = ExpireChangelogs()
 
 
 def expiry_lease(table: Table) -> LeaseNeed:
-    """The whole table: two expiries at once would prove the same files unreachable."""
+    """A lease on the whole table: two concurrent expiries would compute the same files."""
     return LeaseNeed(kind=LeaseKind.EXPIRE, scope=whole_table(table.files))
 
 

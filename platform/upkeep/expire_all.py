@@ -1,7 +1,7 @@
 """Expiry of snapshots, tags and changelogs as one verb.
 
-It goes from snapshots, step after step, to tags and then to changelogs: each is planned when
-what went before it is gone, since that may be what kept a file.
+It expires snapshots in steps, then tags, then changelogs. Each is planned after the deletion of the
+one before, because that may have kept a file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from lakewright.storage.operations.running.plan import Plan, UnreachableFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPlan(Plan):
-    """What one run of an expiry lets go, as far as it is planned.
+    """What one run of an expiry would delete, as far as it is planned.
 
-    `files` names the files of the first step of snapshots, of tags and of the first changelogs;
-    those of later steps are counted only.
+    `files` names the files of the first step of snapshots, of tags and of the first changelogs.
+    Files of later steps are only counted.
     """
 
     snapshots: ExpirePlan
@@ -73,7 +73,7 @@ class ExpiryPlan(Plan):
         return [each for each in parts if each is not None]
 
     def and_then(self, later: ExpirePlan | ExpireChangelogsPlan) -> ExpiryPlan:
-        """And one more step."""
+        """Add one more step."""
         joined = replace(
             self,
             later_files=self.later_files + len(later.files),
@@ -90,7 +90,7 @@ class ExpiryPlan(Plan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What one run of an expiry has let go so far."""
+    """What one run of an expiry has deleted so far."""
 
     snapshots: tuple[int, ...] = ()
     tags: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class Expired:
     duration_ms: int = 0
 
     def and_then(self, step: ExpireResult | DeleteTagsResult | ExpireChangelogsResult) -> Expired:
-        """And what one more step deleted."""
+        """Add the result of one more step."""
         joined = replace(
             self,
             files_deleted=self.files_deleted + step.files_deleted,

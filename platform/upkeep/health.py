@@ -1,4 +1,4 @@
-"""Health: what the metadata of a table says of the state of its partitions."""
+"""Health: the state of a table's partitions, from metadata."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from lakewright.storage import PartitionStats, Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHealth:
-    """One partition; the counts that matter are those of its worst bucket.
+    """One partition; its counts are those of its worst bucket.
 
-    A reader of a keyed bucket merges its sorted runs, so those count there;
-    of an append bucket, files below the target size count. Rows of waiting files
-    are in no reader's sight before a compaction took them up.
+    A keyed bucket counts sorted runs, because a reader merges them. An append bucket counts files
+    below the target size. Readers do not see rows of waiting files before a compaction.
     """
 
     key: str
@@ -40,7 +39,7 @@ class PartitionHealth:
 
     @property
     def fingerprint(self) -> str:
-        """The same until the partition is written to."""
+        """A text that changes with every write to the partition."""
         return f"{self.file_count}/{self.size_bytes}/{self.last_file_creation_ms}"
 
 

@@ -1,4 +1,4 @@
-"""Partitions that people name, held against those the table has."""
+"""Checks partitions that a caller names against those of the table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_NAMED = 5
 def unknown_partitions(
     table: Table, specs: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:
-    """Those of `specs` that no partition of the latest snapshot has the values of.
+    """The specs that match no partition of the latest snapshot.
 
     A spec may leave columns out.
 
     Raises:
-        InvalidRequestError: a spec names no partition column, or a value is none of its type.
+        InvalidRequestError: a spec names an unknown column, or a value does not fit its type.
     """
     asked = [table.files.partitions.stored(spec) for spec in specs]
     present = [each.partition for each in table.at().partitions()]
@@ -35,8 +35,8 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
     """Refuse partitions that the table does not have.
 
     Raises:
-        NotFoundError: there is none with such values; the message names the nearest.
-        InvalidRequestError: a spec names no partition column, or a value is none of its type.
+        NotFoundError: no partition has these values; the message names the nearest.
+        InvalidRequestError: a spec names an unknown column, or a value does not fit its type.
     """
     unknown = unknown_partitions(table, specs) if specs else []
     if not unknown:

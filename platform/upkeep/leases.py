@@ -1,7 +1,8 @@
-"""Leases in jobs: what a run takes while it works, how it is renewed, and what goes on without.
+"""Leases in jobs: how a run takes and renews a lease, and which work continues without one.
 
-Writers never fail for a lease, nor wait for maintenance: commits are safe without it. Maintenance
-takes what is free, gives way to writers, and does not begin what it could not publish.
+A writer never fails for lack of a lease and never waits for maintenance: commits are safe without
+a lease. Maintenance leases the free parts, yields to writers, and does not begin work that it
+could not publish.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from lakewright.storage.operations.leases.leases import (
 from lakewright.storage.spec.lease import LeaseScope
 from lakewright.storage.spec.options import BucketMode
 
-# How long a writer waits for another one on its buckets. Its rows would be numbered again at the
-# price of writing them once more, so it is not worth long waiting.
+# How long a writer waits for another writer on its buckets. A conflict costs it only a rewrite of
+# its rows with new sequence numbers, so a long wait does not pay.
 WRITER_WAITS_MS = 30_000
-# Where keys are assigned to buckets by an index, the second writer would be refused.
+# With dynamic buckets the second writer would get a conflict instead.
 INDEX_WRITER_WAITS_MS = 600_000
 
 Warn = Callable[[str], object]
@@ -45,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def here(work: str) -> str:
-    """The holder that a lease names: some work, in this process."""
+    """The holder's name for some work in this process."""
     return f"{work} on {socket.gethostname()}, process {os.getpid()}"
 
 
@@ -58,7 +59,10 @@ def writing(
     commit_user: str,
     warn: Warn = _LOG.warning,
 ) -> Iterator[Lease | None]:
-    """Have the partitions while rows are staged and committed; None of a lease, and on it goes."""
+    """Lease the partitions of a write.
+
+    Yields None if no lease could be taken; the write goes on.
+    """
     lease_kind = _kind_of_write(table, kind)
     request = LeaseRequest(
         kind=lease_kind,
@@ -80,10 +84,10 @@ def writing(
 
 @contextmanager
 def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -> Iterator[Lease]:
-    """Lease those parts of a scope that no other work holds.
+    """Lease the parts of a scope that no other process holds.
 
     Raises:
-        LeaseHeld: there is none; try again later.
+        LeaseHeld: other processes hold all parts; try again later.
         ClockJumped: the holder's clock is far ahead of ours.
     """
     request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
@@ -95,10 +99,10 @@ def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -
 def expiring(table: Table, *, run: str) -> Iterator[Lease]:
     """Lease the whole table for an expiry.
 
-    Two at once would prove the same files unreachable, and delete half of them each.
+    Two concurrent expiries would compute the same files, and each would delete a part of them.
 
     Raises:
-        LeaseHeld: another expiry is at work; try again later.
+        LeaseHeld: another expiry is running; try again later.
         ClockJumped: the holder's clock is far ahead of ours.
     """
     with maintaining(table, LeaseKind.EXPIRE, whole_table(table.files), run=run) as lease:
@@ -107,7 +111,7 @@ def expiring(table: Table, *, run: str) -> Iterator[Lease]:
 
 @contextmanager
 def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
-    """Renew a lease beside the work, which may do nothing else for hours."""
+    """Renew a lease in a thread while the work runs, which may take hours."""
     done = Event()
 
     def renew() -> None:
@@ -116,7 +120,7 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
                 if look_at_lease(files, lease.id) is None:
                     return
             except Exception as error:  # noqa: BLE001  # an error that ends a thread is not told
-                # The work looks itself before it publishes; until then there may be an answer.
+                # The work checks the lease before it publishes; the store may recover until then.
                 _LOG.warning("lease %s of %s was not renewed: %r", lease.id, files.name, error)
 
     beside = Thread(target=renew, name=f"lease {lease.id}", daemon=True)
@@ -129,14 +133,14 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
 
 
 def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | None) -> LeaseScope:
-    """Partitions with all of their buckets; without any named all of the table."""
+    """The named partitions with all of their buckets; without names the whole table."""
     if partitions is None or not table.schema.partition_keys:
         return whole_table(table.files)
     return scope_of(table.files, [(spec, None) for spec in partitions])
 
 
 def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
-    """The buckets that a plan rewrites; partitions where rows come into other buckets."""
+    """The buckets that a plan rewrites; whole partitions if rows move between buckets."""
     if isinstance(plan, CompactionPlan):
         return scope_of(table.files, [(task.partition, task.bucket) for task in plan.tasks])
     return scope_of(table.files, [(task.partition, None) for task in plan.tasks])

@@ -1,4 +1,4 @@
-"""What verbs that rewrite files have in common: options, leases and reports."""
+"""Common options, leases and reports of verbs that rewrite files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rewrite_lease(
     plan: CompactionPlan | PostponePlan | RescalePlan | None,
     kind: LeaseKind = LeaseKind.COMPACT,
 ) -> LeaseNeed | None:
-    """What a plan rewrites, where it rewrites anything."""
+    """The lease for a rewrite plan; None for an empty plan."""
     if plan is None or not plan.tasks:
         return None
     return LeaseNeed(kind=kind, scope=plan_scope(table, plan))
@@ -60,7 +60,7 @@ def rewrite_lease(
 def compaction_report(
     plan: CompactionPlan, result: CompactionResult | None, options: RewriteOptions
 ) -> Report:
-    """What a plan for buckets would do, or did."""
+    """The report of a rewrite by bucket."""
     if result is None or not plan.tasks:
         return _compaction_plan_report(plan)
     facts: dict[str, Fact] = {
@@ -134,7 +134,7 @@ def move_report(
     *,
     purpose: str,
 ) -> Report:
-    """What a plan for whole partitions would do, or did; `purpose` is what its rows get."""
+    """The report of a rewrite by partition; `purpose` names what its rows get."""
     if result is None or not plan.tasks:
         return _move_plan_report(plan, purpose)
     facts: dict[str, Fact] = {

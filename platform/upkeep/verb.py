@@ -1,10 +1,10 @@
-"""A verb of upkeep: plan, run, report; and the one way in which each is carried out.
+"""A verb of upkeep: plan, run, report; and the function that carries out every verb.
 
-1. Plan: metadata is read, nothing is written. A dry run ends here.
-2. Lease what the plan works on, if others could work on the same. A verb that must be the only
-   one of its kind leases the whole table before it plans.
-3. Run: the plan is checked against the table and done, as far as the lease reaches.
-4. Report: what would be done, or was, as numbers and rows that a terminal, Dagster and JSON show.
+1. Plan: read metadata, write nothing. A dry run ends here.
+2. Lease the plan's scope, if another process could work on it. A verb that must run alone leases
+   the whole table before it plans.
+3. Run: check the plan against the table, and carry out the part that the lease covers.
+4. Report: describe the plan or the result as numbers and rows for terminal, Dagster and JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 _DURATION = "_ms"
 
 Fact = str | int | float | bool
-# Rows of detail; a plan may name a million files, so they may be made as they are read.
+# Rows of detail; a plan may name a million files, so rows may be made lazily.
 Rows = Sequence[Mapping[str, object]]
 
 
@@ -47,10 +47,10 @@ Rows = Sequence[Mapping[str, object]]
 
 
 def option(default: _T, text: str, *, at_run: bool = False) -> _T:
-    """A field of an options class: its default, and the sentence that help and run config show.
+    """A field of an options class: its default, and the text for help and run config.
 
-    An option that is `at_run` says how a plan is run. The others say what is planned, so they
-    contradict a plan that was saved.
+    An `at_run` option affects the run. Other options affect the plan, so they cannot be combined
+    with a saved plan.
     """
     made: _T = field(default=default, metadata={"text": text, "at_run": at_run})
     return made
@@ -58,9 +58,9 @@ def option(default: _T, text: str, *, at_run: bool = False) -> _T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionField:
-    """One option of a verb, for the command line and run config to ask for.
+    """One option of a verb, for the command line and run config.
 
-    A name that ends in `_ms` is a duration: people write 1h or 7d, under the name without `_ms`.
+    A name that ends in `_ms` is a duration: callers write 1h or 7d, under the name without `_ms`.
     """
 
     name: str
@@ -71,7 +71,7 @@ class OptionField:
 
     @property
     def kind(self) -> Any:
-        """The type, without the None that may stand beside it."""
+        """The type without None."""
         if get_origin(self.type) not in (Union, UnionType):
             return self.type
         (kind,) = (each for each in get_args(self.type) if each is not NoneType)
@@ -83,12 +83,12 @@ class OptionField:
 
     @property
     def written_name(self) -> str:
-        """The name under which people write the option."""
+        """The name of the option in the command line and run config."""
         return self.name.removesuffix(_DURATION)
 
 
 def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
-    """The options that a class describes, in their order."""
+    """The options of an options class, in order."""
     hints = get_type_hints(options)
     return tuple(
         OptionField(
@@ -107,10 +107,10 @@ def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a verb would do, or did: one sentence, numbers by name, and rows of detail.
+    """A verb's plan or result as one sentence, numbers by name, and rows of detail.
 
-    `is_empty` says that there is, or was, nothing to do; `partitions` are those that files were
-    rewritten in, `snapshot` is the one that was committed.
+    `is_empty` means that there was nothing to do. `partitions` are those with rewritten files.
+    `snapshot` is the committed snapshot.
     """
 
     summary: str
@@ -133,10 +133,9 @@ class LeaseNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a verb has at hand while it runs.
+    """The context of a running verb.
 
-    `run` names the lease's holder. `session` starts Spark, and is called only for work that
-    goes there.
+    `run` names the lease's holder. `session` starts Spark; a verb calls it only for Spark work.
     """
 
     run: str
@@ -150,7 +149,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Generic[OptionsT, PlanT, ResultT]):
-    """What was asked for, what was planned, and what came of it; no result after a dry run."""
+    """Options, plan and result of a verb; a dry run has no result."""
 
     options: OptionsT
     plan: PlanT
@@ -158,7 +157,7 @@ class Outcome(Generic[OptionsT, PlanT, ResultT]):
 
 
 class Verb(Protocol[OptionsT, PlanT, ResultT]):
-    """One thing that upkeep does to a table.
+    """One operation of upkeep.
 
     `name` has underscores, as jobs and tags do; `options` is a dataclass made of `option`s, and
     `plan_type` reads a saved plan back.
@@ -170,37 +169,37 @@ class Verb(Protocol[OptionsT, PlanT, ResultT]):
     plan_type: type[PlanT]
 
     def plan(self, table: Table, options: OptionsT) -> PlanT:
-        """What is to be done, from metadata; nothing is written."""
+        """Plan from metadata; write nothing."""
         ...
 
     def lease(self, table: Table, plan: PlanT | None) -> LeaseNeed | None:
-        """What to lease for a plan; None, as long as a verb says nothing else, for nothing.
+        """The lease for a plan; None, the default, takes no lease.
 
-        It is asked without a plan first: a verb that must be the only one of its kind at work
-        leases the whole table before it plans.
+        The first call has no plan: a verb that must run alone leases the whole table before it
+        plans.
         """
         return None
 
     def run(self, table: Table, plan: PlanT, options: OptionsT, work: Work) -> ResultT:
-        """Do exactly what the plan says; of the options those `at_run` count."""
+        """Carry out exactly the plan; only `at_run` options apply."""
         ...
 
     def report(self, table: Table, outcome: Outcome[OptionsT, PlanT, ResultT]) -> Report:
-        """What would be done, or was."""
+        """Describe the plan or the result."""
         ...
 
 
 @runtime_checkable
 class InSteps(Verb[OptionsT, PlanT, ResultT], Protocol[OptionsT, PlanT, ResultT]):
-    """A verb that plans and runs step after step, until nothing is left or its time is up."""
+    """A verb that plans and runs in steps until no work is left or its time limit ends."""
 
     def steps(
         self, table: Table, options: OptionsT, work: Work
     ) -> Iterator[Outcome[OptionsT, PlanT, ResultT]]:
-        """All that was done so far, after each step; the plan is the first step's.
+        """Yield the total result after each step; `plan` is that of the first step.
 
         Raises:
-            LeaseLost: the lease was lost between two steps; what was done stays done.
+            LeaseLost: the lease was lost between two steps; completed steps stay.
         """
         ...
 
@@ -212,7 +211,7 @@ AnyVerb = Verb[Any, Any, Any]
 
 
 def _ignore(_: object) -> None:
-    """Tell nothing."""
+    """A callback that does nothing."""
 
 
 def carry_out(
@@ -226,14 +225,14 @@ def carry_out(
     planned: Callable[[PlanT], object] = _ignore,
     stepped: Callable[[Outcome[OptionsT, PlanT, ResultT]], object] = _ignore,
 ) -> Outcome[OptionsT, PlanT, ResultT]:
-    """Plan, lease, run; a `plan` that is given is done as it stands, in one step.
+    """Plan, lease and run; a given `plan` is carried out unchanged, in one step.
 
-    `planned` is called with the plan. `stepped` is called after each step of a verb that goes in
-    steps, with all that was done so far: a run that fails halfway can tell it.
+    `planned` is called with the plan. `stepped` is called after each step with the total result,
+    so that a run that fails halfway can report it.
 
     Raises:
-        StalePlan: the table has changed since a plan that is given.
-        LeaseHeld: others work on all that the plan needs.
+        StalePlan: the table has changed since the given plan.
+        LeaseHeld: other processes hold all parts that the plan needs.
         LeaseLost: the lease was lost while the verb ran.
     """
     if dry_run:

@@ -1,4 +1,4 @@
-"""Every verb of upkeep, by name: what jobs and the command line offer."""
+"""All verbs of upkeep, by name, for jobs and the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERBS = {each.name: each for each in _ALL}
 
 
 def compaction_of(table: Table) -> tuple[AnyVerb, ...]:
-    """What compaction means for a table: where buckets are postponed, rows get theirs first."""
+    """The verbs of a table's compaction; postponed rows get their buckets first."""
     if table.options.bucket_mode is BucketMode.POSTPONE:
         return (POSTPONE_COMPACT, COMPACT)
     return (COMPACT,)

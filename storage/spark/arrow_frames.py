@@ -1,4 +1,4 @@
-"""Arrow tables as DataFrames, with nothing lost and nothing moved."""
+"""Arrow tables as DataFrames, without loss and without shifted times."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lakewright.storage.spark.read import spark_arrow_type
 
 
 def dataframe_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """The rows as a DataFrame, which `fits_spark` allows.
+    """The rows as a DataFrame; call it only if `fits_spark`.
 
-    Timestamps without a zone stay so, whatever the session takes them for when it is not told.
+    Timestamps without a zone keep that type, independent of the session's default.
     """
     return spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def fits_spark(rows: pa.Table) -> bool:
-    """Whether no timestamp is finer than the microseconds of Spark."""
+    """Whether all timestamps fit Spark's microseconds."""
     fine = [column for column in rows.columns if holds_timestamps(column.type, unit="ns")]
     try:
         for column in fine:

@@ -1,4 +1,4 @@
-"""Tasks on Spark: each becomes one Spark task, its result comes back as bytes.
+"""Runs tasks on Spark: one Spark task each, which returns its result as bytes.
 
 `range(n).mapInArrow` runs alike on a local session, a cluster and Spark Connect.
 """
@@ -53,7 +53,7 @@ class SparkEngine:
 
 
 def may_repeat(spark: SparkSession) -> bool:
-    """Whether a task may be run more than once: on machines of its own, and with retries."""
+    """Whether Spark may run a task more than once: on a cluster, or with retries."""
     return re.fullmatch(r"local(\[[\d*]+\])?", spark.conf.get("spark.master", "") or "") is None
 
 
@@ -62,7 +62,7 @@ def _run_one(payload: bytes) -> bytes:
     try:
         result = function(task)
     except StorageError as error:
-        # Raised here it would reach the driver as text; as a result it keeps its kind.
+        # A raised error would reach the driver as text; a returned error keeps its type.
         result = error
     return dumps(result)
 

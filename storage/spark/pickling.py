@@ -1,4 +1,4 @@
-"""Values as bytes, functions defined anywhere included: how tasks and their errors travel."""
+"""Pickles values for tasks and their errors, including local functions."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def dumps(value: object) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The inverse of `dumps`; only for bytes that this program's own tasks made."""
+    """The inverse of `dumps`; only for bytes from this program's own tasks."""
     return cloudpickle.loads(data)

@@ -1,4 +1,4 @@
-"""Row filters as Spark column expressions, for those columns that Spark compares as Arrow does."""
+"""Row filters as Spark column expressions, for columns that Spark compares as Arrow does."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from lakewright.storage.spec.predicate import (
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.values import NANOS_PER_MICRO, Value
 
-# Each literal is an expression in Spark, which costs a driver about a millisecond.
+# Each literal is a Spark expression, which costs the driver about a millisecond.
 _MOST_LITERALS = 1000
 
 
 def is_spark_filter(predicate: Predicate, schema: TableSchema) -> bool:
-    """Whether Spark decides the filter well: without nanoseconds, TIME or very many literals."""
+    """Whether Spark can evaluate the filter: no nanoseconds, no TIME, not too many literals."""
     return literal_count(predicate) <= _MOST_LITERALS and all(
         compares_natively(schema.field(name).type) for name in columns_of(predicate)
     )
@@ -57,10 +57,10 @@ def _leaf(leaf: Leaf, schema: TableSchema) -> Column:
         return column.isNotNull()
     values = leaf.literals
     if _is_floating(data_type):
-        # Parquet's bounds leave NaN out, and a row group of theirs would be passed over with it.
-        # Of an expression Spark asks no bounds.
+        # Parquet's bounds exclude NaN, so Spark could skip a row group with NaN.
+        # Spark does not prune by bounds for an expression.
         column = f.nanvl(column, _literal(float("nan"), data_type))
-        # Spark takes both zeros for equal, but not where it looks values up in a set.
+        # Spark compares both zeros as equal, except in its set lookup.
         values = (*values, *(-each for each in values if isinstance(each, float) and each == 0))
     literals = [_literal(value, data_type) for value in values]
     match leaf.operator:
@@ -89,8 +89,8 @@ def _is_floating(data_type: DataType) -> bool:
 def _literal(value: Value, data_type: DataType) -> Column:
     """A literal of the column's type.
 
-    Moments go as numbers. Python's own would be taken for local to the machine's zone, and for
-    Julian before 1582-10-15, and are none before the year 1 or after 9999.
+    Timestamps become numbers. Spark would read Python's datetimes in the machine's zone, and in
+    the Julian calendar before 1582-10-15; Python has no years before 1 or after 9999.
     """
     if isinstance(value, int) and isinstance(data_type, AtomicType):
         if data_type.root is TypeRoot.DATE:

@@ -1,11 +1,11 @@
-"""Reading a table into a DataFrame.
+"""Reads a table into a DataFrame.
 
 1. Plan in Python, from metadata.
-2. Files that need no merging and whose columns Spark understands: Spark's own
-   Parquet reader over exactly those files.
-3. The rest: Arrow readers inside Spark tasks, a task a split, rows handed up.
-4. The filter runs where the rows are read, in Spark's words over its own scan; where it
-   cannot decide the filter, everything is read as in 3.
+2. Read files that need no merge, with columns that Spark supports, with Spark's own Parquet
+   reader.
+3. Read the other splits with Arrow readers in Spark tasks, one task for each split.
+4. Apply the filter in the reader, as a Spark expression in step 2. If Spark cannot evaluate the
+   filter, read all splits as in step 3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Task = TypeVar("Task")
 
 
 def check_reachable(files: TableFiles) -> None:
-    """Refuse stores that live in this process alone.
+    """Refuse stores that exist only in this process.
 
     Raises:
         UnsupportedError: the table is in memory.
@@ -70,7 +70,7 @@ def splits_dataframe(
 
 
 def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField, ...]:
-    """The columns asked for, and behind them those that the filter looks at."""
+    """The projected columns, followed by the filter's other columns."""
     extra = sorted(columns_of(predicate) - set(reader.columns)) if predicate else []
     return reader.files.schema.fields_of([*reader.columns, *extra])
 
@@ -78,7 +78,7 @@ def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField
 def _divide(
     reader: SplitReader, splits: Sequence[DataSplit], predicate: Predicate | None
 ) -> tuple[list[DataSplit], list[DataSplit]]:
-    """Splits for Spark's own reader, and those for ours."""
+    """The splits for Spark's own reader, and the splits for ours."""
     understood = all(reads_natively(field) for field in _needed(reader, predicate)) and (
         predicate is None or is_spark_filter(predicate, reader.files.schema)
     )
@@ -88,7 +88,7 @@ def _divide(
         if split.merge or not understood:
             other.append(split)
             continue
-        # Spark's Parquet reader knows neither older schemas nor deletion vectors.
+        # Spark's Parquet reader supports neither older schemas nor deletion vectors.
         gone = {where.data_file for _, where in split.deletions}
         plain = tuple(
             file
@@ -117,10 +117,10 @@ def _native_scan(
     ]
     rows = (
         spark.read.schema(to_spark_schema(_needed(reader, predicate)))
-        # Folder names look like Hive partitions and may hold glob characters; they are neither.
+        # Spark must not read folder names as Hive partitions or as globs.
         .option("recursiveFileLookup", "true")
         .option("__globPaths__", "false")
-        # Days count in one calendar, whatever the session takes other files for.
+        # The files use the proleptic calendar, independent of the session's setting.
         .option("datetimeRebaseMode", "CORRECTED")
         .parquet(*paths)
     )
@@ -156,7 +156,7 @@ def dataframe_of_tasks(
     read: Callable[[Task], Iterator[pa.Table]],
     fields: Sequence[DataField],
 ) -> DataFrame:
-    """The rows that each task reads, a Spark task for each; there is at least one.
+    """The rows of all tasks, one Spark task for each; needs at least one task.
 
     Raises:
         UnsupportedError: a column has no Spark type.
@@ -173,7 +173,7 @@ def dataframe_of_tasks(
 
 
 def for_spark(rows: pa.Table) -> pa.Table:
-    """Rows with timestamps in Spark's microseconds, each in the one that it is in."""
+    """Rows with timestamps in Spark's microseconds; finer digits are cut off."""
     fields = [pa.field(each.name, spark_arrow_type(each.type), True) for each in rows.schema]
     columns = [
         cast_column(column, field.type, in_micros)
@@ -183,7 +183,7 @@ def for_spark(rows: pa.Table) -> pa.Table:
 
 
 def spark_arrow_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type with microseconds in the place of every other unit of timestamps."""
+    """The type with all timestamps in microseconds."""
     if pa.types.is_timestamp(arrow_type):
         return pa.timestamp("us", arrow_type.tz)
     if pa.types.is_map(arrow_type):

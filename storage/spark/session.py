@@ -1,4 +1,4 @@
-"""A Spark session set up for what storage does with it.
+"""A Spark session with the settings that storage needs.
 
 By default a local one, on loopback. `LAKEWRIGHT_SPARK_MASTER` names a cluster and
 `LAKEWRIGHT_SPARK_REMOTE` a Spark Connect server; the same code runs on all three.
@@ -17,11 +17,11 @@ from lakewright.storage.errors import UnavailableError
 DEFAULT_MASTER = "local[*]"
 
 _SESSION_CONF = {
-    # Timestamps with a time zone are moments; printing them is the reader's business.
+    # Timestamps with a time zone are instants, shown in UTC.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A scan over thousands of listed files would start a task per file just to look at them.
+    # Otherwise a scan over thousands of files would start a task per file to list them.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.sql.adaptive.enabled": "true",
 }
@@ -44,12 +44,12 @@ def build_session(
     remote: str | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session, the running one if there is one.
+    """A session; the running one if it exists.
 
     Raises:
         UnavailableError: Spark did not start; a Java older than 17 is the usual cause.
     """
-    # Workers look for `python3` on the path, which is not the interpreter that has the packages.
+    # By default workers take `python3` from the path, which may lack the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     remote = remote or os.environ.get("LAKEWRIGHT_SPARK_REMOTE")

@@ -40,10 +40,10 @@ _SPARK_PRECISION = 6
 
 
 def to_spark_type(data_type: DataType) -> t.DataType:
-    """The Spark type of a column; timestamps finer than microseconds lose the rest.
+    """The Spark type of a column; timestamps lose digits below microseconds.
 
     Raises:
-        UnsupportedError: Spark reads no such column, as with TIME.
+        UnsupportedError: Spark has no such type, as for TIME.
     """
     match data_type:
         case AtomicType(root=TypeRoot.DECIMAL, precision=precision, scale=scale):
@@ -66,16 +66,16 @@ def to_spark_type(data_type: DataType) -> t.DataType:
 
 
 def to_spark_schema(fields: Iterable[DataField]) -> t.StructType:
-    """Columns in the order of the fields, all nullable, since Spark checks that on writing only."""
+    """Columns in field order, all nullable, because Spark checks nullability only on writes."""
     return t.StructType(
         [t.StructField(field.name, to_spark_type(field.type), True) for field in fields]
     )
 
 
 def reads_natively(field: DataField) -> bool:
-    """Whether Spark's own Parquet reader understands a column as the format writes it.
+    """Whether Spark's own Parquet reader can read a column.
 
-    A filter on a column `a.b` would reach it as one on the member `b` of a column `a`.
+    It cannot read a column named `a.b`: it takes a filter on it as one on member `b` of `a`.
     """
     if "." in field.name:
         return False
@@ -84,7 +84,7 @@ def reads_natively(field: DataField) -> bool:
 
 
 def compares_natively(data_type: DataType) -> bool:
-    """Whether Spark holds values of a column whole, so that comparing them says the same."""
+    """Whether Spark keeps the full values of a column, so that comparisons agree."""
     return not isinstance(data_type, AtomicType) or _is_native(data_type)
 
 
@@ -103,6 +103,6 @@ def _elements(data_type: DataType) -> list[DataType]:
 def _is_native(data_type: DataType) -> bool:
     if not isinstance(data_type, AtomicType):
         return True
-    # Finer timestamps lie in files as INT96, which Spark takes for moments.
+    # Files store finer timestamps as INT96, which Spark reads as instants.
     too_fine = data_type.root.is_timestamp and data_type.precision > _SPARK_PRECISION
     return not too_fine and data_type.root is not TypeRoot.TIME

@@ -1,7 +1,7 @@
 """System tables and changes as DataFrames.
 
-Metadata is read here and handed over; rows (`audit_log`, and what changed between two
-states) are read inside Spark tasks, a task a split.
+The driver reads metadata. Spark tasks read rows (`audit_log`, and changes between two states), one
+task for each split.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def system_table_dataframe(
     """A system table, such as `snapshots`, as of a snapshot.
 
     Raises:
-        InvalidRequestError: there is no system table of that name.
+        InvalidRequestError: the system table does not exist.
         UnsupportedError: `audit_log` of a table that executors cannot reach, or with a column
             that has no Spark type.
     """
     schema = system_table_schema(files, name)
     if name != AUDIT_LOG:
         rows = read_system_table(files, name, snapshot, predicate)
-        # Spark makes no DataFrame of an Arrow table without rows.
+        # Spark cannot make a DataFrame from an Arrow table without rows.
         local = for_spark(rows) if rows.num_rows else []
         return spark.createDataFrame(local, to_spark_schema(schema.fields))
 
@@ -68,7 +68,7 @@ def changes_dataframe(
     keep: Callable[[pa.Table], pa.Table] = lambda rows: rows,
     kind_name: str = ROW_KIND_COLUMN,
 ) -> DataFrame:
-    """Changes that match the reader's filter, and of whose pieces `keep` then leaves something.
+    """Changes that match the reader's filter; `keep` then filters each piece.
 
     Raises:
         UnsupportedError: the table lies where executors cannot reach it, or a column has no

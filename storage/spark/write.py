@@ -1,13 +1,12 @@
-"""Staging a DataFrame: rows are brought together by partition and bucket, and written in tasks.
+"""Stages a DataFrame: shuffles rows by partition and bucket, and writes them in tasks.
 
-1. Check the write on the driver, before Spark does anything.
-2. Fixed buckets: hash the key columns, shuffle by (partition, bucket), so that one
-   task holds all rows of a bucket. Dynamic buckets: shuffle by partition, since
-   one task must see all new keys of a partition to give them their buckets. Other
-   tables with partitions: rebalance by partition, which lets Spark split a skewed one.
-3. Each task writes its rows with the same writer that a local write uses, and
-   returns its commit messages.
-4. Where Spark may have run a task more than once, the files of those that did not count go.
+1. Check the write on the driver, before Spark starts any work.
+2. Fixed buckets: hash the key columns and shuffle by (partition, bucket), so that one task has all
+   rows of a bucket. Dynamic buckets: shuffle by partition, because one task must assign the
+   buckets of all new keys of a partition. Other partitioned tables: rebalance by partition, which
+   lets Spark split a skewed one.
+3. Each task writes its rows with the writer of local writes, and returns its commit messages.
+4. If Spark may have repeated a task, delete the files of attempts whose result was not used.
 """
 
 from __future__ import annotations
@@ -41,20 +40,19 @@ _RESULT_SCHEMA = "message string, error binary"
 
 
 def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
-    """Write a DataFrame where no reader sees it yet.
+    """Stage a DataFrame, which no reader sees before the commit.
 
-    Of rows with one key in a primary-key table it is open which counts, unless
-    they come in different writes.
+    If one write has several rows with the same primary key, it is undefined which one wins.
 
     Raises:
-        InvalidRequestError: the rows do not fit; nothing is left on disk.
+        InvalidRequestError: the rows do not fit; all files are deleted.
         UnsupportedError: the table lies in memory.
     """
     check_reachable(job.files)
     try:
         messages = _run(job, _distributed(job, rows))
     except BaseException:
-        # Tasks that succeeded, or died without a word, left files under the write's id.
+        # Succeeded or killed tasks left files under the write's id.
         sweep(job.files, job.write_id, since_snapshot_id=job.base_snapshot_id)
         raise
     if may_repeat(rows.sparkSession):
@@ -63,7 +61,7 @@ def stage_dataframe(job: StagingJob, rows: DataFrame) -> StagedWrite:
 
 
 def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
-    """Rows so placed that tasks write few, whole buckets."""
+    """Rows distributed so that each task writes few, whole buckets."""
     options, schema = job.files.options, job.files.schema
     fixed = {name for name, _ in job.request.static}
     partition_columns = [
@@ -75,7 +73,7 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
         needed = {*options.bucket_keys, *schema.partition_keys} - fixed
         missing = needed - set(rows.columns)
         if missing:
-            # The writer says what is missing, in the words that every write uses.
+            # The writer raises the usual error for missing columns.
             return rows
         rows = rows.withColumn(_BUCKET, _bucket_column(job, rows.columns))
         return rows.repartition(*partition_columns, f.col(_BUCKET)).drop(_BUCKET)
@@ -85,7 +83,7 @@ def _distributed(job: StagingJob, rows: DataFrame) -> DataFrame:
 
 
 def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
-    """The bucket of every row, by the count of its partition."""
+    """The bucket of every row, by the bucket count of its partition."""
     schema, files = job.files.schema, job.files
     names = dict.fromkeys((*schema.partition_keys, *files.options.bucket_keys))
     fields = schema.fields_of(name for name in names if name in given)
@@ -104,7 +102,7 @@ def _bucket_column(job: StagingJob, given: Sequence[str]) -> Column:
                 rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
             return pa.array(BucketChooser(files, job.states).choose(rows).buckets)
         except (pa.ArrowException, StorageError):
-            # The writer refuses such rows, in the words that every write uses.
+            # The writer raises the usual error for such rows.
             return pa.array([0] * len(columns[0]), pa.int32())
 
     function = f.arrow_udf(bucket_of, IntegerType())  # type: ignore[attr-defined]
@@ -118,7 +116,7 @@ def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _written(job, batches, names)
 
-    # Spark takes the names that it hands to a function for expressions: `a.b` for a member.
+    # Spark parses column names given to a function as expressions: `a.b` as a member.
     numbered = rows.toDF(*[f"c{number}" for number in range(len(names))])
     results = numbered.mapInArrow(write, _RESULT_SCHEMA).collect()
     errors = [bytes(row["error"]) for row in results if row["error"] is not None]
@@ -131,9 +129,9 @@ def _run(job: StagingJob, rows: DataFrame) -> list[CommitMessage]:
 def _written(
     job: StagingJob, batches: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> pa.RecordBatch:
-    """What one task answers: its messages, or the error that stopped it.
+    """The result of one task: its messages, or its error.
 
-    `names` are those of the columns of the batches, by their places.
+    `names` are the column names of the batches, by position.
     """
     writer = StagingWriter(job)
     try:
@@ -142,7 +140,7 @@ def _written(
         messages = writer.close()
     except StorageError as error:
         writer.abandon()
-        # Raised here it would reach the driver as text; as a result it keeps its kind.
+        # A raised error would reach the driver as text; a returned error keeps its type.
         return _result([None], [dumps(error)])
     return _result([encode_message(each) for each in messages], [None] * len(messages))
 

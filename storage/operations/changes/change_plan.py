@@ -1,4 +1,4 @@
-"""What a read of changes opens."""
+"""The plan of a read of changes: its splits and their sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakewright.storage.spec.shown import Shown
 
 
 class ChangeSource(Enum):
-    """What a split's rows are: as written, merged with deletions kept, or a difference."""
+    """How a split's rows are made: as written, merged with deletions, or a difference."""
 
     WRITTEN = "written"
     STATE = "state"
@@ -21,9 +21,9 @@ class ChangeSource(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSplit:
-    """Files whose changes one reader takes; `before` is there for differences only.
+    """Files of one bucket for one reader of changes; only differences have `before`.
 
-    There is a split for each bucket: one, unless the partition was rescaled in between.
+    Each bucket has its own split. A partition that was rescaled in between has one split.
     """
 
     source: ChangeSource
@@ -36,9 +36,9 @@ class ChangeSplit:
 
 
 class IncrementalMode(Enum):
-    """Where changes come from; `auto` takes changelogs where the table writes them, else deltas.
+    """The source of changes; `auto` takes changelogs if the table writes them, else deltas.
 
-    Between tags it is the difference of the two states.
+    Between two tags, `auto` takes the difference of the two states.
     """
 
     AUTO = "auto"
@@ -49,9 +49,9 @@ class IncrementalMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePlan(Shown):
-    """The files that hold the changes; `snapshot_ids` are those whose changes are read.
+    """The files with the changes; `snapshot_ids` are the snapshots whose changes are read.
 
-    For a difference they are the two that are compared, for a state the one.
+    A difference has the two compared snapshots; a state has one.
     """
 
     table: str
@@ -73,10 +73,10 @@ class ChangePlan(Shown):
 
 
 def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
-    """The mode a caller names.
+    """The mode that a caller names.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the mode does not exist.
     """
     try:
         return IncrementalMode(mode)

@@ -1,11 +1,11 @@
-"""Reading what changed: rows of files as they were written, of a state, or of two compared.
+"""Reads changes: rows as they were written, rows of a state, or the difference of two states.
 
-1. As written: every row of a file with its kind, an insertion in files without kinds.
-2. A state: rows merged by the table's engine, deletions kept that no compaction has ended.
-3. Two states: both merged, key range by key range, and compared. Without keys whole rows
-   are: those of the files that only one state has, dealt out on disk by their hashes where
-   they are more than memory is for, so that equal rows meet.
-4. The filter runs last, on the rows that come out.
+1. As written: every row of a file with its kind; rows of files without kinds are insertions.
+2. A state: rows merged by the table's engine, with the deletions that files still hold.
+3. Two states: merge both by key range, and compare them. Tables without keys compare whole rows
+   of the files that only one state has; if these exceed the memory, the reader partitions them
+   on disk by hash, so that equal rows meet.
+4. Apply the filter last, to the resulting rows.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
-# Rows of a heap reach the disk batch by batch, and batches of a few rows would be many.
+# Rows of a heap are spilled batch by batch; small heaps would make too many small batches.
 _MOST_HEAPS = 256
 
 
 class ChangeReader:
-    """Reads change splits of one table: columns asked for, after `_rowkind`, what the row does.
+    """Reads change splits of one table: `_rowkind` first, then the projected columns.
 
     Kinds are '+I', '-U', '+U' and '-D'.
     """
@@ -59,7 +59,7 @@ class ChangeReader:
         snapshot_ids: Sequence[int] = (),
     ) -> None:
         self.files = files
-        # Those whose changes are read, to tell when one of them expires.
+        # The snapshots whose changes are read; the error names the one that expired.
         self._snapshot_ids = tuple(snapshot_ids)
         self.columns = tuple(files.schema.field_names if columns is None else columns)
         self.predicate = predicate
@@ -69,7 +69,7 @@ class ChangeReader:
         self.arrow_schema = pa.schema([kind, *(to_arrow_field(field) for field in wanted)])
 
     def read(self, split: ChangeSplit) -> Iterator[pa.Table]:
-        """The changes of a split that match, piece by piece.
+        """The matching changes of a split, piece by piece.
 
         Raises:
             SnapshotNotFound: a snapshot expired while its changes were read.
@@ -107,7 +107,7 @@ class ChangeReader:
         states = [_merged_buckets(source, parts, both) for parts in (split.before, split.after)]
         together = SideBySide(self.files.env, row_order(self.files), STREAMING, sides=2)
         for before, after in together.windows(*states):
-            # A key is in one bucket of a state at most, so those of a state are laid end to end.
+            # A key is in at most one bucket of a state, so the buckets of a state are concatenated.
             nothing = (*before, *after)[0].slice(0, 0)
             old, new = (pa.concat_tables([nothing, *each]) for each in (before, after))
             if self.files.schema.counts_rows:
@@ -118,7 +118,7 @@ class ChangeReader:
                 yield self._told(difference_by_key(old, new, keys, names))
 
     def _told(self, rows: pa.Table) -> pa.Table:
-        """Key-value rows with what they do; counted ones as often as they do it."""
+        """Key-value rows with their kind; counted rows are repeated by their count."""
         return _with_kinds(told_one_by_one(rows) if self.files.schema.counts_rows else rows)
 
     def _append_changes(self, split: ChangeSplit) -> Iterator[pa.Table]:
@@ -136,7 +136,7 @@ class ChangeReader:
 
     def _needed(self) -> set[str]:
         needed = set(self.columns) | (columns_of(self.predicate) if self.predicate else set())
-        # A file must be opened for something: kinds alone need a column too.
+        # Reading needs at least one column, even for kinds alone.
         return needed or {self.files.schema.fields[0].name}
 
     def _rows(self, names: Iterable[str]) -> FileRows:
@@ -146,8 +146,8 @@ class ChangeReader:
 
 
 def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeMemory) -> list[Run]:
-    """Buckets of a state, each as the run that merging makes of it."""
-    # All are merged at once, or as many as stream at once.
+    """The buckets of a state, each as one merged run."""
+    # All buckets are merged at once, up to the number of streams.
     own = memory.shared(max(1, min(len(parts), memory.streams)))
 
     def as_run(part: DataSplit) -> Run:
@@ -161,7 +161,7 @@ def _merged_buckets(source: FileRows, parts: Sequence[DataSplit], memory: MergeM
 def collect_changes(
     reader: ChangeReader, splits: Iterable[ChangeSplit], *, limit: int | None = None
 ) -> pa.Table:
-    """The changes of several splits in memory."""
+    """The changes of several splits, in memory."""
     nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
     parts = [nullable.empty_table()]
     left = limit
@@ -175,7 +175,7 @@ def collect_changes(
 
 
 def _with_kinds(rows: pa.Table) -> pa.Table:
-    # Made here, since making an array of text imports pandas, which most commands need not.
+    # Made on demand: making an array of text imports pandas, which most commands do not need.
     names = pa.array([kind.short for kind in RowKind])
     kinds = [names.take(chunk) for chunk in rows.column(VALUE_KIND).chunks]
     return rows.append_column(ROW_KIND_COLUMN, pa.chunked_array(kinds, pa.string()))
@@ -193,7 +193,7 @@ def _files_of(parts: Iterable[DataSplit]) -> Iterator[tuple[DataSplit, DataFileM
 def _meeting_rows(
     source: FileRows, split: ChangeSplit, most_bytes: int
 ) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Rows of append files before and after, in heaps of about so many bytes; equal ones meet."""
+    """Rows of append files before and after, in heaps of limited size; equal rows share a heap."""
     fields = [to_arrow_field(field).with_nullable(True) for field in source.fields]
     nothing = pa.schema(fields).empty_table()
     sides = (split.before, split.after)
@@ -224,6 +224,6 @@ def _batches(source: FileRows, parts: Iterable[DataSplit]) -> Iterator[pa.Table]
 
 
 def _hashes_alike(field: DataField) -> bool:
-    """Whether values of a column that are equal have one hash, which not all NaNs do."""
+    """Whether equal values of a column have equal hashes; NaNs need not."""
     kind = field.type
     return isinstance(kind, AtomicType) and kind.root not in (TypeRoot.FLOAT, TypeRoot.DOUBLE)

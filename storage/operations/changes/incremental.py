@@ -1,15 +1,15 @@
-"""What changed between two states of a table, row by row.
+"""Plans the row changes between two states of a table.
 
-1. Turn the bounds into snapshots: two ids, two tags or two times, the first exclusive.
-2. Choose the files. delta: those that APPEND snapshots of the range added. changelog:
-   the changelog files of the range, also those that outlive their snapshots. diff: those
-   in which the two states differ.
-3. Deal them out to splits, which `change_read` reads: by bucket, for a difference by key
-   range, or by partition where keys may have moved between buckets.
+1. Turn the bounds into snapshots: two ids, two tags or two times; the first is exclusive.
+2. Choose the files. delta: files that APPEND snapshots of the range added. changelog: the
+   changelog files of the range, including those that outlive their snapshots. diff: files
+   that differ between the two states.
+3. Make splits for `change_read`: by bucket; for a difference by key range, or by partition
+   if keys may have moved between buckets.
 
-A diff of plain `deduplicate` tables leaves files alone that both states have, so a row
-written again with equal values counts as changed; every other merge engine needs all
-versions of a key, so whole key ranges are read wherever something differs.
+A diff of plain `deduplicate` tables skips files that both states have, so a row that was written
+again with equal values counts as changed. Every other merge engine needs all versions of a key, so
+the diff reads every key range that has a differing file.
 
 Source: Paimon `IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanner`,
 `IncrementalDiffSplitRead`, `AuditLogTable`.
@@ -37,7 +37,7 @@ from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# A snapshot by its id, a tag by its name (or an id as text), a time (UTC where it has no zone).
+# A snapshot id, a tag name (or an id as text), or a time (UTC if it has no zone).
 Bound = int | str | dt.datetime
 
 
@@ -52,15 +52,15 @@ def plan_incremental(
     mode: IncrementalMode = IncrementalMode.AUTO,
     predicate: Predicate | None = None,
 ) -> ChangePlan:
-    """Files with the changes after `start` up to and with `end`.
+    """Files with the changes after `start`, up to and including `end`.
 
-    Two texts name tags if both do, else snapshots by their ids.
+    Two texts name tags if both tags exist, else they are snapshot ids.
 
     Raises:
-        InvalidRequestError: the bounds are of two kinds or the wrong way round, or changelogs
-            are asked for and there are none.
-        SnapshotNotFound: one of the snapshots was never there, or is expired.
-        HistoryGap: some between them are missing.
+        InvalidRequestError: the bounds differ in kind or are reversed, or the mode wants
+            changelogs and the table has none.
+        SnapshotNotFound: one of the snapshots never existed, or expired.
+        HistoryGap: snapshots between them are missing.
         TagNotFound: a text is neither a tag nor a number.
     """
     check_supported(files.schema, Use.READ, table=files.name)
@@ -81,7 +81,7 @@ def plan_incremental(
 def plan_audit_log(
     files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> ChangePlan:
-    """The rows of one state, and the deletions that its files still hold."""
+    """Plan the rows of one state, with the deletions that its files still hold."""
     check_supported(files.schema, Use.READ, table=files.name)
     plan = plan_scan(files, snapshot, predicate)
     splits = [
@@ -99,7 +99,7 @@ def plan_audit_log(
 
 
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
-    """Bounds that are not both tags, as snapshot ids."""
+    """The bounds as snapshot ids, if they are not two tags."""
     there = ", ".join(sorted(tags)) or "none"
     texts = [each for each in bounds if isinstance(each, str) and not each.isdecimal()]
     unknown = [each for each in texts if each not in tags]
@@ -196,7 +196,7 @@ def _between_times(
     assert after is not None
     if mode is IncrementalMode.DIFF:
         if before is None and snapshots[0].id > 1:
-            # What was there before the earliest snapshot is not known any more.
+            # The state before the earliest snapshot is unknown.
             before = snapshots[0]
         return difference_plan(files, before, after, predicate)
     first = 0 if before is None else before.id + 1
@@ -209,11 +209,11 @@ def _between_times(
 def _check_no_gap(
     files: TableFiles, ids: Sequence[int], bounds: tuple[int, int], mode: IncrementalMode
 ) -> None:
-    """Whether the snapshots after the first bound, up to and with the last, are all there.
+    """Check that every snapshot after the first bound, up to and including the last, exists.
 
     Raises:
-        HistoryGap: what some of them changed is not known.
-        SnapshotNotFound: they expired since somebody looked.
+        HistoryGap: the changes of some snapshots are unknown.
+        SnapshotNotFound: a snapshot expired during the planning.
     """
     start, end = bounds
     for before, following in pairwise([start, *ids, end + 1]):
@@ -235,7 +235,7 @@ def _check_no_gap(
 
 
 def _kept_changelogs(files: TableFiles, mode: IncrementalMode) -> dict[int, Snapshot]:
-    """Changelogs that outlive their snapshots, oldest first; only their changes are left."""
+    """Changelogs that outlive their snapshots, oldest first; only their changes remain."""
     if mode is not IncrementalMode.CHANGELOG:
         return {}
     earliest = files.snapshots.earliest_id()

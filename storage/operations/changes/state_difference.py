@@ -1,4 +1,4 @@
-"""Splits of the buckets in which two states of a table differ."""
+"""Makes splits of the buckets that differ between two states of a table."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _Deletions = tuple[tuple[str, DeletionVectorRange], ...]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The files that a reader of one snapshot sees."""
+    """The files of one snapshot that a reader sees."""
 
     buckets: dict[Place, list[ManifestEntry]]
     deletions: dict[Place, _Deletions]
-    # Where a file is among those of its bucket, and what is deleted from it, by its name.
+    # By file name: the position in its bucket, and the deletion vector.
     numbers: dict[Place, dict[str, int]]
     gone: dict[Place, dict[str, _Deletions]]
 
@@ -67,7 +67,7 @@ class _State:
         return cls(buckets, deletions, numbers, gone)
 
     def split(self, place: Place, names: Collection[str]) -> DataSplit:
-        """Those files of a bucket whose names are wanted, with what is deleted from them."""
+        """The named files of a bucket, with their deletion vectors."""
         numbers, gone = self.numbers.get(place, {}), self.gone.get(place, {})
         wanted = sorted(numbers[name] for name in names if name in numbers)
         metas = tuple(self.buckets[place][number].file for number in wanted)
@@ -78,7 +78,7 @@ class _State:
         )
 
     def versions(self, place: Place) -> set[tuple[EntryIdentity, object]]:
-        """Each file of a bucket with all that its rows depend on."""
+        """Each file of a bucket, with everything that its visible rows depend on."""
         gone = {where.data_file: (name, where) for name, where in self.deletions.get(place, ())}
         return {
             (entry.identity, gone.get(entry.file.file_name))
@@ -89,7 +89,7 @@ class _State:
 def difference_plan(
     files: TableFiles, before: Snapshot | None, after: Snapshot, predicate: Predicate | None
 ) -> ChangePlan:
-    """Files of the buckets, or of the key ranges, in which two states differ."""
+    """Plan the buckets or key ranges that differ between two states."""
     with told_if_expired(files, after.id, None if before is None else before.id):
         old, new = _State.of(files, before, predicate), _State.of(files, after, predicate)
     places = sorted(old.buckets.keys() | new.buckets.keys())
@@ -110,9 +110,10 @@ def difference_plan(
 
 
 def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) -> set[bytes]:
-    """Partitions where a key may be in another bucket than before.
+    """Partitions in which a key may have moved to another bucket.
 
-    Those are the rescaled ones, and all of dynamic buckets, which an overwrite deals out anew.
+    These are rescaled partitions, and every partition with dynamic buckets, because an overwrite
+    assigns dynamic buckets anew.
     """
     counts: dict[bytes, set[int]] = {}
     for state in (old, new):
@@ -125,7 +126,7 @@ def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) ->
 def _partition_splits(
     files: TableFiles, places: Sequence[Place], old: _State, new: _State
 ) -> Iterator[ChangeSplit]:
-    """One split of all buckets, for keys to meet wherever they are; none if nothing differs."""
+    """One split of all buckets, so that moved keys meet; none if nothing differs."""
     wanted = {place: _differing(place, old, new) for place in places}
     if not any(wanted.values()):
         return
@@ -141,7 +142,7 @@ def _partition_splits(
 def _bucket_splits(
     files: TableFiles, place: Place, old: _State, new: _State
 ) -> Iterator[ChangeSplit]:
-    """A split for each range of keys in which something differs."""
+    """A split for each key range with a differing file."""
     by_name = _by_name(place, old, new)
     differing = _differing(place, old, new)
     if not differing:
@@ -175,13 +176,13 @@ def _by_name(place: Place, old: _State, new: _State) -> dict[str, DataFileMeta]:
 
 
 def _differing(place: Place, old: _State, new: _State) -> set[str]:
-    """Files of a bucket that only one state has, or that hold other rows in the other."""
+    """Files of a bucket that only one state has, or whose visible rows differ."""
     common = old.versions(place) & new.versions(place)
     return set(_by_name(place, old, new)) - {identity.file_name for identity, _ in common}
 
 
 def _later_rows_win(files: TableFiles) -> bool:
-    """Whether a row is what its key holds, no matter which rows were there before it."""
+    """Whether the newest row of a key wins, independent of older rows."""
     spec = files.merge_spec
     return (
         spec.engine is MergeEngine.DEDUPLICATE

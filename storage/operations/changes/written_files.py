@@ -1,4 +1,4 @@
-"""Splits of the files that snapshots wrote: their deltas or their changelogs."""
+"""Makes splits of the files that snapshots wrote: their deltas or their changelogs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
 
-# Files that need not meet are read in tasks of about so many bytes.
+# The size of a read task for files that need no merge.
 _TASK_BYTES = 128 * MIB
 
 
@@ -37,7 +37,7 @@ def written_plan(
     mode: IncrementalMode,
     predicate: Predicate | None,
 ) -> ChangePlan:
-    """Files that the snapshots added, in the order of their commits."""
+    """Plan the files that the snapshots added, in commit order."""
     entries: list[ManifestEntry] = []
     if mode is IncrementalMode.CHANGELOG:
         snapshots = [each for each in snapshots if each.commit_kind is not CommitKind.OVERWRITE]
@@ -53,7 +53,7 @@ def written_plan(
             _check_only_added(files, snapshot_id, found)
             entries += found
     wanted = PartitionFilter(files, predicate=predicate)
-    # Rows in postponed buckets wait for the compaction that shows them to readers.
+    # Readers see rows of postponed buckets only after a compaction.
     chosen = [entry for entry in entries if entry.bucket >= 0 and wanted.takes(entry)]
     return ChangePlan(
         table=files.name,
@@ -83,7 +83,7 @@ def _check_only_added(files: TableFiles, snapshot_id: int, found: Iterable[Manif
 
 
 def _written_splits(entries: Iterable[ManifestEntry]) -> Iterator[ChangeSplit]:
-    """Files of each bucket in tasks of some size, the files of a bucket in their order."""
+    """Splits of each bucket of about the task size; files keep their order."""
     for place, group in grouped_by_bucket(entries).items():
         chosen: list[DataFileMeta] = []
         size = 0

@@ -1,13 +1,13 @@
-"""Analyze: statistics of the merged rows, for whoever plans queries over the table.
+"""Analyze: statistics of the merged rows, for query planners.
 
-1. Plan from metadata: the snapshot, the columns, and how much there is to read.
-2. Read the rows of that snapshot merged, in tasks of an engine: per column the
-   nulls, bounds, lengths and distinct values, in memory that rows do not grow.
+1. Plan from metadata: the snapshot, the columns, and the amount to read.
+2. Read the merged rows of that snapshot in tasks of an engine. Collect per column the nulls,
+   bounds, lengths and distinct values, in bounded memory.
 3. Join the parts, write the statistics file.
-4. Commit it as ANALYZE, a snapshot that changes no data; it stays until the next
-   analysis or a change of the schema. Not committed: the file is deleted again.
+4. Commit it as ANALYZE, a snapshot that changes no data. It is valid until the next analysis or a
+   change of the schema. If the commit fails, delete the file.
 
-Source: Paimon `Statistics`; what is counted as what length is Spark's ANALYZE TABLE.
+Source: Paimon `Statistics`; lengths are counted as in Spark's ANALYZE TABLE.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.values import Value, order_key
 
-# So many tasks at most: each sends back a sketch of every column.
+# The task limit: each task returns a sketch of every column.
 _TASKS = 64
-# Longer texts are no bounds that a statistics file should carry.
+# Longer texts are not stored as bounds.
 _BOUND_CHARACTERS = 256
 _FIXED_LENGTHS = {
     TypeRoot.BOOLEAN: 1,
@@ -66,7 +66,7 @@ _FIXED_LENGTHS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzePlan(Plan):
-    """What an analysis would read; `rows` are those in files, before merging."""
+    """What an analysis would read; `rows` counts rows in files, before merging."""
 
     table: str
     snapshot_id: int | None
@@ -80,9 +80,10 @@ class AnalyzePlan(Plan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeResult(Shown):
-    """What an analysis found; `exact_columns` are those whose distinct values were counted.
+    """The result of an analysis; `exact_columns` have an exact count of distinct values.
 
-    The others hold more than 16,384, and their number is an estimate (0.8 % standard error).
+    Other columns have more than 16,384 distinct values; their count is an estimate (0.8 % standard
+    error).
     """
 
     snapshot: Snapshot | None
@@ -92,10 +93,10 @@ class AnalyzeResult(Shown):
 
 
 def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> AnalyzePlan:
-    """What would be read; all columns unless some are named, none of them for `()`.
+    """Plan the reads: all columns by default, no column for `()`.
 
     Raises:
-        InvalidRequestError: a column is named that is none, or twice.
+        InvalidRequestError: a named column does not exist, or is named twice.
         UnsupportedError: the table has an option that is not implemented.
     """
     for use in (Use.READ, Use.TAG):
@@ -128,11 +129,11 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
 
 
 def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> AnalyzeResult:
-    """Carry a plan out; on a table without snapshots nothing is done.
+    """Carry a plan out; does nothing on a table without snapshots.
 
     Raises:
-        StalePlan: the planned snapshot is expired, or the table has another schema by now.
-        CommitConflictError: it got another one meanwhile; nothing is left on disk.
+        StalePlan: the planned snapshot expired, or the table's schema changed.
+        CommitConflictError: the schema changed during the run; the file is deleted.
     """
     started = files.env.now_ms()
     if plan.schema_id != files.schema.id:
@@ -167,7 +168,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
     except CommitOutcomeUnknownError:
         raise
     except StorageError:
-        # Anything else may have come once a snapshot names them: then they stay.
+        # Any other failure may follow the snapshot's creation, so the file stays.
         with suppress(StorageError):
             discard_files(files.fs, [files.paths.statistics(name)])
         raise
@@ -182,10 +183,10 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
 
 
 def read_statistics(files: TableFiles, snapshot: Snapshot | None) -> TableStatistics | None:
-    """The statistics that a snapshot carries; those of an earlier one while the schema is the same.
+    """The statistics of a snapshot, or of an earlier one with the same schema.
 
     Raises:
-        CorruptionError: their file is missing, or holds none.
+        CorruptionError: the statistics file is missing or unreadable.
     """
     if snapshot is None or snapshot.statistics is None:
         return None
@@ -193,7 +194,7 @@ def read_statistics(files: TableFiles, snapshot: Snapshot | None) -> TableStatis
 
 
 def _tasks(splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
-    """Splits dealt out to a bounded number of tasks, the largest first."""
+    """Splits distributed to a bounded number of tasks, largest first."""
     tasks: list[list[DataSplit]] = [[] for _ in range(min(_TASKS, len(splits)))]
     sizes = [0] * len(tasks)
     for split in sorted(splits, key=_split_bytes, reverse=True):
@@ -230,7 +231,7 @@ def _statistics(
 def profile_rows(
     files: TableFiles, columns: Sequence[str], splits: Sequence[DataSplit]
 ) -> TableProfile:
-    """What the rows of some splits hold: the work of one task."""
+    """The profile of the rows of some splits: the work of one task."""
     profile = TableProfile.of(files, columns)
     reader = SplitReader(files, columns=columns or files.schema.field_names[:1], predicate=None)
     for split in splits:
@@ -262,7 +263,7 @@ class TableProfile:
 
 
 class ColumnProfile:
-    """What is known of one column after the rows seen so far."""
+    """The profile of one column over the rows seen so far."""
 
     def __init__(self, field: DataField) -> None:
         self.bounds = ColumnStats(field.type)
@@ -303,7 +304,7 @@ class ColumnProfile:
         return self._atomic and self.distinct.exact
 
     def statistics(self, field: DataField) -> ColumnStatistics:
-        """Bounds of text only where they are short, of bytes and floats with NaN none."""
+        """The statistics; long texts, bytes, and floats with NaN have no bounds."""
         low, high = map(_with_one_zero, self.bounds.bounds("full"))
         if any(isinstance(each, str) and len(each) > _BOUND_CHARACTERS for each in (low, high)):
             low = high = None
@@ -342,7 +343,7 @@ def _known(*values: Value) -> list[Value]:
 
 
 def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Characters of text, bytes of bytes; None for types whose values are all of one length."""
+    """Lengths in characters of text or in bytes; None for types of fixed length."""
     if pa.types.is_string(column.type):
         return pc.utf8_length(column)
     return pc.binary_length(column) if pa.types.is_binary(column.type) else None

@@ -65,7 +65,7 @@ def data_file_rows(view: View) -> Iterator[Row]:
 
 
 def _shown(files: TableFiles, path: str) -> str:
-    """A path as Java prints it: with its store, and as it is on a local disk."""
+    """A path as Java prints it: with the store's scheme, except on a local disk."""
     uri = files.fs.uri(path)
     return path if uri.startswith("file:") else uri
 
@@ -92,7 +92,7 @@ class _BoundTexts:
         bounds = mapping.bounds(known, file.row_count)
         for column in mapping.columns.values():
             old = None if column.stored is None else known.get(column.stored.name)
-            # Bounds of another type say nothing in the text of this one.
+            # Bounds of another type have no text in this type.
             unbounded = Bounds(None, None, None if old is None else old.null_count, file.row_count)
             yield column.field, bounds.get(column.field.name, unbounded)
 
@@ -148,7 +148,7 @@ def partition_rows(view: View) -> Iterator[Row]:
 
 
 def _partition_path(partition: Partition) -> str:
-    """`k1=v1/k2=v2`, nothing escaped: a text to read, not a path."""
+    """`k1=v1/k2=v2` without escapes: a text for people, not a path."""
     default = partition.keys.default_name
     return "/".join(
         f"{field.name}={default if value is None else value_text(value, field)}"
@@ -157,7 +157,7 @@ def _partition_path(partition: Partition) -> str:
 
 
 def _deleted_rows(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, int | None]:
-    """Rows that deletion vectors name, by partition; None where one does not say how many."""
+    """Deleted rows by partition; None if a deletion vector has no count."""
     found: dict[bytes, int | None] = {}
     for entry in index_entries(files, snapshot):
         for vector in entry.file.deletion_vectors or ():
@@ -190,7 +190,7 @@ def table_index_rows(view: View) -> Iterator[Row]:
     files, snapshot = view.files, view.snapshot
     live = {entry.partition: entry.file.schema_id for entry in live_entries(files, snapshot)}
     for entry in index_entries(files, snapshot):
-        # An index says nothing of a schema: its partition is that of the data files beside it.
+        # An index entry names no schema: use the partition of the data files beside it.
         schema_id = live.get(entry.partition, files.schema.id)
         vectors = entry.file.deletion_vectors
         ranges = None

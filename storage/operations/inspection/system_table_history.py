@@ -1,4 +1,4 @@
-"""Rows of the system tables about a table's history, its schema and what is known of its rows."""
+"""Rows of the system tables about a table's history, schema and statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table, and the snapshot that rows about its files are as of."""
+    """A table, and the snapshot for rows about its files."""
 
     files: TableFiles
     snapshot: Snapshot | None
@@ -70,7 +70,7 @@ def option_rows(view: View) -> Iterator[Row]:
 
 
 def tag_rows(view: View) -> Iterator[Row]:
-    """Tags by name, and how long they stay."""
+    """Tags by name, with their retention."""
     files = view.files
     for name, tag in sorted(files.references.tags().items()):
         yield (
@@ -102,17 +102,17 @@ def branch_rows(view: View) -> Iterator[Row]:
     files = view.files
     for name, paths in sorted(files.references.branches().items()):
         if SchemaStore(files.fs, paths).ids():
-            # The copy of the first schema is the first file that a branch gets.
+            # The copy of the first schema is the first file of a branch.
             yield name, min(each.modified_ms for each in files.fs.list_dir(paths.schema_dir))
 
 
 def consumer_rows(view: View) -> Iterator[Row]:
-    """Consumers by name, and the snapshot each wants next."""
+    """Consumers by name, with their next snapshot."""
     yield from sorted(view.files.references.consumers().items())
 
 
 def statistics_rows(view: View) -> Iterator[Row]:
-    """The statistics of the state, if it has any."""
+    """The statistics of the state, if any."""
     found = read_statistics(view.files, view.snapshot)
     if found is None:
         return

@@ -40,7 +40,7 @@ def _listed(fields: Sequence[DataField], values: Sequence[Value]) -> str:
 
 
 def stored_text(value: Value, field: DataField) -> str:
-    """A value as what is stored: dates and times as numbers, bytes in hexadecimal."""
+    """A value in its stored form: dates and times as numbers, bytes in hexadecimal."""
     if value is None:
         return "null"
     if isinstance(value, bytes):

@@ -1,9 +1,9 @@
-"""System tables: a table's metadata as rows, by the names, columns and order of the format.
+"""System tables: a table's metadata as rows, with the names, columns and order of the format.
 
-They are read from metadata alone, but for `audit_log`, which holds the table's rows
-with what each does to its key, deletions included that no compaction has ended yet, and
-`ro`, which holds the rows that a full compaction has merged, or all where no key is merged.
-A partition is printed as `{v1, v2}`, in `partitions` as `k1=v1/k2=v2`; times are UTC.
+They are read from metadata alone, except two. `audit_log` holds the table's rows with their kinds,
+including deletions that files still hold. `ro` holds the rows that a full compaction has merged, or
+all rows of tables without keys. Partitions are printed as `{v1, v2}`, in `partitions` as
+`k1=v1/k2=v2`; times are UTC.
 
 Source: Paimon, classes of `table.system`.
 """
@@ -53,28 +53,28 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 AUDIT_LOG = "audit_log"
 READ_OPTIMIZED = "ro"
-# What `audit_log` calls the column that says what a row does to its key.
+# The column of row kinds in `audit_log`.
 ROW_KIND_NAME = "rowkind"
 
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """One system table: its columns, and what makes its rows."""
+    """One system table: its columns, and the function that makes its rows."""
 
     fields: tuple[DataField, ...]
     rows: Callable[[View], Iterable[Row]]
 
 
 def system_table_names() -> tuple[str, ...]:
-    """Every system table there is."""
+    """The names of all system tables."""
     return tuple(sorted((*_TABLES, AUDIT_LOG, READ_OPTIMIZED)))
 
 
 def check_system_table(files: TableFiles, name: str) -> None:
-    """Whether there is a system table of that name.
+    """Check that a system table exists.
 
     Raises:
-        InvalidRequestError: there is none; the message lists those there are.
+        InvalidRequestError: it does not exist; the message lists the existing names.
     """
     if name not in system_table_names():
         raise InvalidRequestError(
@@ -84,10 +84,10 @@ def check_system_table(files: TableFiles, name: str) -> None:
 
 
 def system_table_schema(files: TableFiles, name: str) -> TableSchema:
-    """The columns of a system table, as a schema that filters are read against.
+    """The columns of a system table, as a schema for parsing filters.
 
     Raises:
-        InvalidRequestError: there is no system table of that name.
+        InvalidRequestError: the system table does not exist.
     """
     check_system_table(files, name)
     if name == READ_OPTIMIZED:
@@ -103,10 +103,10 @@ def system_table_schema(files: TableFiles, name: str) -> TableSchema:
 def read_system_table(
     files: TableFiles, name: str, snapshot: Snapshot | None, predicate: Predicate | None = None
 ) -> pa.Table:
-    """A system table as of a snapshot; what does not depend on one is as it is now.
+    """A system table at a snapshot; tables that do not depend on one show the current state.
 
     Raises:
-        InvalidRequestError: there is no system table of that name.
+        InvalidRequestError: the system table does not exist.
     """
     schema = system_table_schema(files, name)
     if name == READ_OPTIMIZED:
@@ -130,7 +130,7 @@ def read_system_table(
 def _merged_already(
     files: TableFiles, snapshot: Snapshot | None, predicate: Predicate | None
 ) -> pa.Table:
-    """Rows of the deepest level, which are read without merging."""
+    """The rows of the deepest level, which need no merge."""
     check_supported(files.schema, Use.READ, table=files.name)
     level = files.options.max_level if files.schema.has_primary_key else None
     snapshot_id = None if snapshot is None else snapshot.id
@@ -143,7 +143,7 @@ def _merged_already(
 
 
 def audit_log_rows(files: TableFiles, plan: ChangePlan) -> Iterator[pa.Table]:
-    """The rows of `audit_log` piece by piece; of other changes too, when a plan says so."""
+    """The rows of `audit_log`, or of any change plan, piece by piece."""
     reader = ChangeReader(files, columns=None, predicate=None, snapshot_ids=plan.snapshot_ids)
     names = [
         ROW_KIND_NAME if each == ROW_KIND_COLUMN else each for each in reader.arrow_schema.names

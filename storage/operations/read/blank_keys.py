@@ -1,11 +1,11 @@
-"""CHAR keys that end in blanks, which ORC files do not tell from those without.
+"""CHAR keys with trailing blanks, which ORC files lose.
 
-Readers take blanks off the end of CHAR values of ORC files. Two keys that differ in nothing else
-would be one to them, and a merge would keep only the row of one.
+Readers strip trailing blanks from CHAR values of ORC files. Two keys that differ only in these
+blanks become equal to the reader, and a merge would keep only one of the rows.
 
-1. Rows with such keys are refused before they reach an ORC file.
-2. Files of other writers that hold two of them are not merged.
-3. What knows of the blanks, buckets and key ranges, says little of the keys that are read.
+1. Writers refuse rows with such keys before they reach an ORC file.
+2. The merge refuses files of other writers that hold two keys with equal stripped values.
+3. Buckets and key ranges are computed with the blanks, so reads must not prune by them alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WAY_OUT = "make the key VARCHAR or the table's files Parquet to keep them apart
 
 
 def refuse_blank_keys(rows: pa.Table, files: TableFiles) -> None:
-    """Refuse rows for a table that has ORC files at some level.
+    """Refuse such keys in rows for a table that writes ORC files at some level.
 
     Raises:
         InvalidRows: a CHAR of a primary key ends in blanks.
@@ -42,7 +42,7 @@ def refuse_blank_keys(rows: pa.Table, files: TableFiles) -> None:
 
 
 def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
-    """Refuse rows for an ORC file, wherever they come from.
+    """Refuse such keys in rows for an ORC file; the rows may come from a caller or from files.
 
     Raises:
         InvalidRows: a CHAR of a primary key ends in blanks.
@@ -64,11 +64,11 @@ def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
 
 
 def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) -> Iterator[pa.Table]:
-    """Pieces of a sorted file as they are read for a merge, as long as each key is another.
+    """Pieces of a sorted file for a merge; checks that every key differs from the one before.
 
     Raises:
-        UnsupportedError: CHAR keys of an ORC file are alike or out of order without the blanks
-            that their writer sorted them with.
+        UnsupportedError: CHAR keys of an ORC file are equal or out of order after their trailing
+            blanks are stripped.
     """
     if not _char_keys(files.schema) or format_of_path(path) != ORC:
         yield from pieces
@@ -97,7 +97,7 @@ def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) ->
 
 
 def hashed_with_blanks(entries: Sequence[ManifestEntry], fields: Iterable[DataField]) -> bool:
-    """Whether rows may lie in another bucket than their values say, read without blanks."""
+    """Whether rows may lie in another bucket than the hash of their stripped values gives."""
     return any(is_char(field.type) for field in fields) and any(
         format_of_path(entry.file.file_name) == ORC for entry in entries
     )
@@ -106,9 +106,9 @@ def hashed_with_blanks(entries: Sequence[ManifestEntry], fields: Iterable[DataFi
 def first_key_read(
     file: DataFileMeta, low: Sequence[Value], fields: Sequence[DataField]
 ) -> tuple[Value, ...]:
-    """The first columns of a key that is not above any key read of a file.
+    """A prefix of a key that is a lower bound for all keys read from a file.
 
-    `low` is the least key as it was written. Behind a CHAR without its blanks nothing is known.
+    `low` is the least key as it was written. The prefix ends at a CHAR with stripped blanks.
     """
     if format_of_path(file.file_name) == ORC:
         for index, field in enumerate(fields):
@@ -119,7 +119,7 @@ def first_key_read(
 
 
 def _first_not_after_its_neighbour(keys: pa.Table, schema: TableSchema) -> int | None:
-    """The first row whose key is not above that of the row before it, as far as CHAR decides."""
+    """The first row whose key is not greater than the previous key, compared up to the CHARs."""
     count = max(0, keys.num_rows - 1)
     alike, wrong = np.ones(count, dtype=bool), np.zeros(count, dtype=bool)
     chars = _char_keys(schema)

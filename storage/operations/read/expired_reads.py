@@ -1,8 +1,8 @@
-"""Telling a reader that the snapshot it reads has gone.
+"""Tells a reader that its snapshot expired.
 
-A reader takes no lock: the files of its snapshot stay while the table's retention, a tag or a
-consumer keeps it. One that was too slow finds a file missing, at any place and whatever engine
-reads; what it is told is the one thing it needs to know.
+A reader takes no lock. Retention, a tag or a consumer keeps the files of its snapshot. A reader
+that is too slow finds a file missing, in any engine and at any step; the error then names the
+expired snapshot.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lakewright.storage.files.table_files import TableFiles
 def told_if_expired(
     files: TableFiles, *snapshot_ids: int | None, changes: bool = False
 ) -> Iterator[None]:
-    """Turn what fails since a snapshot went while it was read into that news.
+    """Turn an error for a missing file into `SnapshotNotFound` if the snapshot expired.
 
-    What is missing though its snapshot is there stays the error that it is. With `changes` it is
-    what the commit changed that is read, which outlives the snapshot in other ways than its state.
+    If the snapshot still exists, the error stays as it is. With `changes` the reader reads the
+    changes of the commit, which a tag does not keep but a changelog does.
 
     Raises:
-        SnapshotNotFound: one of the snapshots expired, or was rolled back.
+        SnapshotNotFound: one of the snapshots expired or was rolled back.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def told_if_expired(
 
 
 def _ids_there(files: TableFiles, *, changes: bool) -> set[int]:
-    """Snapshots that are whole, with those of which a tag or a changelog keeps what is read."""
+    """Ids of the existing snapshots, and of those that a tag or a changelog keeps readable."""
     if changes:
         others = set(files.references.changelog_ids())
     else:

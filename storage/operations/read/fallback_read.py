@@ -1,11 +1,11 @@
-"""Reads of a table whose missing partitions are those of another branch.
+"""Reads a table and takes its missing partitions from another branch.
 
-The option `scan.fallback-branch` names the branch. A partition that the table has is read from
-the table alone, whatever rows of it a filter keeps; any other is read from the branch.
+The option `scan.fallback-branch` names the branch. A partition that the table has is read from the
+table alone, even if the filter keeps none of its rows. Any other partition is read from the branch.
 
-1. Plan the table as if it had no such option.
-2. See which partitions the table has, by the part of the filter on partition columns.
-3. Plan the branch, and keep the splits of other partitions.
+1. Plan the table without the option.
+2. List the table's partitions that match the filter's part on partition columns.
+3. Plan the branch, and keep the splits of the other partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPTION = "scan.fallback-branch"
 
 
 class FallbackReader(SplitReader):
-    """Reads splits of a table, and those of a branch, which are of other partitions."""
+    """Reads the splits of a table, and splits of a branch for the other partitions."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class FallbackReader(SplitReader):
 
 
 def falls_back(files: TableFiles) -> bool:
-    """Whether rows of another branch are read with those of the table."""
+    """Whether a read of the table includes rows of a fallback branch."""
     return bool(trimmed(files.schema.options).get(_OPTION))
 
 
@@ -66,10 +66,10 @@ def scan_with_fallback(
     predicate: Predicate | None,
     columns: Sequence[str] | None,
 ) -> tuple[FallbackReader, ScanPlan]:
-    """Rows of a table's latest snapshot, and of its branch where the table has no partition.
+    """Plan a table's latest snapshot, and the branch for partitions that the table lacks.
 
     Raises:
-        BranchNotFound: there is no such branch.
+        BranchNotFound: the branch does not exist.
         UnsupportedError: the branch has other columns, or an option that is not implemented.
     """
     name = trimmed(files.schema.options)[_OPTION]
@@ -128,6 +128,6 @@ def _branch_of(files: TableFiles, name: str) -> TableFiles:
 
 
 def _columns(files: TableFiles) -> tuple[object, ...]:
-    """What must be the same in a branch: names, types but for nulls, and partition columns."""
+    """What a branch must share: names, types except nullability, and partition columns."""
     fields = ((each.name, replace(each.type, nullable=True)) for each in files.schema.fields)
     return (*fields, files.schema.partition_keys)

@@ -1,13 +1,11 @@
-"""Rows of data files, brought to the schema that the read is for.
+"""Reads rows of data files in the read schema.
 
-1. Columns of a file, and members of rows in them, are found by field id under the schema it
-   was written with.
-2. Those it does not have are null; those retyped since are cast.
-3. Rows that a deletion vector names are left out.
+1. Find the columns of a file, and nested fields, by field id in the schema it was written with.
+2. Fill missing columns with null, and cast columns whose type changed.
+3. Leave out rows that a deletion vector names.
 
-Keys are read from the table's own columns: the copies that data files hold of them
-say the same, and files in thin mode have none. How many rows are read at once follows
-from what they weigh.
+Keys are read from the table's own columns: the key copies in data files are equal, and files in
+thin mode have none. The batch size follows from the size of the rows in memory.
 """
 
 from __future__ import annotations
@@ -41,21 +39,21 @@ from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, V
 from lakewright.storage.spec.schema_mapping import FieldMapping
 
 _SYSTEM_COLUMNS = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8(), COUNT: pa.int64()}
-# Who stops reading early should not have asked for many more rows than these.
+# A reader that stops early should not have read many more rows than this.
 _MOST_BATCH_ROWS = 1 << 18
-# Compressed columns unfold to about this many times their size, and seldom to so many more.
+# Compressed columns usually expand to at most about this many times their size.
 _UNFOLDING = 4
 _MISJUDGED = 16
-# Of a few rows it costs more to weigh them than to be wrong.
+# For fewer rows than this, sampling costs more than a wrong estimate.
 _UNWEIGHED_ROWS = 1024
-# Rows are weighed a few at a time, until there are enough of them or they weigh something.
+# Rows are sampled in pieces until there are enough rows or enough bytes.
 _WEIGHED_AT_ONCE = 128
 _WEIGHED_TIMES = 4
 _WEIGHED_BYTES = 1024 * 1024
-# What values take in memory that are of one length, and those that are not and nobody weighed.
+# Memory of values of fixed length, and of values of variable length without a sample.
 _FIXED_BYTES = 8
 _LENGTHY_BYTES = 32
-# What merging needs besides the values of a row: sequence, kind, order.
+# What a merge needs besides the values of a row: sequence, kind, order.
 _ROW_OVERHEAD_BYTES = 32
 _OF_ANY_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
@@ -72,11 +70,11 @@ class KeyValueReading(TypedDict, total=False):
 
 
 class FileRows:
-    """Reads data files of one table in one choice of columns.
+    """Reads data files of one table with one projection.
 
-    `proved` asks for proof that rows of files of other schemas hold what their files hold; reading
-    raises `VerificationFailed` if they do not. If they are only `shown`, what has no exact value in
-    a column's new type may have another.
+    With `proved` the reader compares the mapped rows with the stored values of files of other
+    schemas, and raises `VerificationFailed` if they differ. With `shown` the rows are only shown: a
+    value without an exact equivalent in the column's new type may change.
     """
 
     def __init__(
@@ -92,27 +90,27 @@ class FileRows:
         self.proved = proved
         self.shown = shown
         self.schemas = FileSchemas(files)
-        # Of the split last read; a split may have as many vectors as files.
+        # The vectors of the last split only; a split may have as many vectors as files.
         self._deletions: tuple[_Deletions, dict[str, tuple[str, DeletionVectorRange]]] = ((), {})
 
     def rows(
         self, split: DataSplit, file: DataFileMeta, *, batch_rows: int | None = None
     ) -> Iterator[pa.Table]:
-        """The columns asked for, whole or batch by batch."""
+        """The projected columns, as one table or in batches."""
         yield from self._read(split, file, self.fields, {}, batch_rows)
 
     def batches(self, split: DataSplit, file: DataFileMeta) -> Iterator[pa.Table]:
-        """The columns asked for, in batches of about `BATCH_BYTES`."""
+        """The projected columns, in batches of about `BATCH_BYTES`."""
         return self.rows(split, file, batch_rows=self.batch_rows(split, file))
 
     def key_value_rows(
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
     ) -> Iterator[pa.Table]:
-        """Key, sequence number and kind of every row, then the columns asked for.
+        """Key, sequence number and kind of every row, then the projected columns.
 
-        Tables that count rows have the count besides. `system` may leave out the sequence
-        number, or the kind. With `placed` two more columns say where a row lies: `_ORIGIN`,
-        the number of its file in the split, and `_POSITION`, its number in the file.
+        Tables that count rows also have the count. `system` may leave out the sequence number or
+        the kind. `placed` adds two columns: `_ORIGIN`, the index of the file in the split, and
+        `_POSITION`, the index of the row in the file.
         """
         batch_rows = reading.get("batch_rows")
         placed = reading.get("placed", False)
@@ -131,7 +129,7 @@ class FileRows:
     def batch_rows(
         self, split: DataSplit, *metas: DataFileMeta, batch_bytes: int = BATCH_BYTES
     ) -> int:
-        """How many rows of files of a split make up a batch of about so many bytes."""
+        """How many rows of a split's files make a batch of about this many bytes."""
         return min(
             _MOST_BATCH_ROWS, max(1, batch_bytes // self.row_bytes(split, metas, batch_bytes))
         )
@@ -144,7 +142,7 @@ class FileRows:
         *,
         with_keys: bool = False,
     ) -> int:
-        """About what a row of some files takes in memory, for batches of so many bytes."""
+        """The estimated memory of one row, for batches of this many bytes."""
         fields = self._with_keys() if with_keys else self.fields
         rows = max(1, sum(file.row_count for file in metas))
         stored = sum(file.file_size for file in metas) // rows
@@ -155,7 +153,7 @@ class FileRows:
         guess = max(stored * _UNFOLDING, fixed + _LENGTHY_BYTES * len(lengthy))
         if rows <= _UNWEIGHED_ROWS and guess * rows * _MISJUDGED < batch_bytes:
             return guess
-        # Values that repeat each other are stored as next to nothing, so some rows are weighed.
+        # Repeated values take almost no space in a file, so the reader samples some rows.
         largest = max(metas, key=lambda file: file.file_size)
         return max(fixed + self._weigh(split, largest, lengthy), stored)
 
@@ -165,7 +163,7 @@ class FileRows:
         return (*self.fields, *keys)
 
     def _weigh(self, split: DataSplit, file: DataFileMeta, fields: Sequence[DataField]) -> int:
-        """What some columns take, judged by the first rows of a file."""
+        """The memory of some columns per row, sampled from the first rows of a file."""
         count = weight = 0
         first = self._read(split, file, fields, {}, _WEIGHED_AT_ONCE)
         for rows in islice(first, _WEIGHED_TIMES):
@@ -188,7 +186,7 @@ class FileRows:
         mapping = self.schemas.mapping_of(file)
         asked = [mapping.columns[field.id] for field in fields]
         stored = [column.stored.name for column in asked if column.stored is not None]
-        # A file whose every asked-for column is new still says how many rows it has.
+        # A file without any projected column still gives its row count.
         wanted = [*system, *stored] or [self._some_column(file)]
         gone = self._deleted_positions(split, file)
         arrow_fields = [pa.field(name, kind) for name, kind in system.items()]
@@ -196,7 +194,7 @@ class FileRows:
         schema = pa.schema(arrow_fields)
         for start, piece in self.pieces(path, wanted, file, batch_rows):
             rows = self._as_written(piece, asked, split, file, path)
-            # A file keeps timestamps in another unit than its neighbours when one of them is finer.
+            # Files may store the same timestamp column in different units.
             columns = [rows.column(name).cast(kind) for name, kind in system.items()]
             mapped = [_mapped(rows, column, path, shown=self.shown) for column in asked]
             if self.proved and file.schema_id != self.files.schema.id:
@@ -215,9 +213,9 @@ class FileRows:
         file: DataFileMeta,
         path: str,
     ) -> pa.Table:
-        """Without the blanks with which ORC files fill up CHAR values, and which Java takes off.
+        """Strip the padding blanks of CHAR values in ORC files, as Java does.
 
-        Partitions know what their values were, so those keep the blanks they were given.
+        Partition values come from metadata, so they keep their blanks.
         """
         if format_of_path(path) != ORC:
             return rows
@@ -239,7 +237,7 @@ class FileRows:
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Rows under the file's own column names, each piece with the number of its first row."""
+        """Rows under the file's own column names, each piece with the index of its first row."""
         start = 0
         for rows in read_rows(
             self.files.fs, path, columns, expected_rows=file.row_count, batch_rows=batch_rows
@@ -311,7 +309,7 @@ def _placed(rows: pa.Table, origin: int, start: int) -> pa.Table:
 
 
 def _without(rows: pa.Table, gone: np.ndarray | None, start: int) -> pa.Table:
-    """Rows but those at the positions that are gone; the first row is at `start`."""
+    """The rows without those at deleted positions; the first row is at `start`."""
     if gone is None:
         return rows
     low, high = np.searchsorted(gone, [start, start + rows.num_rows])

@@ -1,10 +1,10 @@
-"""Looking single keys up, without reading a table.
+"""Looks up single keys without reading the whole table.
 
-1. Keys are brought to the types of the primary key; those of one partition and bucket
-   belong together: the bucket is what their hash says, or the index of a dynamic bucket.
-2. Of the bucket only files are opened whose key range holds one of the keys, and of a
-   Parquet file only row groups whose statistics do.
-3. What is found of the keys is merged by the table's engine.
+1. Cast the keys to the types of the primary key and group them by partition and bucket. The
+   hash of a key gives its bucket, or the hash index does for dynamic buckets.
+2. Open only the files of the bucket whose key range holds one of the keys, and only the Parquet
+   row groups whose statistics do.
+3. Merge the rows that were found with the table's engine.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from lakewright.storage.spec.values import order_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """Rows found, and what it took: files and row groups read of those there are.
+    """The rows found, and the files and row groups read out of the total.
 
-    `row_groups` counts those of the files read; a file of another format than Parquet is one.
+    `row_groups` counts those of the files read; a file that is not Parquet counts as one.
     """
 
     rows: pa.Table
@@ -71,13 +71,13 @@ def lookup(
     *,
     columns: Sequence[str] | None = None,
 ) -> Lookup:
-    """The rows of some keys, in no promised order; a key that is not there has none.
+    """The rows of some keys, in no defined order; a missing key has no row.
 
-    `keys` has a column for each of the primary key, partition keys included. `columns` None
-    means all.
+    `keys` has a column for each column of the primary key, including partition keys. `columns` None
+    means all columns.
 
     Raises:
-        InvalidRequestError: the table has no primary key, or a column is not there.
+        InvalidRequestError: the table has no primary key, or a column does not exist.
         InvalidRows: the keys lack a column, hold null, or do not fit their types.
     """
     check_supported(files.schema, Use.READ, table=files.name)
@@ -111,7 +111,7 @@ def lookup(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Files to open, each bucket's with the keys that are looked for in it."""
+    """The files to open, by bucket, with the keys to look up in each bucket."""
 
     splits: tuple[tuple[DataSplit, pa.Table], ...]
     files_live: int
@@ -195,7 +195,7 @@ def _files_of_keys(
 
 
 class _KeyReader:
-    """Finds the rows of keys in buckets, and counts the row groups that it took."""
+    """Finds the rows of keys in buckets, and counts the row groups read."""
 
     def __init__(self, files: TableFiles, columns: Sequence[str]) -> None:
         self._files = files
@@ -204,7 +204,7 @@ class _KeyReader:
         self.row_groups_read = 0
 
     def find(self, split: DataSplit, keys: pa.Table) -> list[pa.Table]:
-        """Rows of a bucket with the hashes of the keys, merged: maybe of other keys too."""
+        """Merged rows of a bucket whose hash matches a key; may include other keys."""
         source = _KeyedRows(self._files, self._fields, keys)
         names = [each.name for each in self._fields]
         found = list(merged_rows(source, split, names))
@@ -215,7 +215,7 @@ class _KeyReader:
 
 @dataclass
 class _Ranges:
-    """Values of each key column that are looked for, in order; counts what it is asked."""
+    """The sorted values of each key column to look up; counts its calls."""
 
     values: Mapping[str, Sequence[Any]]
     asked: int = 0
@@ -231,7 +231,7 @@ class _Ranges:
         )
 
     def meet(self, bounds: Mapping[str, tuple[Any, Any]]) -> bool:
-        """Whether values of every bounded column lie within its bounds."""
+        """Whether every bounded column has a value within its bounds."""
         self.asked += 1
         met = all(
             _any_between(self.values[name], low, high) for name, (low, high) in bounds.items()
@@ -242,13 +242,13 @@ class _Ranges:
 
 def _any_between(ordered: Sequence[Any], low: Any, high: Any) -> bool:
     if type(low) is not type(ordered[0]):
-        # Statistics of another spelling than the values say nothing.
+        # Statistics of another representation than the values cannot prune.
         return True
     return bisect_left(ordered, low) < bisect_right(ordered, high)
 
 
 class _KeyedRows(FileRows):
-    """Reads of data files the rows that may be those of some keys."""
+    """Reads the rows of data files that may belong to some keys."""
 
     def __init__(self, files: TableFiles, fields: Sequence[DataField], keys: pa.Table) -> None:
         super().__init__(files, fields, shown=True)
@@ -263,13 +263,13 @@ class _KeyedRows(FileRows):
         *,
         with_keys: bool = False,
     ) -> int:
-        """Of a few keys so little is left that to weigh rows costs more than it saves."""
+        """A fixed estimate: few rows remain of a lookup, so sampling costs more than it saves."""
         return 1
 
     def key_value_rows(
         self, split: DataSplit, file: DataFileMeta, **reading: Unpack[KeyValueReading]
     ) -> Iterator[pa.Table]:
-        """As of any file, but only rows with the hash of a key."""
+        """As in `FileRows`, but only rows whose hash matches a key."""
         for rows in super().key_value_rows(split, file, **reading):
             held = np.isin(hashes_of(rows, self.files.schema.key_fields), self._hashes)
             yield rows if held.all() else rows.filter(pa.array(held))
@@ -277,7 +277,7 @@ class _KeyedRows(FileRows):
     def pieces(
         self, path: str, columns: Sequence[str], file: DataFileMeta, batch_rows: int | None
     ) -> Iterator[tuple[int, pa.Table]]:
-        # Bounds of a key that was retyped since are not those of the values looked for.
+        # Bounds of a retyped key do not compare with the values of the lookup.
         now = self.schemas.mapping_of(file).same_columns(self.files.schema.key_fields)
 
         def may_hold(bounds: Mapping[str, tuple[Any, Any]]) -> bool:
@@ -294,7 +294,7 @@ class _KeyedRows(FileRows):
 
 
 def _exactly(parts: Sequence[pa.Table], keys: pa.Table, files: TableFiles) -> pa.Table:
-    """Rows without those whose key only shares its hash with one that was looked for."""
+    """The rows whose key equals a key of the lookup, not only its hash."""
     names = list(files.schema.primary_keys)
     found = pa.concat_tables(parts)
     order = pa.array(np.arange(found.num_rows))

@@ -1,7 +1,7 @@
-"""Reading overlapping files as one: windows of key-value rows, merged by the table's engine.
+"""Merges overlapping files: windows of key-value rows, merged by the table's engine.
 
-Memory holds about one window, whose size is chosen from what the files say of
-themselves, so a section of any size is read within it.
+Memory holds about one window. File metadata decides the window's size, so a section of any size
+fits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import POSTPONE_BUCKET
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-# What Arrow keeps of a file that is held, however few its rows.
+# The least memory that Arrow takes for a held file.
 _FILE_BYTES = 4096
 _SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 
@@ -55,7 +55,7 @@ def row_order(files: TableFiles) -> RowOrder:
 def key_windows(
     source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
 ) -> Generator[KeyGroups, None, None]:
-    """Rows of a split in merge order, window by window in key order, with their places.
+    """Rows of a split in merge order with their places, in windows of ascending keys.
 
     A group's `origins` are positions in `split.files`. All rows of a key are in one window.
     """
@@ -67,7 +67,7 @@ def key_windows(
 def merged_windows(
     source: FileRows, split: DataSplit, *, memory: MergeMemory = STREAMING
 ) -> Generator[pa.Table, None, None]:
-    """At most one row of each key, in key order, deletions included."""
+    """At most one row of each key, in key order, including deletions."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
     if _combines_older_rows(files, function):
@@ -85,13 +85,13 @@ def merged_rows(
     *,
     memory: MergeMemory = STREAMING,
 ) -> Generator[pa.Table, None, None]:
-    """Some columns of the rows that are there after the merge, in no promised order."""
+    """Some columns of the rows that remain after the merge, in no defined order."""
     files = source.files
     order, function = row_order(files), merge_function(files.merge_spec, source.fields)
     if files.schema.counts_rows:
         columns = (*columns, COUNT)
     if split.bucket == POSTPONE_BUCKET:
-        # Rows that wait for a bucket lie as they came, so they are no runs.
+        # Postponed rows lie in arrival order, so their files are not sorted runs.
         pieces = [rows for file in split.files for rows in source.key_value_rows(split, file)]
         yield merge_unordered(pa.concat_tables(pieces), order, function, columns)
         return
@@ -104,7 +104,7 @@ def merged_rows(
     windows = _windows(source, split, memory, system=system, merges=not alone)
     for rows in ahead(files.env, windows):
         if alone:
-            # Within one file keys are unique, so nothing is merged, only left out.
+            # Keys are unique within one file, so the merge only drops deletions.
             merged = without_deletions(rows).select(columns)
         else:
             merged = merge_unordered(rows, order, function, columns)
@@ -112,13 +112,13 @@ def merged_rows(
 
 
 def _combines_older_rows(files: TableFiles, function: MergeFunction) -> bool:
-    """Whether a row below level 0 holds what older rows of its key say, which are still there."""
+    """Whether a row below level 0 already combines older rows of its key that still exist."""
     combines = not isinstance(function, SelectingMerge)
     return combines and lookup_strategy(files.options, files.merge_spec).needed
 
 
 def _without_combined(groups: KeyGroups, split: DataSplit) -> KeyGroups:
-    """Rows of level 0, and of each key the newest one below: what that holds counts once."""
+    """All rows of level 0, and of each key only the newest row below, which combines the rest."""
     levels = np.array([file.level for file in split.files], dtype=np.int64)
     return look_up(groups, levels, np.ones(len(levels), dtype=bool)).groups
 
@@ -126,7 +126,7 @@ def _without_combined(groups: KeyGroups, split: DataSplit) -> KeyGroups:
 def _needed_to_merge(
     files: TableFiles, split: DataSplit, function: MergeFunction
 ) -> tuple[str, ...]:
-    """Which of sequence number and kind must be read; metadata may say the rest."""
+    """Whether sequence number and kind must be read, or metadata decides them."""
     if not isinstance(function, SelectingMerge) or len(split.files) == 1:
         return _SYSTEM_COLUMNS
     runs = _runs_oldest_first(files, split)
@@ -164,7 +164,7 @@ def _windows(
             if merges:
                 path = source.files.readable_path(split.place, file)
                 rows = with_keys_apart(rows, source.files, path)
-            # What is held is read at once, so that its file is closed.
+            # A held run is read at once, so that its file is closed.
             yield from rows if batch_rows is not None else list(rows)
 
     runs = [as_run(metas) for metas in _runs_oldest_first(source.files, split)]
@@ -174,10 +174,10 @@ def _windows(
 
 
 def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFileMeta, ...]]:
-    """Sorted runs; of rows alike in key and sequence those of the later run win."""
+    """Sorted runs; of rows with equal key and sequence the row of the later run wins."""
     decode = key_decoder(files.schema)
     sections = sections_of(split.files, decode)
-    # Files of different sections follow each other, so the n-th runs of all make up one.
+    # Sections do not overlap, so the n-th runs of all sections join into one run.
     joined: list[tuple[DataFileMeta, ...]] = []
     for section in sections:
         for index, run in enumerate(_runs_of(section, decode)):
@@ -191,5 +191,5 @@ def _runs_oldest_first(files: TableFiles, split: DataSplit) -> list[tuple[DataFi
 def _runs_of(section: Section, decode: DecodeKey) -> list[tuple[DataFileMeta, ...]]:
     if not may_tie(section.files):
         return sorted(section.runs, key=lambda run: age(run[0]))
-    # Or rows would win by what lies next to them in their run.
+    # Otherwise neighbours in a run would decide which row wins.
     return runs_by_age(sorted(section.files, key=age), decode)

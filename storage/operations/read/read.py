@@ -1,8 +1,8 @@
-"""Reading splits into Arrow.
+"""Reads splits into Arrow tables.
 
-1. Files that stand alone are read as they are, without the rows deleted from them.
-2. Files that overlap are merged by the table's engine; deletions are taken out.
-3. The filter runs last, on whole rows.
+1. Read files without overlap directly, without their deleted rows.
+2. Merge overlapping files with the table's engine, and drop deletions.
+3. Apply the filter last, to the merged rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from lakewright.storage.spec.predicate import Predicate, columns_of
 
 
 class SplitReader:
-    """Reads splits of one table, one read schema, one filter and one choice of columns.
+    """Reads splits of one table with one read schema, one filter and one projection.
 
-    `snapshot_id` is the snapshot they are of; without one they are staged, and cannot expire.
+    `snapshot_id` is the snapshot of the splits. Staged files have none, and cannot expire.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SplitReader:
         self.columns = tuple(files.schema.field_names if columns is None else columns)
         self.predicate = predicate
         needed = set(self.columns) | (columns_of(predicate) if predicate else set())
-        # A file must be opened for something: counting rows needs a column too.
+        # Reading needs at least one column, even to count rows.
         needed = needed or {files.schema.fields[0].name}
         merging = set(files.merge_spec.with_needed(needed))
         fields = files.schema.fields
@@ -55,7 +55,7 @@ class SplitReader:
         self.arrow_schema = to_arrow_schema(files.schema.fields_of(self.columns))
 
     def read(self, split: DataSplit, *, memory: MergeMemory = STREAMING) -> Iterator[pa.Table]:
-        """Rows of a split that match, in the columns asked for.
+        """The matching rows of a split, in the projected columns.
 
         Raises:
             SnapshotNotFound: the snapshot expired while it was read.

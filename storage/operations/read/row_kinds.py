@@ -1,10 +1,10 @@
-"""What rows that are written do to their key: where it is said, and what the table makes of it.
+"""Row kinds of a write: where they come from, and which kinds the table accepts.
 
-1. Kinds come from the column `_rowkind`, or from the table's own `rowkind.field`; rows
-   that say nothing are inserted.
-2. Rows of kinds that the table ignores are left out.
-3. Kinds that the table's merge engine could not take back are refused before they are
-   written: later it would be every reader's problem.
+1. Take kinds from the column `_rowkind` or from the table's `rowkind.field`; rows without a
+   kind are insertions.
+2. Leave out rows of kinds that the table ignores.
+3. Refuse retractions that the merge engine cannot apply, before they are written. Otherwise
+   every later read would fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakewright.storage.spec.merge_spec import MergeEngine, MergeSpec
 from lakewright.storage.spec.rows import RowKind
 from lakewright.storage.spec.schema import VALUE_KIND
 
-# The column in which rows say what they do to their key: '+I', '-U', '+U', '-D', or 0 to 3.
+# The column with the kind of each row: '+I', '-U', '+U', '-D', or 0 to 3.
 ROW_KIND_COLUMN = "_rowkind"
 
 _CODES: dict[object, int] = {kind.short: int(kind) for kind in RowKind}
@@ -26,12 +26,12 @@ _CODES |= {int(kind): int(kind) for kind in RowKind}
 
 
 def with_row_kinds(files: TableFiles, rows: pa.Table, given: pa.ChunkedArray | None) -> pa.Table:
-    """Rows of the table's columns with `_VALUE_KIND` behind them, without those it ignores.
+    """The table's columns followed by `_VALUE_KIND`, without rows of ignored kinds.
 
-    Append tables get no such column. `given` is what rows said in `_rowkind`.
+    Append tables get no such column. `given` is the column `_rowkind` of the rows.
 
     Raises:
-        InvalidRows: a kind is none, or of no use for the table; names the column and the count.
+        InvalidRows: a kind is unknown or not accepted by the table; names the column and the count.
     """
     spec = files.merge_spec
     kinds = _kinds(spec, rows, given)
@@ -51,7 +51,7 @@ def with_row_kinds(files: TableFiles, rows: pa.Table, given: pa.ChunkedArray | N
 
 
 def _kinds(spec: MergeSpec, rows: pa.Table, given: pa.ChunkedArray | None) -> np.ndarray | None:
-    """The number of each row's kind; None where nothing is said of any."""
+    """The number of each row's kind; None if no row has a kind."""
     if spec.rowkind_field is None:
         return None if given is None else _codes(given, ROW_KIND_COLUMN, spec.table)
     if given is not None:
@@ -105,12 +105,12 @@ def _check_accepted(spec: MergeSpec, kinds: np.ndarray) -> None:
 
 
 def _problem_with(spec: MergeSpec, kind: RowKind) -> str | None:
-    """Why a table can make nothing of rows that retract; None if it can."""
+    """Why the merge engine cannot apply retractions of a kind; None if it can."""
     leave_out = "set ignore-delete=true to leave them out"
     if spec.engine is MergeEngine.FIRST_ROW:
         return f"a first row is never taken back; {leave_out}"
     if spec.engine is MergeEngine.PARTIAL_UPDATE:
-        # Groups decide by their sequence, row by row.
+        # Sequence groups decide row by row.
         if spec.sequence_groups or spec.remove_record_on_delete:
             return None
         return (

@@ -1,9 +1,9 @@
-"""Which files a read touches.
+"""Plans which files a read opens.
 
-1. Take the manifests of the snapshot whose partition bounds may match.
-2. Merge their entries; keep those whose partition and bucket match.
-3. Drop files whose statistics rule the filter out, where that is safe.
-4. Make splits: files that need no merging, and sections of those that do.
+1. Select the manifests of the snapshot whose partition bounds may match.
+2. Merge their entries, and keep entries with a matching partition and bucket.
+3. Prune files whose statistics exclude the filter, where that is safe.
+4. Make splits: files without overlap, and sections of overlapping files.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from lakewright.storage.spec.values import Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSplit:
-    """Files of one bucket that one reader takes; `merge` says whether rows of equal keys meet.
+    """Files of one bucket for one reader; `merge` says whether their keys overlap.
 
-    `deletions` says, for files with rows that are gone, which index file holds their positions
-    and where.
+    `deletions` locates the deletion vector of each file with deleted rows: the index file and the
+    range in it.
     """
 
     partition: bytes
@@ -72,7 +72,7 @@ class DataSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan(Shown):
-    """What a read touches, and what it was spared."""
+    """What a read opens, and what the planner pruned."""
 
     snapshot: Snapshot | None
     predicate: Predicate | None
@@ -97,9 +97,9 @@ def plan_scan(
     *,
     level: int | None = None,
 ) -> ScanPlan:
-    """The splits to read; `files` must see the schema that the read is for.
+    """The splits to read; `files` must have the read schema.
 
-    With a level only its files are read, so that rows are as some compaction left them.
+    With a level only its files are read: the state after some compaction.
     """
     total = snapshot_manifests(files, snapshot) if snapshot is not None else ()
     entries = live_entries(files, snapshot, predicate=predicate, manifests=total)
@@ -146,16 +146,16 @@ def _bucket_splits(
         metas.sort(key=lambda file: (file.min_sequence_number, file.creation_time or 0))
         kept = tuple(file for file in metas if pruner.takes_values(file))
         return [split(kept, merge=False)] if kept else []
-    # A file outside of the keys asked for holds no version of any of them.
+    # A file outside of the requested key range holds no version of these keys.
     metas = [file for file in metas if pruner.takes_keys(file)]
     splits = []
     raw: list[DataFileMeta] = []
     if files.options.deletion_vectors_enabled:
-        # Each key is in one file only, where no deletion vector takes it out.
+        # Each key has one visible row: deletion vectors remove the others.
         kept = tuple(file for file in metas if pruner.takes_values(file))
         return [split(kept, merge=False)] if kept else []
     for section in sections_of(metas, key_decoder(files.schema)):
-        # A row that is counted may be there several times, or not at all.
+        # A counted row may exist several times, or not at all.
         if section.needs_merge or files.schema.counts_rows:
             splits.append(split(section.files, merge=True))
         elif pruner.takes_values(section.files[0]):
@@ -164,7 +164,7 @@ def _bucket_splits(
 
 
 class _FilePruner:
-    """Decides by bucket and statistics which files may hold rows that match."""
+    """Decides by bucket and statistics which files may hold matching rows."""
 
     def __init__(self, files: TableFiles, predicate: Predicate | None) -> None:
         self._files = files
@@ -195,7 +195,7 @@ class _FilePruner:
         bounds: dict[str, Bounds] = {}
         if file.key_stats.null_counts:
             bounds = self._schemas.key_bounds_of(file)
-        # A range of keys bounds their first column, and says nothing of the others alone.
+        # A key range bounds only the first key column by itself.
         if low[0] is not None:
             bounds[fields[0].name] = Bounds(low[0], high[0], 0, file.row_count)
         return may_match(self._on_keys, bounds)
@@ -208,7 +208,7 @@ class _FilePruner:
         return may_match(self._predicate, bounds)
 
     def _buckets_asked_for(self, total_buckets: int) -> frozenset[int] | None:
-        """Buckets of the keys that the filter names one by one; None for all."""
+        """The buckets of the keys that the filter names by equality; None means all buckets."""
         options = self._files.options
         if options.bucket_mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
             return None
@@ -240,9 +240,9 @@ class _FilePruner:
 
 
 def _all_bits(literals: Sequence[Value]) -> tuple[Value, ...] | None:
-    """The literals with the other zero beside each: they are equal, and hash differently.
+    """The literals, with both zeros where one is given: they are equal but hash differently.
 
-    None where one is NaN, which has more bits than can be listed.
+    None if a literal is NaN, which has too many bit patterns to list.
     """
     floats = [value for value in literals if isinstance(value, float)]
     if any(map(math.isnan, floats)):

@@ -1,12 +1,12 @@
-"""Runs read side by side, however many there are: a few at once, in passes where it takes several.
+"""An external merge sort: reads any number of runs together, a limited number at once.
 
-1. The smallest runs are held as wholes, so that none of their files stays open.
-2. Where more would stream than may be open at once, neighbours become one run on the machine's
-   own disk: first those that fit in memory together, then the lightest stretch, again and again.
-3. The few that are left are read in windows.
+1. Hold the smallest runs in memory as wholes, so that their files are closed.
+2. If more runs stream than may be open at once, merge neighbours into one run on local disk:
+   first neighbours that fit in memory together, then repeatedly the smallest stretch.
+3. Read the remaining runs in windows.
 
-A pass brings rows into merge order and keeps all of them: what the rows of a key become is for the
-table's merge engine to say, which sees them together.
+A pass sorts rows into merge order and keeps all of them. The table's merge engine then sees all
+rows of a key together.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from lakewright.storage.lsm.windows import key_windows
 from lakewright.storage.operations.running.task_memory import MergeMemory, files_of_a_task
 
 _MIN_BATCH_ROWS = 4096
-# Runs held together are sorted together, which takes as much again.
+# Sorting held runs takes as much memory again.
 _HELD_TO_SORT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Rows in key order that are read once, in batches of about so many, or as large as may be.
+    """Rows in key order that are read once, in batches of a given or free size.
 
-    Rows of one key are all in one batch. `size_bytes` is what the rows take in memory.
+    All rows of one key are in one batch. `size_bytes` is the memory of the rows.
     """
 
     row_count: int
@@ -43,9 +43,9 @@ class Run:
 
 
 class SideBySide:
-    """Reads runs, oldest first, in the order that their rows are merged in.
+    """Reads runs, given oldest first, in merge order.
 
-    Rows come from several sides, each of which is the runs of one merge.
+    Rows come from several sides. Each side has the runs of one merge.
     """
 
     def __init__(self, env: Env, order: RowOrder, memory: MergeMemory, *, sides: int = 1) -> None:
@@ -55,13 +55,13 @@ class SideBySide:
         self._most = min(self._memory.streams, max(2, files_of_a_task(env) // sides))
 
     def windows(self, *sides: Sequence[Run]) -> Iterator[list[list[pa.Table]]]:
-        """The rows of each side, window by window in key order, those of older runs first.
+        """The rows of each side in windows of ascending keys, rows of older runs first.
 
-        All rows of a key are in one window. A file is closed as soon as it is read, and all of
-        them are when the reading ends, however it does.
+        All rows of a key are in one window. A file is closed after its last row, and all files are
+        closed when the iteration ends, also on failure.
 
         Raises:
-            UnavailableError: the machine's disk has no room for a pass.
+            UnavailableError: the local disk has no room for a pass.
         """
         with Spill() as spill:
             few = [self._few(list(side), spill) for side in sides]
@@ -73,7 +73,7 @@ class SideBySide:
                 ]
 
     def _few(self, runs: list[Run], spill: Spill) -> list[Run]:
-        """Runs with the same rows, few enough of which stream."""
+        """Runs with the same rows, with few enough streams."""
         if self._streaming(runs) <= self._most:
             return runs
         runs = [
@@ -88,7 +88,7 @@ class SideBySide:
         return runs
 
     def _fitting_groups(self, runs: Sequence[Run]) -> Iterator[list[Run]]:
-        """Neighbours that fit in memory together, and alone what fits with none."""
+        """Groups of neighbours that fit in memory together; a run that is too large is alone."""
         group: list[Run] = []
         most = left = self._memory.held_bytes // _HELD_TO_SORT
         for run in runs:
@@ -101,7 +101,7 @@ class SideBySide:
             yield group
 
     def _spilled(self, runs: Sequence[Run], spill: Spill) -> Run:
-        """The rows of neighbours as one run, in pieces small enough for its share of a window."""
+        """Merge neighbours into one run on disk, in pieces that fit its share of a window."""
         size, row_count = _size(runs), sum(run.row_count for run in runs)
         most_rows = max(1, self._memory.window_bytes * row_count // max(1, size) // self._most)
         heap = next(self._heaps)
@@ -125,10 +125,10 @@ class SideBySide:
         return sum(batch_rows is not None for batch_rows in self._batch_rows(runs))
 
     def _batch_rows(self, runs: Sequence[Run]) -> list[int | None]:
-        """How many rows of each run to read at once; None for its files as wholes.
+        """How many rows of each run to read at once; None holds its files as wholes.
 
-        Small batches are slow, so the smallest runs, as many as there is room for, are held while
-        the window is left to the others.
+        Small batches are slow. So the smallest runs are held while memory allows, and the others
+        share the window.
         """
         if _size(runs) <= self._memory.window_bytes:
             return [None] * len(runs)
@@ -142,9 +142,9 @@ class SideBySide:
         streamed = [run for number, run in enumerate(runs) if number not in held]
         count = max(1, sum(run.row_count for run in streamed))
         budget = max(1, self._memory.window_bytes * count // max(1, _size(streamed)))
-        # What a run has at least, even if that is more than there is room for.
+        # The least batch of a run, even beyond the budget.
         least = max(1, min(_MIN_BATCH_ROWS, budget // max(1, len(streamed))))
-        # Runs are read in step when each has its share of the rows in memory.
+        # Runs advance together when each has its share of the rows in memory.
         return [
             None if number in held else max(least, run.row_count * budget // count)
             for number, run in enumerate(runs)
@@ -156,7 +156,7 @@ def _size(runs: Sequence[Run]) -> int:
 
 
 def _cuts(starts: np.ndarray, row_count: int, most_rows: int) -> list[int]:
-    """Where to cut rows into pieces of about so many, each of whole keys; with both ends."""
+    """Positions that cut rows into pieces of about this size with whole keys, with both ends."""
     wanted = np.arange(0, row_count, most_rows)
     firsts = starts[np.searchsorted(starts, wanted, side="right") - 1]
     return [*np.unique(firsts).tolist(), row_count]

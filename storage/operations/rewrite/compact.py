@@ -1,10 +1,10 @@
 """Compaction: fewer, larger files with the same rows.
 
-1. Plan from metadata: per bucket, which files are worth rewriting and why. Append
-   buckets are packed; of a primary-key bucket the tree says which runs are merged, at
-   which level they go on, and which files only change their level.
-2. Carry the plan out (`runner.py`): `compact_append.py` or `compact_levels.py` writes the files of
-   a bucket anew, and proves that they hold the rows that were read or merged.
+1. Plan from metadata: per bucket, which files are worth rewriting and why. Append buckets are
+   packed. For a primary-key bucket the LSM tree decides which runs are merged, their output
+   level, and which files only change their level.
+2. Carry the plan out (`runner.py`): `compact_append.py` or `compact_levels.py` rewrites the files
+   of a bucket, and proves that the new files hold the rows that were read or merged.
 """
 
 from __future__ import annotations
@@ -63,15 +63,14 @@ def plan_compact(
 ) -> CompactionPlan:
     """What is worth compacting, from metadata alone.
 
-    A partition may be named by some of its columns. `full` takes everything that is
-    not yet as a full compaction leaves it; otherwise append buckets need `min_file_num`
-    small files (option `compaction.min.file-num`), and of primary-key buckets
-    universal compaction picks the runs, `min_file_num` standing for the option
-    `num-sorted-run.compaction-trigger`.
+    A partition may be named by some of its columns. `full` takes every file that a full compaction
+    would still change. Otherwise append buckets need `min_file_num` small files (option
+    `compaction.min.file-num`), and universal compaction picks the runs of primary-key buckets;
+    there `min_file_num` replaces the option `num-sorted-run.compaction-trigger`.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
-        InvalidRequestError: a partition names no partition column.
+        InvalidRequestError: a partition names an unknown column.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if min_file_num is not None and min_file_num < 2:
@@ -94,12 +93,12 @@ def planned_buckets(
     partitions: Sequence[Mapping[str, object]] | None,
     buckets: Sequence[int] | None = None,
 ) -> CompactionPlan:
-    """A plan of what `pick` finds in each bucket asked for."""
+    """A plan of the work that `pick` finds in each requested bucket."""
     snapshot_id, held = read_held(files, partitions)
     tasks: list[CompactionTask] = []
     skipped: list[SkippedBucket] = []
     for each in (bucket for held_buckets in held.values() for bucket in held_buckets.values()):
-        # Rows below bucket 0 have no bucket yet, and are not merged before they do.
+        # Rows below bucket 0 have no bucket yet, and are merged only after they get one.
         if (
             not each.entries
             or each.bucket < 0
@@ -139,7 +138,7 @@ def _task(
 # --- running ----------------------------------------------------------------------------------
 
 BucketWork: TypeAlias = AppendTask | LevelsTask
-# From a table, the name that new files begin with and a bucket's work to what is committed of it.
+# Takes a table, the name prefix of new files and a bucket's work; returns its commit message.
 WriteBucket: TypeAlias = Callable[[TableFiles, str, BucketWork], tuple[CommitMessage, ...]]
 
 
@@ -151,13 +150,13 @@ def run_compact(
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> CompactionResult:
-    """Carry a plan out; with a lease as much of it as that is for, and stays for.
+    """Carry a plan out; with a lease, only the part that the lease covers until the commit.
 
-    What others beat while it was written is left out; the result says of how many tasks.
+    Tasks that conflict with other commits are left out; the result counts them.
 
     Raises:
-        StalePlan: none of the planned files is as it was; plan again.
-        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        StalePlan: other commits changed all planned files; plan again.
+        LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows merged; nothing is committed.
     """
@@ -170,7 +169,7 @@ def rewrite_bucket(
     work: BucketWork,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> tuple[CommitMessage, ...]:
-    """Write the files of one bucket anew."""
+    """Rewrite the files of one bucket."""
     if isinstance(work, AppendTask):
         return (rewrite_append(files, write_id, work, verify),)
     return (rewrite_levels(files, write_id, work, verify),)
@@ -183,7 +182,7 @@ def rewrite_buckets(
     write: WriteBucket,
     lease: Lease | None = None,
 ) -> CompactionResult:
-    """Do what a plan says, each bucket by `write`, which is sent to wherever the engine works."""
+    """Carry a plan out; the engine's workers call `write` for each bucket."""
     looked_for = partial(_part_of, files)
     rewrite = Rewrite(plan=plan, tasks=plan.tasks, part_of=looked_for, write=write)
     outcome = carry_out(files, check_plan(files, rewrite), engine, lease)
@@ -210,7 +209,7 @@ def _part_of(
     work = _work_of(files, task, held, metas, tuple(by_name.values()))
     if work is None:
         return None
-    # Lookups read the rest of the bucket too.
+    # Lookups also read the other files of the bucket.
     return Part(task=task, places=frozenset([held.place]), reads=held.files, work=(work,))
 
 
@@ -233,7 +232,7 @@ def _work_of(
             indexes=held.indexes,
         )
     if not task.file_by_file and any(0 < file.level <= task.output_level for file in rest):
-        # Others put files where the merged ones would go, or above them.
+        # Another commit added files at the output level, or above it.
         return None
     unit = CompactionUnit(
         files=metas,

@@ -3,7 +3,7 @@
 1. Read the files in the order of their rows, without the rows that were deleted.
 2. Write them as files of about the target size.
 3. Prove that the files hold what was read.
-4. Drop the deletion vectors of the files that go.
+4. Drop the deletion vectors of the replaced files.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from lakewright.storage.spec.manifest import DataFileMeta, FileSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendTask:
-    """Files of a bucket that become fewer; `others` are the rest of the bucket.
+    """Files of a bucket to rewrite as fewer files; `others` are the rest of the bucket.
 
-    Those of one stretch become one run of rows; where the order of rows counts, no other file
-    lies between them. `indexes` are the bucket's deletion vectors. Where there are any, the
-    bucket has one task only, since they are written anew as a whole.
+    The files of one stretch become one run of rows. If the order of rows matters, no other file
+    lies between the files of a stretch. `indexes` are the bucket's deletion vectors. A bucket with
+    deletion vectors has only one task, because they are rewritten as a whole.
     """
 
     partition: bytes
@@ -57,7 +57,7 @@ class AppendTask:
 def stretches_of(
     chosen: Iterable[DataFileMeta], rest: Iterable[DataFileMeta]
 ) -> tuple[tuple[DataFileMeta, ...], ...]:
-    """Files of a bucket in the order of their rows, cut wherever one of the rest lies between."""
+    """Files of a bucket in the order of their rows, split where another file lies between."""
     marked = [(file, True) for file in chosen] + [(file, False) for file in rest]
     marked.sort(key=lambda each: each[0].min_sequence_number)
     return tuple(
@@ -69,9 +69,9 @@ def stretches_of(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that take the place of some files of a task, and what proves that they are theirs.
+    """Rows that replace some files of a task, and the proof that no row was lost.
 
-    The reader of the rows expects them in the proof; the writer checks it.
+    The reader adds the expected rows to the proof; the writer checks it.
     """
 
     replaced: Sequence[DataFileMeta]
@@ -85,7 +85,7 @@ def rewrite_append(
     task: AppendTask,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> CommitMessage:
-    """Write a task's files anew, stretch by stretch; on failure no new file is left.
+    """Rewrite a task's files, stretch by stretch; deletes all new files on failure.
 
     Raises:
         VerificationFailed: rows written differ from rows read.
@@ -107,10 +107,10 @@ def rewrite_append(
 def write_append(
     files: TableFiles, write_id: str, task: AppendTask, parts: Iterable[Part]
 ) -> CommitMessage:
-    """Write rows in the place of the files they come from; the parts have each of those once.
+    """Write rows that replace the task's files; each file is in exactly one part.
 
     Raises:
-        VerificationFailed: rows written differ from those that the files hold.
+        VerificationFailed: rows written differ from the rows of the files.
     """
     gone = deleted_positions(files, split_of(task).deletions)
     deleted = {name: len(positions) for name, positions in gone.items()}
@@ -152,7 +152,7 @@ def write_append(
 
 
 def split_of(task: AppendTask) -> DataSplit:
-    """A task's files, with the rows that were deleted from them."""
+    """A task's files with their deletion vectors."""
     return DataSplit(
         partition=task.partition,
         bucket=task.bucket,

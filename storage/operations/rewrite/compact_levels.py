@@ -1,12 +1,12 @@
 """Compacting one bucket of a primary-key table: a task's work, from files to a commit message.
 
 1. Decide which files are merged and which only change their level.
-2. Merge the others window by window, into the output level; deletions end where
-   nothing older is left.
-3. Where the table wants it, look up what readers saw of each key that leaves level 0:
-   tell the change to a changelog file, mark the older row as gone, or leave the key out.
-4. Prove that data and changelog files hold what merging gave.
-5. Write the bucket's deletion vectors anew if they changed.
+2. Merge the other files window by window into the output level; drop deletions if no older
+   rows remain.
+3. If the table wants it, look up the visible row of each key that leaves level 0: write the
+   change to a changelog file, mark the older row as deleted, or leave the key out.
+4. Prove that data and changelog files hold the merged rows.
+5. Rewrite the bucket's deletion vectors if they changed.
 
 Sources: Paimon `MergeTreeCompactTask`, `ChangelogMergeTreeRewriter`,
 `LookupMergeTreeCompactRewriter`, `FullChangelogMergeTreeCompactRewriter`.
@@ -63,7 +63,7 @@ from lakewright.storage.spec.values import order_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsTask:
-    """A unit of a bucket, with all the bucket held when the work began.
+    """A compaction unit of a bucket, with all files of the bucket at the time of the plan check.
 
     `indexes` are its deletion vectors.
     """
@@ -82,10 +82,10 @@ def rewrite_levels(
     task: LevelsTask,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
 ) -> CommitMessage:
-    """Carry a unit out; on failure no new file is left.
+    """Carry a unit out; deletes all new files on failure.
 
     Raises:
-        VerificationFailed: what was written is not what merging gave.
+        VerificationFailed: rows written differ from rows merged.
         InvalidRows: the table's merge engine does not accept its rows.
     """
     return LevelsRewriting(files, write_id, task, verify).carry_out()
@@ -94,7 +94,7 @@ def rewrite_levels(
 def steps_of(
     files: TableFiles, unit: CompactionUnit, levels: Levels
 ) -> tuple[Upgrade | Rewrite, ...]:
-    """What becomes of a unit's files, in key order."""
+    """The steps for a unit's files, in key order."""
     options = files.options
     return pick_steps(
         unit,
@@ -106,7 +106,7 @@ def steps_of(
 
 
 class LevelsRewriting:
-    """One unit being carried out, once."""
+    """The execution of one unit; used once."""
 
     def __init__(
         self, files: TableFiles, write_id: str, task: LevelsTask, verify: VerifyLevel
@@ -142,11 +142,11 @@ class LevelsRewriting:
         self.marked: dict[str, list[np.ndarray]] = defaultdict(list)
 
     def open_writer(self, target: BucketTarget, proof: Proof) -> RollingWriter:
-        """A writer of data or changelog files, which shows its rows to the proof."""
+        """A writer of data or changelog files that adds its rows to the proof."""
         return RollingWriter(self.files, target, write_id=self.write_id, witness=proof.witness())
 
     def carry_out(self) -> CommitMessage:
-        """The work; on failure no new file is left."""
+        """Do the work; deletes all new files on failure."""
         try:
             return self._carry_out()
         except BaseException:
@@ -181,7 +181,10 @@ class LevelsRewriting:
     # --- steps --------------------------------------------------------------------------------
 
     def _upgrade(self, file: DataFileMeta) -> None:
-        """Move a file, unless what it looks up changes it; tell about it where that is due."""
+        """Move a file to the output level, or rewrite it if the lookup changes its rows.
+
+        Writes the changelog if the table wants it.
+        """
         leaves_level0 = self.lookups.needed and file.level == 0
         if leaves_level0 and self._changes_by_lookup(file):
             self._rewrite((file,))
@@ -196,9 +199,9 @@ class LevelsRewriting:
         self.moved.append(replace(file, level=self.output_level))
 
     def _changes_by_lookup(self, file: DataFileMeta) -> bool:
-        """Whether a file that leaves level 0 is another one after its keys were looked up."""
+        """Whether the lookup changes the rows of a file that leaves level 0."""
         if self.lookups.deletion_vectors and file.delete_row_count != 0:
-            # A deletion marks the older row and is needed no more.
+            # A deletion is dropped after it marked the older row.
             return True
         options, spec = self.files.options, self.files.merge_spec
         if options.file_encoding(0).format != options.file_encoding(self.output_level).format:
@@ -216,14 +219,14 @@ class LevelsRewriting:
                 self._mark_older(metas)
             for merged in merged_windows(self.source, self._split(metas)):
                 self._keep(merged)
-        # The next files may lie behind one that is only moved.
+        # The next files may follow a file that is only moved.
         self.writer.end_file()
         self.before += metas
 
     def _keep(self, merged: pa.Table) -> None:
         kept, due = merged, merged.num_rows
         if self.drops_deletes:
-            # Counted apart from the filter, which the check of what was written then covers too.
+            # Counted independently of the filter, so that the check covers the filter too.
             due -= int(np.count_nonzero(retracting(merged)))
             kept = without_deletions(merged)
         self.rows_due += due
@@ -233,7 +236,7 @@ class LevelsRewriting:
     # --- merging ------------------------------------------------------------------------------
 
     def _merge_telling(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
-        """Merge everything there is, and tell how the top level changes."""
+        """Merge the whole bucket, and write the changes of the top level."""
         top = np.array([file.level == self.output_level for file in metas])
         for groups in ahead(self.files.env, key_windows(self.source, self._split(metas))):
             after = self.function.merge(groups)
@@ -247,7 +250,7 @@ class LevelsRewriting:
                     old=old,
                     after=after,
                     new=merged_positions(groups, after),
-                    # A row of the top level that nothing is merged with stays as it is.
+                    # A row of the top level without newer rows stays unchanged.
                     told=(counts > 1) | (old == -1),
                 )
             )
@@ -255,12 +258,12 @@ class LevelsRewriting:
                 self._keep(after)
 
     def _merge_with_older(self, metas: Sequence[DataFileMeta], *, keep: bool = True) -> None:
-        """Merge with the older row of each key, wherever it lies, and tell what changed."""
+        """Merge with the older row of each key on any level, and write the changes."""
         for window in self._looked_up(self.source, metas):
             found, told = window, window.newer
             if self.lookups.first_row:
                 found = without_keys(window, window.outside)
-                # A key that was there keeps its row, so nothing happened to it.
+                # A key that existed keeps its row, so it has no change.
                 told = found.newer & (found.older == -1)
             after = self.function.merge(found.groups)
             if self.lookups.changelog:
@@ -277,14 +280,14 @@ class LevelsRewriting:
                 self._keep(after)
 
     def _mark_older(self, metas: Sequence[DataFileMeta]) -> None:
-        """Mark the older rows of keys that leave level 0; only keys are read."""
+        """Mark the older rows of keys that leave level 0 as deleted; reads only keys."""
         newest = [file for file in metas if file.level == 0]
         if newest and self._older_files(newest):
             for _ in self._looked_up(FileRows(self.files, ()), newest):
                 pass
 
     def _looked_up(self, source: FileRows, metas: Sequence[DataFileMeta]) -> Iterator[LookedUp]:
-        """Windows of the keys that files hold, with the rows that count; the older are marked."""
+        """Windows of the files' keys with the rows to merge; marks older rows as deleted."""
         newest = [file for file in metas if file.level == 0]
         older = self._older_files(newest)
         split = self._split((*metas, *older))

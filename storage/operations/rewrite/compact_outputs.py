@@ -1,4 +1,4 @@
-"""What compactions leave besides rows: a bucket's deletion vectors, written anew."""
+"""Rewrites a bucket's deletion vectors after a compaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewright.storage.spec.index import DeletionVectorRange, IndexFileMeta
 def deletions_of(
     indexes: Sequence[IndexFileMeta], names: Collection[str]
 ) -> tuple[tuple[str, DeletionVectorRange], ...]:
-    """Deletion vectors of some data files, each with the index file that holds it."""
+    """Deletion vectors of some data files, each with its index file."""
     return tuple(
         (index.file_name, vector)
         for index in indexes
@@ -26,7 +26,7 @@ def deletions_of(
 def deleted_positions(
     files: TableFiles, vectors: Iterable[tuple[str, DeletionVectorRange]]
 ) -> dict[str, np.ndarray]:
-    """Positions of the rows that are gone, by data file."""
+    """Positions of the deleted rows, by data file."""
     by_index: dict[str, list[DeletionVectorRange]] = defaultdict(list)
     for index_file, vector in vectors:
         by_index[index_file].append(vector)
@@ -45,9 +45,9 @@ def replace_deletion_vectors(
     marked: Mapping[str, Sequence[np.ndarray]],
     write_id: str,
 ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-    """A bucket's deletion vectors after a rewrite: the new index file, and those it replaces.
+    """A bucket's deletion vectors after a rewrite: the new index file, and the replaced files.
 
-    `live` are the data files that stay, `marked` positions of rows that are gone from now on.
+    `live` are the data files that stay; `marked` are the positions of newly deleted rows.
     """
     kept = deletions_of(indexes, live)
     if not marked and len(kept) == sum(len(each.deletion_vectors or ()) for each in indexes):

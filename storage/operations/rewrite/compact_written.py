@@ -1,8 +1,7 @@
-"""Compaction by the writer itself, as it goes: what a write has touched, and only if it is due.
+"""Compaction by the writer after its commit: due work in the partitions it wrote to.
 
-The rows are published by then, so nothing that happens here takes them back or may look
-like a write that failed: what goes wrong is told in the answer, and the next plan finds
-the same work again.
+The rows are already published, so a failure here must not look like a failed write. The result
+reports the failure, and the next plan finds the same work again.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterCompaction(Shown):
-    """What a writer's own compaction came to; where nothing was due there is nothing of it.
+    """The result of a writer's own compaction; empty if nothing was due.
 
-    `postponed` says which rows got their buckets first, in tables that postpone them.
+    `postponed` reports the rows that got their buckets first, in tables with postponed buckets.
     """
 
     postponed: PostponeResult | None = None
@@ -43,17 +42,17 @@ class WriterCompaction(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult(CommitResult):
-    """How a write ended; `compaction` where the writer was asked for one."""
+    """The result of a write; has `compaction` if the caller asked for one."""
 
     compaction: WriterCompaction | None = None
 
 
 def check_writer_may_compact(files: TableFiles) -> None:
-    """Whether writers are not told to leave compaction to others, who know what it takes.
+    """Check that the table allows writers to compact.
 
     Raises:
         InvalidRequestError: option `write-only` is true.
-        UnsupportedError: an option that compactions must heed is not implemented.
+        UnsupportedError: an option that affects compactions is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.write_only:
@@ -72,7 +71,7 @@ def compact_written(
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> WriterCompaction:
-    """Compact what is due, as `plan_compact` sees it, in partitions that were written to."""
+    """Compact what `plan_compact` finds due in the written partitions."""
     if not partitions:
         return WriterCompaction()
     touched = partitions if files.schema.partition_keys else None

@@ -1,4 +1,4 @@
-"""Plans of compactions as values, and what became of them."""
+"""Plans and results of compactions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionTask:
-    """One bucket's work: these files become new ones at `output_level`.
+    """One bucket's work: these files are rewritten at `output_level`.
 
-    `upgrades` are those of them that keep their bytes and only change their level;
-    `file_by_file` says that each of the others is written anew by itself.
+    `upgrades` are the files that only change their level. With `file_by_file` each other file is
+    rewritten by itself.
     """
 
     partition: dict[str, object]
@@ -47,7 +47,7 @@ class CompactionTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedBucket:
-    """A bucket that is left as it is."""
+    """A bucket that the plan leaves unchanged."""
 
     partition: dict[str, object]
     bucket: int
@@ -65,9 +65,9 @@ class CompactionPlan(RewritePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult(RewriteResult):
-    """What a compaction did; `dropped_tasks` counts those that others beat, or that were given up.
+    """What a compaction did; `dropped_tasks` counts conflicts and tasks that lost their lease.
 
-    `files_upgraded` of the files, before and after alike, only changed their level.
+    `files_upgraded` files, counted both before and after, only changed their level.
     """
 
     snapshot: Snapshot | None

@@ -1,4 +1,4 @@
-"""Dealing rows out to the buckets that their hashes say."""
+"""Distributes rows to buckets by their hashes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewright.storage.files.table_files import TableFiles
 def deal_rows(
     files: TableFiles, rows: pa.Table, bucket_count: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Rows of each of so many buckets, their order kept."""
+    """The rows of each bucket, in their order."""
     if rows.num_rows == 0:
         return
     options = files.options

@@ -1,4 +1,4 @@
-"""Moving the rows of one partition that wait for a bucket into theirs: a task."""
+"""Moves the postponed rows of one partition to their buckets: a task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lakewright.storage.spec.schema import VALUE_KIND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A partition's postponed files in order, and where its buckets go on numbering."""
+    """A partition's postponed files in order, and the next sequence numbers of its buckets."""
 
     partition: bytes
     bucket_count: int
@@ -40,17 +40,17 @@ class Move:
 def give_buckets(
     files: TableFiles, write_id: str, move: Move, verify: VerifyLevel
 ) -> tuple[CommitMessage, ...]:
-    """Write the rows of a partition into its buckets; on failure no new file is left.
+    """Write the rows of a partition to its buckets; deletes all new files on failure.
 
     Raises:
-        VerificationFailed: rows got lost or changed on their way into buckets, or into files.
+        VerificationFailed: rows were lost or changed on their way to buckets or files.
         InvalidRows: the table's merge engine does not accept the rows.
     """
     return BucketSorting(files, write_id, move, verify).carry_out()
 
 
 class BucketSorting:
-    """Rows of one partition on their way into buckets, once."""
+    """The move of one partition's rows to their buckets; used once."""
 
     def __init__(self, files: TableFiles, write_id: str, move: Move, verify: VerifyLevel) -> None:
         self._files = files
@@ -59,12 +59,12 @@ class BucketSorting:
         self._write_id = write_id
         self._verify = verify
         self._buckets: dict[int, _OneBucket] = {}
-        # What was read, whatever bucket it comes to.
+        # All rows read, over all buckets.
         self._columns = (VALUE_KIND, *files.schema.field_names)
         self._waiting = UnorderedChecksum([("values", self._columns)])
 
     def carry_out(self) -> tuple[CommitMessage, ...]:
-        """The work; on failure no new file is left."""
+        """Do the work; deletes all new files on failure."""
         try:
             for file in self._move.files:
                 self._take(file)
@@ -75,13 +75,13 @@ class BucketSorting:
             raise
 
     def _take(self, file: DataFileMeta) -> None:
-        """Hand the rows of a postponed file to the writers of their buckets."""
+        """Pass the rows of a postponed file to the writers of their buckets."""
         split = DataSplit(
             partition=self._move.partition, bucket=POSTPONE_BUCKET, files=(file,), merge=True
         )
         batch_rows = self._rows.batch_rows(split, file)
         for rows in self._rows.key_value_rows(split, file, batch_rows=batch_rows):
-            # Rows are numbered anew, after those that their bucket holds.
+            # Rows get new sequence numbers after those of their bucket.
             unnumbered = rows.select(list(self._columns))
             if self._verify is not VerifyLevel.COUNTS:
                 self._waiting.add(unnumbered)
@@ -90,7 +90,7 @@ class BucketSorting:
             free_memory(self._files.env, [each.writer for each in self._buckets.values()])
 
     def give(self, bucket: int, rows: pa.Table) -> None:
-        """Hand rows to the writer of a bucket."""
+        """Pass rows to the writer of a bucket."""
         if bucket not in self._buckets:
             target = BucketTarget(
                 partition=self._move.partition,
@@ -117,7 +117,7 @@ class BucketSorting:
         )
 
     def _check_taken(self) -> None:
-        """Prove that what waits has all come to the writers of the buckets, which merge it."""
+        """Prove that the buckets' writers received all postponed rows."""
         found = Sums(0, ())
         for each in self._buckets.values():
             found = found.plus(each.taken.sums())
@@ -131,7 +131,7 @@ class BucketSorting:
 
 
 class _OneBucket:
-    """A bucket's writer, and what proves that its files hold what merging gave."""
+    """A bucket's writer, and the proof that its files hold the merged rows."""
 
     def __init__(
         self,
@@ -159,10 +159,10 @@ class _OneBucket:
         self.writer.write(rows)
 
     def close(self) -> WrittenFiles:
-        """The files, proved.
+        """Finish the files and check the proof.
 
         Raises:
-            VerificationFailed: they do not hold what merging gave.
+            VerificationFailed: the files do not hold the merged rows.
         """
         written = self.writer.close()
         shown, told = self._shown, written.changelog

@@ -1,4 +1,4 @@
-"""What a table holds that may be written anew: files and deletion vectors, bucket by bucket."""
+"""The files and deletion vectors of a table, by bucket, for rewrites."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class HeldBucket:
-    """Data files of a bucket, in manifest order, and index files with its deletion vectors.
+    """Data files of a bucket in manifest order, and index files with its deletion vectors.
 
-    A bucket may have lost its files and kept its index.
+    A bucket may have an index without files.
     """
 
     partition: bytes
@@ -50,7 +50,7 @@ class HeldBucket:
         files: Iterable[DataFileMeta],
         indexes: tuple[IndexFileMeta, ...] = (),
     ) -> CommitMessage:
-        """Takes files out of the bucket whose rows go to other buckets."""
+        """A commit message that removes files whose rows move to other buckets."""
         return CommitMessage(
             partition=self.partition,
             bucket=self.bucket,
@@ -60,17 +60,17 @@ class HeldBucket:
         )
 
 
-# Buckets of a partition by number, those below 0 among them, whose rows wait for a bucket.
+# Buckets of a partition by number; rows of negative buckets wait for a bucket.
 HeldPartition: TypeAlias = Mapping[int, HeldBucket]
 
 
 def settled(partition: HeldPartition) -> list[HeldBucket]:
-    """Buckets of a partition but those of rows that wait for one, which nothing merges before."""
+    """Buckets of a partition without postponed rows."""
     return [each for number, each in partition.items() if number >= 0]
 
 
 def held_partitions(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes, HeldPartition]:
-    """What a snapshot holds.
+    """The files and deletion vectors of a snapshot, by partition.
 
     Raises:
         UnsupportedError: a primary key had another type when one of the files was written.
@@ -91,7 +91,7 @@ def held_partitions(files: TableFiles, snapshot: Snapshot | None) -> dict[bytes,
 def read_held(
     files: TableFiles, partitions: Sequence[Mapping[str, object]] | None
 ) -> tuple[int | None, dict[bytes, HeldPartition]]:
-    """The latest snapshot's id and what it holds, all or the partitions that are asked for.
+    """The latest snapshot's id and its files, of all or the requested partitions.
 
     A partition may be named by some of its columns.
 
@@ -110,6 +110,6 @@ def read_held(
 
 
 def _schema_id(files: TableFiles, partition: HeldPartition) -> int:
-    """The schema of a partition's keys; of one with indexes only, the table's."""
+    """The schema of a partition's keys; the table's schema if the partition has only indexes."""
     entries = (entry for bucket in partition.values() for entry in bucket.entries)
     return next((entry.file.schema_id for entry in entries), files.schema.id)

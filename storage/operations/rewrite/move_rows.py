@@ -1,4 +1,4 @@
-"""Moving the rows of some buckets into those that their hashes say: a task of a rescale."""
+"""Moves rows of some buckets to the new buckets of their hashes: a task of a rescale."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from lakewright.storage.spec.partition import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The buckets of a partition that share a remainder: no row leaves or enters them."""
+    """The buckets of a partition with one remainder: rows move only among them."""
 
     partition: bytes
     splits: tuple[DataSplit, ...]
     to_buckets: int
 
 
-# A writer that is done, and the files of it.
+# A finished writer and its files.
 _Run: TypeAlias = tuple[RollingWriter, tuple[DataFileMeta, ...]]
 
 
 def move_rows(
     files: TableFiles, write_id: str, share: Share, verify: VerifyLevel
 ) -> tuple[CommitMessage, ...]:
-    """Write the rows of a share into their new buckets; on failure no new file is left.
+    """Write the rows of a share to their new buckets; deletes all new files on failure.
 
     Raises:
         VerificationFailed: rows written differ from rows read.
@@ -53,7 +53,7 @@ def move_rows(
 
 
 class ShareMove:
-    """A share being rewritten, once."""
+    """The rewrite of one share; used once."""
 
     def __init__(self, files: TableFiles, write_id: str, share: Share, verify: VerifyLevel) -> None:
         self._files = files
@@ -61,11 +61,11 @@ class ShareMove:
         self._write_id = write_id
         self._writers: list[RollingWriter] = []
         self._rows = rows_to_rewrite(files, verify)
-        # Of all buckets together, since it is between them that rows move.
+        # One proof for all buckets, because rows move between them.
         self._proof = Proof(files, verify, ordered=False)
 
     def carry_out(self) -> tuple[CommitMessage, ...]:
-        """The work; on failure no new file is left."""
+        """Do the work; deletes all new files on failure."""
         try:
             if self._files.schema.is_keyed:
                 return self._move_keyed()
@@ -76,7 +76,7 @@ class ShareMove:
             raise
 
     def _move_keyed(self) -> tuple[CommitMessage, ...]:
-        """Rows as they are once merged, with their kinds and sequence numbers."""
+        """Move merged rows with their kinds and sequence numbers."""
         runs: dict[int, list[_Run]] = defaultdict(list)
         due: dict[int, int] = defaultdict(int)
         for split in self._share.splits:
@@ -96,7 +96,7 @@ class ShareMove:
         return self._proved(moved, due)
 
     def _move_appended(self) -> tuple[CommitMessage, ...]:
-        """Rows as they came, bucket after bucket, numbered anew."""
+        """Move appended rows in their order, bucket by bucket, with new sequence numbers."""
         writers: dict[int, RollingWriter] = {}
         due: dict[int, int] = defaultdict(int)
         for split in self._share.splits:
@@ -114,16 +114,16 @@ class ShareMove:
 
     @property
     def _run_level(self) -> int:
-        """Rows of one bucket arrive in key order; those of several must be merged once more."""
+        """The level of new runs: rows of one bucket arrive sorted, of several need a merge."""
         return self._files.options.max_level if len(self._share.splits) == 1 else 0
 
     def _one_run(self, bucket: int, runs: Sequence[_Run]) -> _Run:
-        """The runs that buckets brought, as one run of the deepest level."""
+        """Merge the runs of the old buckets into one run of the deepest level."""
         top = self._files.options.max_level
         if len(runs) == 1:
             writer, written = runs[0]
             return writer, tuple(replace(file, level=top) for file in written)
-        # The files of each run belong together, as those of a deeper level do.
+        # The files of each run do not overlap, like those of a deeper level.
         parts = tuple(
             replace(file, level=level) for level, (_, run) in enumerate(runs, 1) for file in run
         )
@@ -137,7 +137,7 @@ class ShareMove:
         return writer, written
 
     def by_bucket(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """Rows by their new bucket, their order kept."""
+        """Rows by their new bucket, in their order."""
         return deal_rows(self._files, rows, self._share.to_buckets)
 
     def _writer(self, bucket: int, *, level: int) -> RollingWriter:

@@ -27,7 +27,7 @@ from lakewright.storage.spec.lookup_strategy import lookup_strategy
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
 
-# From a bucket's files and its deletion vectors to what is to be done with them, and why.
+# Takes a bucket's files and deletion vectors; returns the work for them, and the reason.
 PickUnits = Callable[
     [Sequence[DataFileMeta], Sequence[IndexFileMeta]], tuple[list[CompactionUnit], str]
 ]
@@ -41,14 +41,14 @@ def pick_append(
     full: bool,
     least: int | None,
 ) -> tuple[list[CompactionUnit], str]:
-    """Files of an append bucket that are joined, and why, or why none are."""
+    """The files of an append bucket to join, with the reason; or the reason for none."""
     options = files.options
     needed = 2 if full else least or options.compaction_min_file_num
     groups = _pack_append(files, metas, needed, full=full)
     stale = _mostly_deleted(metas, indexes, 0.0 if full else options.compaction_delete_ratio)
     if indexes and (stale or groups):
-        # A bucket's deletion vectors are written anew as a whole, so one task does it. Files that
-        # are no neighbours do not become one: the task goes stretch by stretch.
+        # A bucket's deletion vectors are rewritten as a whole, so one task takes all files. Files
+        # that are not neighbours are not joined: the task goes stretch by stretch.
         names = {file.file_name for group in (*groups, stale) for file in group}
         together = [file for file in metas if file.file_name in names]
         groups = [tuple(sorted(together, key=lambda file: file.min_sequence_number))]
@@ -74,7 +74,7 @@ def _pack_append(
         metas,
         target_bytes=target,
         min_files=needed,
-        # Tasks of a limited number of files are for when there is no end to them.
+        # The open-file cost limits the files of a task; a full compaction has no such limit.
         open_cost_bytes=0 if full else options.compaction_open_file_cost,
         small_ratio=ratio,
     )
@@ -88,7 +88,7 @@ def _by_age(file: DataFileMeta) -> tuple[int, str]:
 def _mostly_deleted(
     metas: Sequence[DataFileMeta], indexes: Sequence[IndexFileMeta], above: float
 ) -> tuple[DataFileMeta, ...]:
-    """Files of whose rows more than a share is gone; where they were not counted, all are."""
+    """Files with more than a share of deleted rows; files without a count are included."""
     vectors = deletions_of(indexes, {file.file_name for file in metas})
     gone = {vector.data_file: vector.cardinality for _, vector in vectors}
     return tuple(
@@ -107,7 +107,7 @@ def pick_keyed(
     full: bool,
     trigger: int | None,
 ) -> tuple[list[CompactionUnit], str]:
-    """Sorted runs of a primary-key bucket that are merged, and why, or why none are."""
+    """The sorted runs of a primary-key bucket to merge, with the reason; or the reason for none."""
     levels = levels_of(metas, files.options.num_levels)
     policy = universal_policy(files, trigger)
     if full:
@@ -126,7 +126,7 @@ def pick_keyed(
 
 
 def universal_policy(files: TableFiles, run_trigger: int | None = None) -> UniversalPolicy:
-    """When runs of a table's buckets are merged, by its options."""
+    """The table's policy for merging runs, from its options."""
     options = files.options
     start, end = options.compaction_off_peak_start_hour, options.compaction_off_peak_end_hour
     off_peak = None
@@ -146,14 +146,14 @@ def universal_policy(files: TableFiles, run_trigger: int | None = None) -> Unive
 
 
 def _hour(now_ms: int) -> int:
-    """The hour of the day where this machine is."""
+    """The hour of the day in this machine's time zone."""
     return dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC).astimezone().hour
 
 
 def _stale_at_top(
     files: TableFiles, indexes: Sequence[IndexFileMeta]
 ) -> Callable[[DataFileMeta], bool]:
-    """Which files of the top level still hold rows that are gone."""
+    """Files of the top level that still hold deleted rows."""
     if files.options.compaction_force_rewrite_all_files:
         return lambda file: True
     if files.options.deletion_vectors_enabled:

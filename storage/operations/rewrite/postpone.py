@@ -1,14 +1,14 @@
-"""Giving postponed rows their buckets: what compaction means for a table with bucket=-2.
+"""Gives postponed rows their buckets: the compaction of a table with bucket=-2.
 
-1. Plan, from metadata alone: partitions with postponed files, and how many buckets each
-   has, or gets: the option's number, or as many as its rows or bytes ask for.
-2. Per partition, read the files in the order they were written, and write each row into
-   the bucket that its hash says, numbered on from what the bucket holds. A bucket's
-   writer merges them as any write.
-3. Prove that each waiting row came to the writer of its bucket, and what that writer merged
-   into the files.
-4. Commit each partition as a whole (`runner.py`): the postponed files go, those of the buckets
-   come, and readers see the rows from then on.
+1. Plan from metadata alone: partitions with postponed files, and their bucket counts. A new
+   partition gets the option's count, or a count computed from its rows or bytes.
+2. Per partition, read the files in writing order, and write each row to the bucket of its hash;
+   sequence numbers continue from those of the bucket. The bucket's writer merges the rows as in
+   any write.
+3. Prove that the bucket's writer received each postponed row, and that its files hold the merged
+   rows.
+4. Commit each partition as a whole (`runner.py`): the new files replace the postponed files, and
+   readers see the rows.
 
 Source: Paimon `PostponeUtils`, `SparkPostponeCompactProcedure`.
 """
@@ -43,7 +43,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponeTask:
-    """One partition's work: the rows of these files get one of `bucket_count` buckets."""
+    """One partition's work: distribute the rows of these files to `bucket_count` buckets."""
 
     partition: dict[str, object]
     bucket_count: int
@@ -57,16 +57,16 @@ class PostponeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponePlan(RewritePlan):
-    """What giving rows their buckets would do, as of one snapshot."""
+    """What a postpone compaction would do, as of one snapshot."""
 
     tasks: tuple[PostponeTask, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponeResult(RewriteResult):
-    """What was done; `rows_after` are those left after each flush merged its own.
+    """What a postpone compaction did; `rows_after` counts rows after the merge of each flush.
 
-    `dropped` are partitions whose postponed files or buckets others changed, or that were given up.
+    `dropped` are partitions with a conflict, and partitions that lost their lease.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -80,12 +80,12 @@ class PostponeResult(RewriteResult):
 def plan_postpone_compact(
     files: TableFiles, *, partitions: Sequence[Mapping[str, object]] | None = None
 ) -> PostponePlan:
-    """Which partitions have rows without a bucket, from metadata alone.
+    """Plan the partitions that have postponed rows, from metadata alone.
 
     A partition may be named by some of its columns; None means all.
 
     Raises:
-        InvalidRequestError: the table does not postpone buckets, or a partition cannot be.
+        InvalidRequestError: the table does not postpone buckets, or a partition is invalid.
         UnsupportedError: the table has an option that is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
@@ -121,7 +121,7 @@ def _placed(partition: HeldPartition) -> list[ManifestEntry]:
 
 
 def _new_bucket_count(options: TableOptions, metas: Sequence[DataFileMeta]) -> int:
-    """How many buckets a partition begins with."""
+    """The bucket count of a new partition."""
     if options.postpone_default_bucket_num is not None:
         return options.postpone_default_bucket_num
     amount, target = sum(file.file_size for file in metas), options.postpone_target_size_per_bucket
@@ -134,7 +134,7 @@ def _new_bucket_count(options: TableOptions, metas: Sequence[DataFileMeta]) -> i
 def in_writing_order(metas: Iterable[DataFileMeta]) -> list[DataFileMeta]:
     """Postponed files in the order in which their rows were written.
 
-    That is the order in which they were finished; manifests keep it where the clock cannot tell.
+    That is the order in which they were finished; manifests keep it for equal times.
     """
     return sorted(metas, key=lambda file: file.creation_time or 0)
 
@@ -150,18 +150,18 @@ def run_postpone_compact(
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> PostponeResult:
-    """Carry a plan out, partition by partition; with a lease those that it is, and stays, for.
+    """Carry a plan out by partition; with a lease, only partitions that it covers until the commit.
 
-    What others beat while it was written is left out; the result names the partitions.
+    Partitions that conflict with other commits are left out; the result names them.
 
     Raises:
-        StalePlan: none of the planned partitions is as it was; plan again.
-        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        StalePlan: other commits changed all planned partitions; plan again.
+        LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
-        InvalidRows: rows that the table's merge engine can make nothing of; nothing of
-            their partition is committed.
-        VerificationFailed: rows written differ from rows due; their partition stays.
-        RetriesExhausted: others committed too often; partitions done before stay done.
+        InvalidRows: the table's merge engine does not accept the rows; their partition is not
+            committed.
+        VerificationFailed: rows written differ from rows expected; their partition stays.
+        RetriesExhausted: other processes committed too often; committed partitions stay.
     """
     rewrite = Rewrite(
         plan=plan,
@@ -184,7 +184,7 @@ def _part_of(task: PostponeTask, partition: HeldPartition) -> Part[Move] | None:
     if postponed is None or any(each.total_buckets != task.bucket_count for each in placed):
         return None
     planned = set(task.files)
-    # Rows written since the plan stay for the next one.
+    # Rows written after the plan wait for the next plan.
     chosen = in_writing_order(each for each in postponed.files if each.file_name in planned)
     if len(chosen) < len(planned):
         return None

@@ -1,17 +1,17 @@
-"""Rescaling: the rows of partitions move into another number of buckets.
+"""Rescaling: changes the bucket count of partitions and moves their rows.
 
-1. Plan, from metadata alone: which partitions have another count than asked for.
-2. Where the whole table is meant, change its option first: from then on no writer
-   begins a partition with the old count, and writes to those that still have it are refused.
-3. Rows go where their hash says. A bucket and the new ones that its rows may go to share
-   a remainder by the greatest common divisor of both counts, so the buckets of one
-   remainder are a task of their own. Rows are read merged; what is deleted stays behind.
-4. Where several buckets flow into one, the sorted runs they bring are merged once more.
-5. Prove that the new buckets hold together what the old ones held, each row where its hash
-   says, and commit each partition as a whole, in place of exactly the files that were
-   read (`runner.py`): a partition that others wrote to meanwhile is left as it was.
+1. Plan from metadata alone: find partitions with another bucket count than requested.
+2. For the whole table, change its option first. From then on no writer begins a partition with
+   the old count, and writers refuse rows for partitions that still have it.
+3. Move each row to the bucket of its hash. An old bucket and the new buckets of its rows share a
+   remainder by the greatest common divisor of both counts, so each remainder is a task. Rows are
+   read merged, without deleted rows.
+4. If several buckets flow into one, merge their sorted runs once more.
+5. Prove that the new buckets hold the rows of the old ones, each row in the bucket of its hash.
+   Commit each partition as a whole, replacing exactly the files that were read (`runner.py`). A
+   partition with a conflicting write stays unchanged.
 
-Readers are right at every moment, since each partition says how many buckets it has.
+Reads stay correct throughout, because each partition records its bucket count.
 Source: Paimon, chapter Rescale Bucket.
 """
 
@@ -53,7 +53,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleTask:
-    """One partition's work: these files become those of `to_buckets` buckets."""
+    """One partition's work: rewrite these files into `to_buckets` buckets."""
 
     partition: dict[str, object]
     from_buckets: int
@@ -77,7 +77,7 @@ class RescalePlan(RewritePlan):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleResult(RewriteResult):
-    """What a rescale did; `dropped` are partitions that others wrote to, or that were given up."""
+    """What a rescale did; `dropped` are partitions with a conflict, or without their lease."""
 
     snapshots: tuple[Snapshot, ...]
     partitions: int
@@ -94,15 +94,14 @@ def plan_rescale(
     *,
     partitions: Sequence[Mapping[str, object]] | None = None,
 ) -> RescalePlan:
-    """Which partitions get another number of buckets, from metadata alone.
+    """Plan the partitions that get another bucket count, from metadata alone.
 
-    Without `partitions` the whole table is meant, and the option `bucket` changes too,
-    except for postponed buckets, whose option stays. A partition may be named by some of
-    its columns.
+    Without `partitions` the plan covers the whole table and changes the option `bucket`, except
+    for postponed buckets. A partition may be named by some of its columns.
 
     Raises:
-        InvalidRequestError: the table has no buckets that hash decides on, the number or a
-            partition cannot be, or a partition holds changes that a compaction must tell first.
+        InvalidRequestError: the table has no hash buckets, the count or a partition is invalid,
+            or a partition holds changes that a compaction must first write to a changelog.
         UnsupportedError: the table has an option that is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
@@ -147,7 +146,7 @@ def plan_rescale(
 
 
 def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestEntry]) -> None:
-    """Refuse to rewrite rows whose changes no compaction has told to streaming readers yet."""
+    """Refuse to rewrite rows whose changes are not in a changelog yet."""
     options = files.options
     settled = _told_from_level(options)
     untold = [entry.file for entry in entries if entry.file.level < settled]
@@ -183,16 +182,16 @@ def run_rescale(
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> RescaleResult:
-    """Carry a plan out, partition by partition; with a lease those that it is, and stays, for.
+    """Carry a plan out by partition; with a lease, only partitions that it covers until the commit.
 
-    What is done when something fails stays done, and another rescale goes on from there. What
-    others beat while it was written is left out; the result names the partitions.
+    On failure, committed partitions stay, and another rescale continues. Partitions that conflict
+    with other commits are left out; the result names them.
 
     Raises:
-        StalePlan: none of the planned partitions is as it was; plan again.
-        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        StalePlan: other commits changed all planned partitions; plan again.
+        LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
         SchemaMoved: the table's schema changed since the plan.
-        RetriesExhausted: others committed too often.
+        RetriesExhausted: other processes committed too often.
         VerificationFailed: rows written differ from rows read; the partition stays.
     """
     if files.schema.id != plan.schema_id:
@@ -223,7 +222,7 @@ def run_rescale(
 
 
 def _with_bucket_option(files: TableFiles, bucket_count: int) -> TableFiles:
-    """The table after its option `bucket` is changed."""
+    """Change the option `bucket`, and return the table with the new schema."""
     schema = replace(
         files.schema,
         id=files.schema.id + 1,

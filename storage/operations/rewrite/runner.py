@@ -1,11 +1,11 @@
-"""Carrying out a plan that writes files anew: the same way for every verb.
+"""Carries out rewrite plans, in the same way for every verb.
 
-1. Check the plan against the latest snapshot; tasks that others beat are left out.
-2. Map the jobs of the others over an engine. Under a lease each job looks first whether the lease
-   still stands, which renews it.
-3. Commit: all tasks at once, or each partition by itself, round by round. The commit leaves out
-   what lost a race or was given up since.
-4. Delete the files that were written in vain, and those of jobs that an engine ran more than once.
+1. Check the plan against the latest snapshot; leave out tasks that other commits changed.
+2. Map the jobs of the remaining tasks over an engine. Under a lease each job first checks and
+   renews the lease.
+3. Commit all tasks at once, or each partition by itself, round by round. The commit leaves out
+   tasks with a conflict and tasks that lost their lease.
+4. Delete new files that were not committed, and files of jobs that an engine repeated.
 5. Make the automatic tags that are due.
 """
 
@@ -54,16 +54,16 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 Task = TypeVar("Task", bound=RewriteTask)
 Work = TypeVar("Work")
 
-# Partitions that are committed by themselves are written together until they make up so many jobs.
+# Partitions with separate commits are written in one round of at least this many jobs.
 _JOBS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(Generic[Work]):
-    """What is left to do of a planned task: work for an engine, job by job, committed together.
+    """The remaining work of a planned task: jobs for an engine, committed together.
 
-    `places` are the buckets that the task replaces, `reads` the files it reads, and `removals`
-    what is committed beside the messages of its jobs.
+    `places` are the buckets that the task replaces, `reads` the files it reads, and `removals` the
+    messages that are committed with those of its jobs.
     """
 
     task: RewriteTask
@@ -75,12 +75,11 @@ class Part(Generic[Work]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite(Generic[Task, Work]):
-    """What a verb does in its own way.
+    """The parts of a rewrite that differ by verb.
 
-    `part_of` looks for a task in what its partition holds; None if others beat it. `write` does
-    one job, wherever the engine works, in files whose names begin with a text; it leaves no file
-    behind where it fails. With `by_partition` each task is a whole partition, and is committed by
-    itself.
+    `part_of` finds a task in its partition's files; None if another commit changed them. `write`
+    does one job on the engine; its files' names begin with the given prefix, and it deletes them on
+    failure. With `by_partition` each task is a whole partition with its own commit.
     """
 
     plan: RewritePlan
@@ -93,7 +92,7 @@ class Rewrite(Generic[Task, Work]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveWork(Generic[Task, Work]):
-    """What is left of a plan, as of the snapshot it was checked against."""
+    """The remaining work of a plan, as of the snapshot it was checked against."""
 
     rewrite: Rewrite[Task, Work]
     snapshot: Snapshot | None
@@ -103,7 +102,7 @@ class LiveWork(Generic[Task, Work]):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Tasks that one commit published, and what it said of their files."""
+    """The tasks that one commit published, and its messages."""
 
     snapshot: Snapshot
     tasks: tuple[RewriteTask, ...]
@@ -112,7 +111,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult(Shown):
-    """What a rewrite did to the files that it replaced, and how long it took."""
+    """The totals of a rewrite: files, rows, bytes, duration."""
 
     files_before: int
     files_after: int
@@ -125,7 +124,7 @@ class RewriteResult(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a plan; `dropped` are tasks that others beat, or that were given up."""
+    """The outcome of a plan; `dropped` are tasks with a conflict, or without their lease."""
 
     published: tuple[Published, ...]
     dropped: tuple[RewriteTask, ...]
@@ -146,7 +145,7 @@ class Outcome:
         return tuple(file for message in messages for file in message.compact_after)
 
     def totals(self) -> dict[str, int]:
-        """What each verb's result says, as `RewriteResult` names it."""
+        """The totals under the field names of `RewriteResult`."""
         before, after = self.before, self.after
         return {
             "files_before": len(before),
@@ -163,10 +162,10 @@ class Outcome:
 
 
 def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task, Work]:
-    """What is left to do of a plan, by the latest snapshot.
+    """The remaining work of a plan, by the latest snapshot.
 
     Raises:
-        StalePlan: others changed all that is planned; plan again.
+        StalePlan: other commits changed all planned files; plan again.
         SchemaMoved: the table's schema changed since it was opened.
         UnsupportedError: the table has an option that is not implemented.
     """
@@ -205,7 +204,7 @@ def _live_parts(
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Work]):
-    """Work for an engine, and the id that new files of its commit begin with."""
+    """Work for an engine, and the id that prefixes the new files of its commit."""
 
     run_id: str
     places: frozenset[Place]
@@ -215,13 +214,13 @@ class Job(Generic[Work]):
 def carry_out(
     files: TableFiles, live: LiveWork[Task, Work], engine: Engine, lease: Lease | None = None
 ) -> Outcome:
-    """Write what is left of a plan anew; with a lease as much of it as that stays for.
+    """Carry out the remaining work; with a lease, only what it covers until the commit.
 
     Raises:
-        StalePlan: files went while they were read, since others replaced them; plan again.
-        LeaseLost: the lease was, or all of it was taken away; nothing is published.
-        VerificationFailed: rows written differ from rows due; nothing of them is committed.
-        RetriesExhausted: others committed too often; partitions committed before stay so.
+        StalePlan: another process replaced and deleted files while they were read; plan again.
+        LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
+        VerificationFailed: rows written differ from rows expected; they are not committed.
+        RetriesExhausted: other processes committed too often; committed partitions stay.
     """
     published: list[Published] = []
     for together in _rounds(live):
@@ -231,7 +230,7 @@ def carry_out(
         places = {place for part in live.parts for place in part.places}
         check_not_all_given_up(files, lease, places)
     if published:
-        # The commits stand. A tag that was not made is made after the next one.
+        # The commits stand. The next commit makes a missing tag.
         with suppress(StorageError):
             create_due_tags(files)
     done = {id(task) for each in published for task in each.tasks}
@@ -243,7 +242,7 @@ def carry_out(
 
 
 def _rounds(live: LiveWork[Task, Work]) -> Iterator[list[tuple[Part[Work], ...]]]:
-    """Parts by commit, as many as are written before the first of them is committed."""
+    """Rounds of parts, grouped by commit; a round is written before its first commit."""
     if not live.rewrite.by_partition:
         yield from [[live.parts]] if live.parts else []
         return
@@ -266,7 +265,7 @@ def _round(
     engine: Engine,
     lease: Lease | None,
 ) -> list[Published]:
-    """Write and commit; what was not committed when something fails is swept."""
+    """Write and commit a round; on failure delete the uncommitted files."""
     base_id = live.snapshot.id if live.snapshot else None
     published: list[Published] = []
     commits = {files.env.new_id(): parts for parts in together}
@@ -284,7 +283,7 @@ def _round(
             try:
                 published += _commit(files, live, run_id, written, engine, lease)
             except CommitOutcomeUnknownError:
-                # Its files may be published; those of the commits that follow never are.
+                # The failed commit may be published; the commits after it never are.
                 unfinished.remove(run_id)
                 raise
             unfinished.remove(run_id)
@@ -306,7 +305,7 @@ def _write(
     lease: Lease | None,
     job: Job[Work],
 ) -> tuple[CommitMessage, ...] | None:
-    """Do one job; None if what it replaces was given up."""
+    """Do one job; None if the lease no longer covers it."""
     if given_up(files, lease, job.places):
         return None
     return tuple(write(files, f"{job.run_id}-{files.env.new_id()[:8]}", job.work))
@@ -320,7 +319,7 @@ def _commit(
     engine: Engine,
     lease: Lease | None,
 ) -> list[Published]:
-    """Publish what still fits the table, and delete what was written in vain."""
+    """Publish the tasks without a conflict, and delete the files of the others."""
     assert live.snapshot is not None
     base_id = live.snapshot.id
     offered: list[tuple[RewriteTask, list[CommitMessage]]] = []
@@ -346,10 +345,10 @@ def _commit(
             )
             snapshot = result.snapshot
     except CommitConflictError as error:
-        # A partition that conflicts has lost a race. Too many commits at once are no such conflict.
+        # A conflict drops the partition. Exhausted retries are an error, not a conflict.
         if isinstance(error, RetriesExhausted) or not live.rewrite.by_partition:
             raise
-    # The commit stands. What cannot be deleted now is left for the removal of orphans.
+    # The commit stands. The removal of orphans deletes files that cannot be deleted here.
     with suppress(StorageError):
         delete_unpublished(files, [*in_vain, *lost], since_snapshot_id=base_id)
     if engine.may_repeat:

@@ -1,12 +1,12 @@
-"""Sort compaction: the rows of an append table's partitions in an order that filters can use.
+"""Sort compaction: sorts the rows of an append table's partitions so that filters can prune.
 
 1. Plan from metadata: the live files of each partition, and the columns to sort by.
-2. Carry the plan out (`runner.py`). Per partition, look at a sample of the rows and find the
-   layout. What fits in memory is sorted at once, more is put aside in parts, each a range of
-   the order, which are sorted in turn.
+2. Carry the plan out (`runner.py`). Per partition, sample the rows and choose the layout. Rows
+   that fit in memory are sorted at once. Otherwise the task spills them in parts, each a range of
+   the order, and sorts the parts in turn.
 3. Prove that the new files hold the rows of the old ones.
-4. Commit as COMPACT, which removes exactly the planned files: rows appended meanwhile
-   lie in other files and stay.
+4. Commit as COMPACT, which removes exactly the planned files. Rows appended meanwhile are in
+   other files and stay.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-# What one part should take in memory; sorting it takes about as much again.
+# The target memory of one part; sorting takes about as much again.
 _PART_BYTES = 256 * 1024 * 1024
 _SAMPLED_ROWS = 100_000
 # Each part is an open file.
 _MOST_PARTS = 512
-# Rows at the beginning of each file that are weighed.
+# How many first rows of each file are sampled for their size.
 _WEIGHED_ROWS = 4096
 
 
@@ -78,10 +78,10 @@ class SortCompactionPlan(Plan):
 
 
 def sort_order(name: str) -> SortOrder:
-    """The order a caller names.
+    """The order that a caller names.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the order does not exist.
     """
     try:
         return SortOrder(name)
@@ -97,14 +97,14 @@ def plan_sort_compact(
     order: SortOrder = SortOrder.ORDER,
     partitions: Sequence[Mapping[str, object]] | None = None,
 ) -> SortCompactionPlan:
-    """Everything the partitions hold, to be sorted.
+    """Plan to sort all files of the partitions.
 
     A partition may be named by some of its columns; None means all of them.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
-        InvalidRequestError: the table's rows have an order already, that of a key or of a
-            bucket, or they cannot be sorted by a column.
+        InvalidRequestError: the table's rows already have the order of a key or a bucket, or they
+            cannot be sorted by a column.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
     _check_sortable(files, by)
@@ -157,13 +157,13 @@ def run_sort_compact(
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,
     lease: Lease | None = None,
 ) -> CompactionResult:
-    """Carry a plan out; a task holds about twice `part_bytes` in memory, the rest on disk.
+    """Carry a plan out; a task holds about twice `part_bytes` in memory, and the rest on disk.
 
-    With a lease as much of the plan is done as that is for, and stays for.
+    With a lease, only the part that the lease covers until the commit is done.
 
     Raises:
-        StalePlan: none of the planned files is as it was; plan again.
-        LeaseLost: the lease was, or all of it was taken away; nothing is published.
+        StalePlan: other commits changed all planned files; plan again.
+        LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
         SchemaMoved: the table's schema changed since it was opened.
         VerificationFailed: rows written differ from rows read; nothing is committed.
     """
@@ -193,7 +193,7 @@ def _rewrite_sorted(
 def _look(
     files: TableFiles, order: SortOrder, by: Sequence[str], work: AppendTask
 ) -> tuple[SortLayout, pa.Table]:
-    """The layout, and a sample of the rows; of each column the least and greatest are in it."""
+    """The layout, and a sample of rows that includes the extremes of each column."""
     source = FileRows(files, files.schema.fields_of(by))
     split = split_of(work)
     every = max(1, sum(file.row_count for file in work.files) // _SAMPLED_ROWS)
@@ -201,7 +201,7 @@ def _look(
     seen = 0
     for file in work.files:
         for rows in source.batches(split, file):
-            # The first of every so many rows, counted over all files.
+            # Every n-th row, counted over all files.
             places = np.arange(-seen % every, rows.num_rows, every)
             sampled += [rows.take(pa.array(places)), *_extremes(rows, by)]
             seen += rows.num_rows
@@ -210,7 +210,7 @@ def _look(
 
 
 def _bytes_in_memory(files: TableFiles, work: AppendTask) -> float:
-    """About what all rows take: files say how large they are compressed, and nothing more."""
+    """The estimated memory of all rows; metadata has only the compressed size."""
     source, split = FileRows(files, files.schema.fields), split_of(work)
     total = 0.0
     for file in work.files:
@@ -221,7 +221,7 @@ def _bytes_in_memory(files: TableFiles, work: AppendTask) -> float:
 
 
 def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
-    """For each column a row that holds its least value, and one that holds its greatest."""
+    """For each column a row with its least value, and a row with its greatest."""
     for name in by:
         values = rows.column(name).combine_chunks()
         bounds = pc.min_max(values)
@@ -233,7 +233,7 @@ def _extremes(rows: pa.Table, by: Sequence[str]) -> Iterator[pa.Table]:
 def _sorted_parts(
     files: TableFiles, work: AppendTask, layout: SortLayout, points: np.ndarray, proof: Proof
 ) -> Iterator[pa.Table]:
-    """Rows of one part after the other; all but the only one are put aside meanwhile."""
+    """The rows, part by part; several parts are spilled to disk, a single part is not."""
     source, split = rows_to_rewrite(files, proof.level), split_of(work)
     read = (rows for file in work.files for rows in source.batches(split, file))
     batches = proof.expected(read)

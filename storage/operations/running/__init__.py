@@ -1,1 +1,1 @@
-"""What operations run on: engines, memory of a task, clocks, the one function that deletes."""
+"""The runtime of operations: engines, task memory, local clock, plans, file deletion."""

@@ -1,7 +1,7 @@
-"""Using the machine's other cores: reading ahead, and several pieces of work at once.
+"""Uses the machine's other cores: reading ahead, and concurrent calls.
 
-Arrow and numpy let go of Python's lock while they work, so threads suffice. With one
-core, as an `Env` may say, everything runs in the caller's thread and in order.
+Arrow and numpy release Python's global lock, so threads suffice. With one core in `Env`, all work
+runs in the caller's thread and in order.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Result = TypeVar("Result")
 
 
 def ahead(env: Env, items: Generator[Item, None, None]) -> Generator[Item, None, None]:
-    """The same items, the next one made while the caller works on the last.
+    """The same items; a thread makes the next item while the caller works on the last.
 
-    They are closed when no more are asked for, and so are the files that they are read from.
+    The generator is closed when the caller stops, and with it the files that it reads.
     """
     if env.cores() == 1:
         yield from items
         return
     end = object()
-    # A generator that runs cannot be closed, so the thread ends before.
+    # A running generator cannot be closed, so the thread must end first.
     with closing(items) as iterator, ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, iterator, end)
         while (item := following.result()) is not end:
@@ -37,10 +37,10 @@ def ahead(env: Env, items: Generator[Item, None, None]) -> Generator[Item, None,
 def map_concurrently(
     env: Env, function: Callable[[Item], Result], items: Sequence[Item]
 ) -> list[Result]:
-    """Results in the order of the items, as many at once as there are cores.
+    """Results in the order of the items; as many calls run at once as there are cores.
 
     Raises:
-        Exception: what the function raised for the first item that failed, once all are done.
+        Exception: the error of the first failed item, after all calls ended.
     """
     workers = min(env.cores(), len(items))
     if workers <= 1:

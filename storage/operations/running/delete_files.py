@@ -1,7 +1,7 @@
-"""The one door through which files of a table are deleted.
+"""Deletes files of a table; no other module deletes them.
 
-A power loss must not bring back what refers to a file that is gone. So all that others have done
-so far is durable before anything goes, and that it is gone is durable before the caller goes on.
+A power loss must not restore a reference to a deleted file. So all earlier changes of the store are
+made durable before the deletion, and the deletion is durable before the call returns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lakewright.storage.files.paths import TablePaths
 
 
 def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
-    """Delete files that nothing refers to any more, in order; how many were still there."""
+    """Delete unreferenced files in order; returns how many existed."""
     going = list(paths)
     if not going:
         return 0
@@ -25,9 +25,9 @@ def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
 
 
 def discard_files(fs: FileSystem, paths: Iterable[str]) -> int:
-    """Delete files that nothing has ever referred to, in order; how many were still there.
+    """Delete files that were never referenced, in order; returns how many existed.
 
-    One that a power loss brings back is an orphan, so nothing is flushed.
+    A file that a power loss restores is an orphan, so nothing is flushed.
     """
     return sum(fs.delete(path) for path in paths)
 
@@ -35,12 +35,12 @@ def discard_files(fs: FileSystem, paths: Iterable[str]) -> int:
 def drop_table_files(fs: FileSystem, root: str) -> None:
     """Delete everything of a table that is being dropped.
 
-    Its schemas go first, the oldest before the others: without them there is no table, and nobody
-    reads half of one. Its snapshots go last: they tell that there is something left to drop.
+    The schemas are deleted first, oldest first: without a schema the table does not exist, so no
+    process reads half of it. The snapshots are deleted last: they mark an unfinished drop.
     """
     paths = TablePaths(root)
     for schema_id in SchemaStore(fs, paths).ids():
-        # One by one: a power loss between two that go together may leave any of them.
+        # One by one: a power loss during a batch may restore any file of it.
         delete_files(fs, [paths.schema(schema_id)])
     folders = [f"{root}/{name}" for name in fs.list_subdirs(root)]
     others = [folder for folder in folders if folder != paths.snapshot_dir]
@@ -52,19 +52,19 @@ def drop_table_files(fs: FileSystem, root: str) -> None:
 
 
 def is_half_dropped(fs: FileSystem, root: str) -> bool:
-    """Whether a table was being dropped here, and is not a table any more."""
+    """Whether the folder holds the remains of an unfinished drop."""
     paths = TablePaths(root)
     return bool(fs.list_dir(paths.snapshot_dir)) and not SchemaStore(fs, paths).ids()
 
 
 def drop_branch_files(fs: FileSystem, metadata_root: str) -> None:
-    """Delete everything of a branch that is its own; data files are shared."""
+    """Delete the metadata of a branch; its data files are shared with the table."""
     fs.delete_tree(metadata_root)
     fs.make_durable([metadata_root])
 
 
 def remove_empty_folders(fs: FileSystem, folders: Iterable[str], *, below: str) -> None:
-    """Remove folders that hold nothing any more, and then their empty parents below a root."""
+    """Remove empty folders, then their empty parents below a root."""
     for folder in sorted(set(folders), reverse=True):
         current = folder
         while current.startswith(below + "/") and fs.remove_empty_dir(current):

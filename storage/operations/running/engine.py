@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 class Engine(Protocol):
     """Runs the function for every task, anywhere, in any order.
 
-    Of a task that is run again, because a machine went or was slow, one result counts.
+    If an engine repeats a task after a failure or a delay, it returns only one result.
     """
 
     @property
@@ -31,14 +31,14 @@ class Engine(Protocol):
         """Results in the order of the tasks.
 
         Raises:
-            StorageError: what a task raised, the first one of them.
+            StorageError: the first error of a task.
         """
         ...
 
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """This process, as many tasks at once as it has cores: right for small work."""
+    """Runs tasks in this process, one on each core; suits small work."""
 
     name: str = "local"
     may_repeat: bool = False

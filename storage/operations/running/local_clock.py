@@ -1,4 +1,4 @@
-"""Wall clocks: what tags are stamped with, and named after."""
+"""Wall clocks for the creation times and names of tags."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def local_now(files: TableFiles) -> dt.datetime:
-    """The wall clock, without a zone: what tags are stamped with."""
+    """The wall clock without a zone, for the creation time of a tag."""
     return local_time(files.env.now_ms(), None)
 
 
 def local_time(time_ms: int, zone: str | None) -> dt.datetime:
-    """A moment as a zone's wall clock shows it, the machine's by default.
+    """A time on the wall clock of a zone, by default the machine's.
 
     Raises:
-        InvalidOption: there is no such zone.
+        InvalidOption: the zone does not exist.
     """
     moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=time_ms)
     there = moment.astimezone() if zone is None else moment.astimezone(_zone(zone))

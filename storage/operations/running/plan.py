@@ -1,7 +1,7 @@
-"""What all plans are: values that say what a verb would do, and travel as JSON.
+"""Plans: values that describe what a verb would do, with a JSON form.
 
-A plan is made without changing anything, may be shown, kept or sent elsewhere, and is
-carried out as it stands or refused because the table has changed.
+Planning changes nothing. A caller may show, keep or send a plan. A run carries the plan out, or
+refuses it because the table has changed.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from lakewright.storage.spec.shown import Shown
 
 
 class Plan(Shown):
-    """A dataclass that says what a verb would do to a table."""
+    """A dataclass that describes what a verb would do to a table."""
 
     __slots__ = ()
 
     def to_json(self) -> str:
-        """The plan as JSON; values that are no JSON, such as dates of partitions, as text."""
+        """The plan as JSON; values without a JSON form, such as dates, become text."""
         data = _finite(asdict(self))  # type: ignore[call-overload]
         return json.dumps(data, default=_as_json, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`; values that are no JSON come back as text, which plans take.
+        """The inverse of `to_json`; values without a JSON form stay text, which plans accept.
 
         Raises:
-            InvalidRequestError: the text is no JSON, a part is missing or something else than it
-                should be, or a file that the plan names is none of the table.
+            InvalidRequestError: the text is not JSON, a part is missing or has a wrong type, or a
+                path of the plan lies outside of the table.
         """
         own = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         try:
             data = read_object(text)
-            # A program that shows a plan may put beside it what is no part of it.
+            # A program that shows a plan may add fields of its own: ignore them.
             return value_of(cls, {name: value for name, value in data.items() if name in own})
         except ValueError as error:
             raise InvalidRequestError(str(error)) from error
 
 
 def check_bucket_count(count: int) -> None:
-    """Refuse a plan that would make of a partition no buckets, or more than there can be.
+    """Check that a plan's bucket count is at least one and within the format's limit.
 
     Raises:
-        InvalidRequestError: it would.
+        InvalidRequestError: the count is out of range.
     """
     if not 0 < count < 2**31:
         raise InvalidRequestError(
@@ -62,13 +62,13 @@ def check_bucket_count(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UnreachableFile:
-    """A file to delete; a path below the table's root."""
+    """A file to delete, by a path below the table's root."""
 
     path: str
     size_bytes: int
 
     def __post_init__(self) -> None:
-        # A plan may come from anywhere, and this one is about to delete.
+        # A plan is untrusted input, and this path will be deleted.
         try:
             place_below(self.path)
         except UnsafeName as error:
@@ -77,7 +77,7 @@ class UnreachableFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPlan(Plan):
-    """What a verb would take away: at least files, each of them kept by nothing else."""
+    """What a verb would delete: at least files that nothing else references."""
 
     table: str
     files: tuple[UnreachableFile, ...]
@@ -89,7 +89,7 @@ class DeletionPlan(Plan):
 
 
 class RewriteTask(Protocol):
-    """A part of a table whose files become other ones, holding the same rows."""
+    """A part of a table whose files are replaced by files with the same rows."""
 
     @property
     def partition(self) -> dict[str, object]: ...
@@ -106,7 +106,7 @@ class RewriteTask(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan(Plan):
-    """What a verb would write anew, as of one snapshot."""
+    """What a verb would rewrite, as of one snapshot."""
 
     table: str
     snapshot_id: int | None
@@ -130,14 +130,14 @@ def check_plan(files: TableFiles, table: str) -> None:
     """Refuse a plan that was made for another table.
 
     Raises:
-        InvalidRequestError: it was.
+        InvalidRequestError: the plan names another table.
     """
     if table != files.name:
         raise InvalidRequestError(f"the plan is for {table}, and this is {files.name}")
 
 
 def _finite(value: object) -> object:
-    """The value with the numbers that JSON has not, NaN and infinities of partitions, as text."""
+    """The value with NaN and infinities as text, because JSON has no such numbers."""
     match value:
         case dict():
             return {key: _finite(each) for key, each in value.items()}

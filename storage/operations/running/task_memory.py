@@ -1,7 +1,7 @@
-"""How much memory a task takes, and what is held of it at once.
+"""The memory budget of a task, and the shares of it.
 
-One number is the budget of a task besides the interpreter and its libraries. What is read
-ahead, merged, gathered and encoded are shares of it, small enough to be there together.
+One number is the budget of a task, besides the interpreter and its libraries. Reading ahead,
+merging, buffering and encoding each get a share; all shares fit into the budget together.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ import pyarrow as pa
 from lakewright.storage.env import Env
 from lakewright.storage.operations.running.concurrency import map_concurrently
 
-# A third are rows in memory, the rest is what allocators keep for the next rows.
+# A third is for rows; allocators keep the rest for the next rows.
 TASK_MEMORY_BYTES = 512 * 1024 * 1024
-# Rows that are read or taken over as one table.
+# Rows that are read or accepted as one table.
 BATCH_BYTES = TASK_MEMORY_BYTES // 16
-# Rows that become a row group; while it is encoded it takes up to as much again.
+# Rows of a row group; encoding takes up to as much again.
 ROW_GROUP_BYTES = TASK_MEMORY_BYTES // 16
-# Rows that wait to be written, over all buckets of a task; sorting takes as much again.
+# Buffered rows over all buckets of a task; sorting takes as much again.
 WRITE_BUFFER_BYTES = TASK_MEMORY_BYTES // 2
-# The same for rows that are moved, since they are read and merged meanwhile.
+# The same for moved rows, which are read and merged at the same time.
 MOVED_BYTES = TASK_MEMORY_BYTES // 4
-# Rows of two states that are compared as wholes; numbering them takes as much again.
+# Rows of two states that are compared as whole rows; numbering takes as much again.
 COMPARED_BYTES = TASK_MEMORY_BYTES // 4
-# Files that the tasks of a process read at once, and write; it may often have 1,024 in all.
+# Files that a process's tasks read, and write, at once; a common limit for a process is 1,024.
 _FILES_READ = 512
 _FILES_WRITTEN = 128
 
 
 def files_of_a_task(env: Env) -> int:
-    """How many files one task may have open for reading beside those of others."""
+    """How many files one task may have open for reading beside the other tasks."""
     return max(4, _FILES_READ // env.cores())
 
 
 @dataclass(frozen=True, slots=True)
 class MergeMemory:
-    """What a merge of runs may take.
+    """The budget of one merge of runs.
 
-    `window_bytes` are the rows of one window, over all runs that stream: up to one and a half
-    windows of batches are read ahead, while another is combined and taken into its order.
-    `held_bytes` are rows of runs small enough to be held as wholes while others stream past.
-    `streams` is how many do: each is an open file, and pages of it beside its rows.
+    `window_bytes` are the rows of one window over all streaming runs. Up to one and a half windows
+    are read ahead while another window is combined and sorted. `held_bytes` are the rows of small
+    runs that are held as wholes while others stream. `streams` is the number of streaming runs:
+    each has an open file, with its pages beside its rows.
     """
 
     window_bytes: int
@@ -53,7 +53,7 @@ class MergeMemory:
     streams: int = 32
 
     def shared(self, merges: int) -> MergeMemory:
-        """What each of so many merges may take that go on side by side."""
+        """The budget of each merge, if this many merges run at once."""
         return MergeMemory(
             self.window_bytes // merges, self.held_bytes // merges, max(2, self.streams // merges)
         )
@@ -63,33 +63,33 @@ STREAMING = MergeMemory(TASK_MEMORY_BYTES // 64, TASK_MEMORY_BYTES // 8)
 
 
 def collecting(splits_at_once: int) -> MergeMemory:
-    """For who wants all rows in memory anyway; still larger windows are hardly any faster."""
+    """A budget for a caller that keeps all rows in memory; larger windows are hardly faster."""
     return MergeMemory(TASK_MEMORY_BYTES // 16, 2 * TASK_MEMORY_BYTES // max(1, splits_at_once))
 
 
 class Buffering(Protocol):
-    """A writer that gathers rows before it writes them."""
+    """A writer that buffers rows before it writes them."""
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory taken by rows that have not reached a file yet."""
+        """The memory of rows that are not in a file yet."""
         ...
 
     @property
     def open_file_bytes(self) -> int | None:
-        """The bytes so far of the file that is open for more rows; None if none is."""
+        """The bytes in the open file; None if no file is open."""
         ...
 
     def flush(self) -> None:
-        """Free the memory."""
+        """Write the buffered rows and free their memory."""
         ...
 
     def end_file(self) -> None:
-        """Free the memory, and finish the file that is open."""
+        """Flush, and finish the open file."""
         ...
 
 
-# A part of a table that holds back more than this many times its own bytes is copied.
+# A slice is copied if it keeps more than this many times its own bytes in memory.
 _HELD_BACK = 2
 
 
@@ -100,11 +100,11 @@ def free_memory(
     *,
     tasks: int | None = None,
 ) -> None:
-    """Where the writers of a task gather too much, flush the fullest until half of it is free.
+    """If the writers of a task exceed the budget, flush the fullest until half of it is free.
 
-    As many as there are cores are flushed together. `tasks` is how many share the files that a
-    process may have open, None for a task on each core. Where a task's writers have more files
-    open than its share, some of those are finished before they have their size.
+    As many writers are flushed at once as there are cores. `tasks` is the number of tasks that
+    share the file limit of a process; None means one on each core. If a task's writers have more
+    files open than its share, some files are finished before they reach the target size.
     """
     sizes = [(writer.buffered_bytes, writer) for writer in writers]
     total = sum(size for size, _ in sizes)
@@ -116,7 +116,7 @@ def free_memory(
             full.append(writer)
             total -= size
     most_files = max(4, _FILES_WRITTEN // (env.cores() if tasks is None else tasks))
-    # Each round may open a file for every writer in it, beside those that are open already.
+    # Each round may open one more file for every writer in it.
     at_once = min(env.cores(), most_files // 2)
     for start in range(0, len(full), at_once):
         _end_files(writers, most_files - at_once)
@@ -126,7 +126,7 @@ def free_memory(
 
 
 def _end_files(writers: Collection[Buffering], most: int) -> None:
-    """Where more files are open than may be, finish the largest, until half of them may follow."""
+    """If too many files are open, finish the largest until half of the limit is open."""
     sizes = [(writer.open_file_bytes, writer) for writer in writers]
     being_written = [(size, writer) for size, writer in sizes if size is not None]
     if len(being_written) > most:
@@ -136,7 +136,7 @@ def _end_files(writers: Collection[Buffering], most: int) -> None:
 
 
 def slices(rows: pa.Table, most_bytes: int = BATCH_BYTES) -> Iterator[pa.Table]:
-    """The rows in parts of at most so many bytes, or of one row; nothing is copied."""
+    """The rows in slices of limited size, at least one row each, without a copy."""
     if rows.num_rows <= 1 or _weight(rows) <= most_bytes:
         yield rows
         return
@@ -146,7 +146,7 @@ def slices(rows: pa.Table, most_bytes: int = BATCH_BYTES) -> Iterator[pa.Table]:
 
 
 def detached(rows: pa.Table) -> pa.Table:
-    """The rows, copied where they keep a much larger table in memory."""
+    """The rows, copied if they keep a much larger table in memory."""
     if rows.get_total_buffer_size() <= _HELD_BACK * rows.nbytes:
         return rows
     return rows.take(pa.array(np.arange(rows.num_rows)))
@@ -159,7 +159,7 @@ def _weight(rows: pa.Table) -> int:
 def _column_weight(column: pa.ChunkedArray) -> int:
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
-    # Each slice has the whole dictionary, and its rows are what they are without one.
+    # Every slice references the whole dictionary, so the copy decodes it.
     values = [chunk.dictionary for chunk in column.chunks]
     widths = [each.nbytes // max(1, len(each)) for each in values]
     return sum(

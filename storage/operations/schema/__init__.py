@@ -1,1 +1,1 @@
-"""Tables are created."""
+"""Creates tables."""

@@ -1,4 +1,4 @@
-"""Creating a table: its first schema file, put only if there is none."""
+"""Creates a table: writes its first schema file only if none exists."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lakewright.storage.spec.supported_options import check_new_options
 def create_table(
     fs: FileSystem, root: str, spec: SchemaSpec, *, table: str, env: Env
 ) -> TableSchema:
-    """Write schema-0 with file format and bucket spelled out, whatever later defaults are.
+    """Write schema-0 with explicit file format and bucket, so that later defaults do not apply.
 
     Raises:
-        InvalidSchema: the schema cannot be.
+        InvalidSchema: the schema is invalid.
         UnsupportedError: an option is not implemented.
-        AlreadyExistsError: there is such a table, or one whose dropping was stopped halfway.
+        AlreadyExistsError: the table exists, or its drop was stopped halfway.
     """
     options = {"file.format": "parquet", "bucket": "-1", **spec.options}
     if spec.primary_keys and "bucket" not in spec.options:
@@ -35,7 +35,7 @@ def create_table(
     check_new_options(schema, table=table)
     store = SchemaStore(fs, TablePaths(root))
     if is_half_dropped(fs, root):
-        # What is left of the old one would be the new one's history.
+        # The remains of the old table would become history of the new table.
         raise AlreadyExistsError(
             f"table {table} was being dropped from {root}, and that was stopped halfway; drop it "
             "once more, then create it",
@@ -43,6 +43,6 @@ def create_table(
         )
     if store.ids() or not store.put_schema(schema):
         raise AlreadyExistsError(f"table {table} exists already at {root}", table=table)
-    # Another process may have made the folders above, a moment ago.
+    # Another process may have made the parent folders a moment ago.
     fs.make_durable([store.paths.schema(schema.id)], below="/")
     return schema

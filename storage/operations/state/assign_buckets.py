@@ -1,12 +1,12 @@
-"""Which bucket rows belong to: the number of each by key, in every bucket mode.
+"""Assigns each row its bucket by its key, in every bucket mode.
 
-1. `bucket_states` reads what the partitions hold: how many buckets, which sequence
-   numbers come next, which key hashes are indexed.
-2. Fixed: the hash of the bucket key by the count of the partition, or of the option
-   where the partition is new.
-3. Dynamic: a key seen before stays where it is; a new one goes to the first bucket
-   that is not full, or to a new bucket when all are.
-4. Postponed and unaware rows have one place each.
+1. `bucket_states` reads the state of each partition: its bucket count, the next sequence
+   numbers and the indexed key hashes.
+2. Fixed buckets: the hash of the bucket key modulo the bucket count of the partition. A new
+   partition takes the count of the option.
+3. Dynamic buckets: an indexed key keeps its bucket. A new key goes to the first bucket that
+   is not full, or to a new bucket if all are full.
+4. Postponed and unaware tables have a single bucket number.
 
 Source: Paimon `HashBucketAssigner` and `PartitionIndex`.
 """
@@ -38,10 +38,11 @@ _MAX_BUCKETS = 2**15 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class BucketStates:
-    """What buckets hold already, by partition.
+    """The state of the existing buckets, by partition.
 
-    `refused` are partitions whose files were all right until the option `bucket` was changed:
-    they wait for a rescale. Others may differ from the option, since they were rescaled alone.
+    `refused` are partitions whose files agreed with the option `bucket` until it was changed:
+    they need a rescale. Other partitions may differ from the option, because they were rescaled
+    alone.
     """
 
     bucket_counts: Mapping[bytes, int] = field(default_factory=dict)
@@ -51,14 +52,14 @@ class BucketStates:
 
 
 def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
-    """What a writer must know of the table before it adds rows to it.
+    """Reads the state that a writer needs before it adds rows.
 
     Raises:
         UnsupportedError: a primary key had another type when a live file was written.
     """
     mode = files.options.bucket_mode
     settled = mode in (BucketMode.FIXED, BucketMode.DYNAMIC)
-    # Rows without a bucket need none of this, but for keys that may have been retyped.
+    # Rows without a bucket need no state, except the check for retyped keys.
     if not settled and (files.schema.id == 0 or not files.schema.has_primary_key):
         return BucketStates()
     entries = live_entries(files, snapshot)
@@ -77,7 +78,7 @@ def bucket_states(files: TableFiles, snapshot: Snapshot | None) -> BucketStates:
 
 
 def next_sequences(entries: Iterable[ManifestEntry]) -> dict[Place, int]:
-    """The number that the next row of each bucket takes."""
+    """The next sequence number of each bucket."""
     sequences: dict[Place, int] = {}
     for entry in entries:
         place = entry.place
@@ -98,8 +99,8 @@ def hash_indexes(
 
 
 def _left_behind(files: TableFiles, entries: Iterable[ManifestEntry]) -> frozenset[bytes]:
-    """Partitions that agreed with the option when they were written, and do no more."""
-    # By the schemas on disk: options may be seen otherwise for one call.
+    """Partitions that agreed with the option when they were written, and differ from it now."""
+    # Read the schemas on disk: the caller may override options for one call.
     options: dict[int, int] = {}
     behind: set[bytes] = set()
     for entry in entries:
@@ -116,7 +117,7 @@ def _left_behind(files: TableFiles, entries: Iterable[ManifestEntry]) -> frozens
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where rows go: `partitions[codes[i]]` and `buckets[i]` for row i."""
+    """The places of rows: `partitions[codes[i]]` and `buckets[i]` for row i."""
 
     partitions: tuple[bytes, ...]
     codes: np.ndarray
@@ -124,7 +125,7 @@ class Places:
 
 
 class BucketChooser:
-    """Gives rows their partition and bucket, and remembers what it gave to new keys."""
+    """Gives rows their partition and bucket, and remembers the buckets of new keys."""
 
     def __init__(self, files: TableFiles, states: BucketStates) -> None:
         self._files = files
@@ -135,7 +136,7 @@ class BucketChooser:
             self._live_buckets[partition].add(bucket)
 
     def choose(self, rows: pa.Table) -> Places:
-        """The places of rows that hold the partition and key columns, at least one row.
+        """The places of one or more rows; the rows must have the partition and key columns.
 
         Raises:
             BucketCountChanged: the option was changed since a partition was written.
@@ -157,7 +158,7 @@ class BucketChooser:
         return Places(partitions, codes, buckets)
 
     def total_buckets(self, partition: bytes) -> int:
-        """How many buckets the rows of a partition are spread over; negative: no fixed number.
+        """The bucket count of a partition; negative if the number is not fixed.
 
         Raises:
             BucketCountChanged: the option was changed since the partition was written.
@@ -200,13 +201,13 @@ class BucketChooser:
 
 
 def rows_by_code(codes: np.ndarray) -> list[np.ndarray]:
-    """The positions of each code, in order; every code from 0 on is there."""
+    """The positions of each code, in order. Codes must be dense from 0 on."""
     order = np.argsort(codes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...], np.ndarray]:
-    """The partitions met in rows, and which of them each row belongs to."""
+    """The distinct partitions of the rows, and the partition code of each row."""
     fields = files.schema.partition_fields
     codes = np.zeros(rows.num_rows, dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
@@ -214,7 +215,7 @@ def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...],
     for column in columns.values():
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-        # Codes stay small, however many partition columns there are.
+        # Codes stay small with any number of partition columns.
         _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
         codes = inverse.reshape(-1)
     if not fields:
@@ -232,10 +233,10 @@ def partitions_of(files: TableFiles, rows: pa.Table) -> tuple[tuple[bytes, ...],
 
 @dataclass
 class DynamicPartition:
-    """The index of one partition while rows are written to it; it grows with every new key.
+    """The key index of one partition during a write; every new key is added to it.
 
-    `lanes` is how many buckets a partition starts with: a hash belongs to the lane of its
-    remainder, a bucket likewise, and lanes fill up on their own.
+    `lanes` is the initial bucket count. A hash, and a bucket, belongs to the lane of its
+    remainder by `lanes`. Each lane fills independently.
     """
 
     table: str
@@ -248,7 +249,7 @@ class DynamicPartition:
     grown: set[int] = field(default_factory=set)
 
     def load(self, indexed: Mapping[int, np.ndarray]) -> None:
-        """Begin with the hashes that buckets hold already."""
+        """Load the hashes of the existing buckets."""
         if not indexed:
             return
         self.counts = {bucket: len(hashes) for bucket, hashes in indexed.items()}
@@ -258,14 +259,14 @@ class DynamicPartition:
         )
 
     def assign(self, hashes: np.ndarray) -> np.ndarray:
-        """The bucket of every hash, as int32; those never seen before are remembered.
+        """The bucket of every hash, as int32; new hashes are added to the index.
 
         Raises:
-            StorageError: a partition would need more buckets than the format can number.
+            StorageError: the partition would need more buckets than the format can number.
         """
         distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         assigned, known = self._look_up(distinct)
-        # New keys take their places in the order in which they came.
+        # New keys get buckets in the order of their rows.
         unknown = np.flatnonzero(~known)
         unknown = unknown[np.argsort(first[unknown], kind="stable")]
         if len(unknown):
@@ -275,7 +276,7 @@ class DynamicPartition:
         return result
 
     def _look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The bucket of each hash, and whether it has one."""
+        """The bucket of each hash, and whether the hash is indexed."""
         if not len(self.hashes):
             return np.zeros(len(hashes), dtype=np.int32), np.zeros(len(hashes), dtype=bool)
         at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
@@ -289,12 +290,12 @@ class DynamicPartition:
         self.buckets = np.concatenate([self.buckets, buckets])[order].astype(np.int32)
 
     def hashes_of_bucket(self, bucket: int) -> np.ndarray:
-        """Every hash that a bucket holds now."""
+        """All hashes of a bucket."""
         held: np.ndarray = self.hashes[self.buckets == bucket]
         return held
 
     def _place(self, hashes: np.ndarray) -> np.ndarray:
-        """Buckets for hashes that have none."""
+        """Choose buckets for new hashes."""
         placed = np.empty(len(hashes), dtype=np.int32)
         lane_of = bucket_of_hashes(hashes, self.lanes)
         for lane in range(self.lanes):
@@ -314,7 +315,7 @@ class DynamicPartition:
         return placed
 
     def _open_bucket(self, lane: int) -> int | None:
-        """The first bucket of a lane with room, a new one if need be; None if there may be none."""
+        """The first bucket of a lane with room, or a new bucket; None at the bucket limit."""
         limit = _MAX_BUCKETS if self.max_buckets is None else self.max_buckets
         for bucket in sorted(self.counts):
             if bucket % self.lanes == lane and self.counts[bucket] < self.target_rows:
@@ -331,10 +332,10 @@ class DynamicPartition:
         return None
 
     def _overflow(self, lane: int, hashes: np.ndarray) -> np.ndarray:
-        """Full buckets for hashes when there may be no new ones.
+        """Assign hashes to full buckets when the bucket limit is reached.
 
-        Paimon draws lots. The hash decides as evenly, and two writers that give one key a
-        bucket at the same time give it the same one.
+        Paimon chooses at random. The hash spreads keys as evenly, and two concurrent writers
+        give the same key the same bucket.
         """
         full = np.array([each for each in sorted(self.counts) if each % self.lanes == lane])
         buckets: np.ndarray = full[bucket_of_hashes(hashes, len(full))].astype(np.int32)
@@ -342,7 +343,7 @@ class DynamicPartition:
 
 
 def _open_dynamic_partition(files: TableFiles, indexes: Iterable[IndexEntry]) -> DynamicPartition:
-    """The index of a partition as its files have it."""
+    """The index of a partition, loaded from its index files."""
     options = files.options
     limit = options.dynamic_bucket_max_buckets
     lanes = options.dynamic_bucket_initial_buckets

@@ -1,4 +1,4 @@
-"""The branches of a table, and the table seen from one of them."""
+"""The branches of a table, and the files of the table on one branch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_SCHEMA_ID = 0
 
 
 def whole_branches(files: TableFiles) -> Iterator[TableFiles]:
-    """Main, and every branch that is there."""
+    """Main and every existing branch."""
     yield on_branch(files, "")
     for name in files.references.branches():
         if is_whole_branch(files, name):
@@ -20,17 +20,17 @@ def whole_branches(files: TableFiles) -> Iterator[TableFiles]:
 
 
 def is_whole_branch(files: TableFiles, name: str) -> bool:
-    """Whether a branch is there: its first schema is written last and deleted first."""
+    """Whether a branch exists: its first schema is written last and deleted first."""
     if files.fs.exists(replace(files.paths, branch=name).schema(FIRST_SCHEMA_ID)):
         return True
-    # Other writers keep what schemas a table has, be the first of them gone.
+    # Other writers copy the schemas that exist; main may have lost its first one.
     main = replace(files.paths, branch="")
     is_first_gone = not files.fs.exists(main.schema(FIRST_SCHEMA_ID))
     return is_first_gone and bool(on_branch(files, name).schemas.ids())
 
 
 def on_branch(files: TableFiles, branch: str) -> TableFiles:
-    """The same table seen from a branch, empty for main; a half-made branch has main's schema."""
+    """The same table on a branch, empty for main; a half-made branch has main's schema."""
     if branch == files.paths.branch:
         return files
     seen = replace(files, paths=replace(files.paths, branch=branch))

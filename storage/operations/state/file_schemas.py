@@ -1,4 +1,4 @@
-"""The schemas that data files were written with, and how each maps to the schema that is read."""
+"""The schemas that data files were written with, and their mappings to the read schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lakewright.storage.spec.schema_mapping import SchemaMapping, schema_mapping
 
 
 class FileSchemas:
-    """Remembers what it read: a schema is read, and mapped, once for all files it wrote."""
+    """Reads and maps each schema once, for all files that were written with it."""
 
     def __init__(self, files: TableFiles) -> None:
         self._files = files
@@ -28,18 +28,18 @@ class FileSchemas:
         """The schema that a file was written with.
 
         Raises:
-            SchemaNotFound: it is there no more, so the file cannot be read.
+            SchemaNotFound: the schema does not exist any more, so the file cannot be read.
         """
         if file.schema_id not in self._schemas:
             self._schemas[file.schema_id] = self._files.schemas.read(file.schema_id)
         return self._schemas[file.schema_id]
 
     def mapping_of(self, file: DataFileMeta) -> SchemaMapping:
-        """From the columns that a file holds to those of the schema that is read.
+        """The mapping from the columns of a file to those of the read schema.
 
         Raises:
             SchemaNotFound: as `schema_of`.
-            InvalidSchema: fields beside each other have one id, and the schemas differ there.
+            InvalidSchema: sibling fields share an id, and the schemas differ there.
         """
         key = (file.schema_id, file.write_cols)
         if key not in self._mappings:
@@ -50,9 +50,9 @@ class FileSchemas:
         return self._mappings[key]
 
     def bounds_of(self, file: DataFileMeta) -> dict[str, Bounds]:
-        """What a file's statistics say of its columns, by their names when it was written.
+        """The bounds of a file's columns from its statistics, by their names at write time.
 
-        The bounds are those of the values that are read of the file.
+        The bounds hold for the values as they are read from the file.
 
         Raises:
             SchemaNotFound: as `schema_of`.
@@ -61,7 +61,7 @@ class FileSchemas:
         return _as_read(file, file_bounds(file, schema), schema.fields)
 
     def key_bounds_of(self, file: DataFileMeta) -> dict[str, Bounds]:
-        """What a file's statistics say of the columns of the key."""
+        """The bounds of a file's key columns from its statistics."""
         fields = self._files.schema.key_fields
         return _as_read(file, stats_bounds(file.key_stats, fields, file.row_count), fields)
 

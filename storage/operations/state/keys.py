@@ -15,12 +15,12 @@ from lakewright.storage.spec.schema import TableSchema
 def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
     """Refuse files that were written when a primary key had another type.
 
-    Their rows lie in the buckets, and in the order, of that type. A reader would look for keys in
-    the wrong bucket and take rows of one key for rows of two. Java Paimon 0.9 lets such a change
-    pass, later releases refuse it.
+    Buckets and order of their rows follow the old type. A reader would look for keys in the wrong
+    bucket and treat rows of one key as rows of two. Java Paimon 0.9 allows such a change, later
+    releases refuse it.
 
     Raises:
-        UnsupportedError: one of the schemas is such.
+        UnsupportedError: one of the schemas has another type for a primary key.
     """
     if not files.schema.has_primary_key:
         return
@@ -40,7 +40,7 @@ def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
 
 
 def _kept(stored: DataType, read: DataType) -> bool:
-    """Whether a key has the bytes, and so the bucket and the place, that it had."""
+    """Whether a key keeps its bytes under the new type, and so its bucket and its order."""
     if isinstance(stored, AtomicType) and isinstance(read, AtomicType):
         grown = stored.root is read.root and stored.length <= read.length
         if grown and read.root in (TypeRoot.VARCHAR, TypeRoot.VARBINARY):
@@ -49,7 +49,7 @@ def _kept(stored: DataType, read: DataType) -> bool:
 
 
 def key_decoder(schema: TableSchema) -> DecodeKey:
-    """Decodes the key bounds that data files of the table carry."""
+    """A decoder for the key bounds in the metadata of data files."""
     types = [field.type for field in schema.key_fields]
 
     def decode(data: bytes) -> Key:

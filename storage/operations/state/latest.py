@@ -1,7 +1,7 @@
-"""Working from the latest snapshot, which others may replace and take away at any moment.
+"""Reading the latest snapshot while other processes commit, roll back and expire.
 
-Nobody deletes what the latest snapshot names. So what is missing while one reads is a fault only
-if the snapshot still is the latest; otherwise there is a newer one to read.
+No process deletes a file that the latest snapshot names. A missing file is therefore corruption
+only if the snapshot still is the latest. Otherwise the reader retries with the newer snapshot.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 Read = TypeVar("Read")
 
-# A tag that holds the target of a rollback while the rest goes.
+# The prefix of the tag that keeps the target of a rollback while later snapshots are deleted.
 ROLLBACK_PIN = "rollback-in-progress-"
 
 
 def read_latest(
     files: TableFiles, read: Callable[[Snapshot | None], Read]
 ) -> tuple[Snapshot | None, Read]:
-    """The latest snapshot and what `read` makes of it; anew where it went meanwhile.
+    """The latest snapshot and the result of `read` for it; retries if it was replaced meanwhile.
 
     Raises:
-        CorruptionError: something is missing though the snapshot still is the latest.
+        CorruptionError: a file is missing although the snapshot still is the latest.
     """
     rounds = Rounds(files.name, "what its latest snapshot names was read")
     while True:
@@ -40,14 +40,14 @@ def read_latest(
 
 
 def is_latest(files: TableFiles, snapshot: Snapshot | None) -> bool:
-    """Whether nobody has committed or rolled back since a snapshot was the latest."""
+    """Whether a snapshot still is the latest: no commit or rollback followed it."""
     latest = files.snapshots.latest()
     if latest is None or snapshot is None:
         return latest is snapshot
-    # After a rollback the ids come again.
+    # Snapshot ids repeat after a rollback, so the delta list identifies the snapshot.
     return latest.delta_manifest_list == snapshot.delta_manifest_list
 
 
 def is_being_rolled_back(files: TableFiles) -> bool:
-    """Whether a rollback is under way, or was stopped halfway."""
+    """Whether a rollback is running, or was stopped halfway."""
     return any(name.startswith(ROLLBACK_PIN) for name in files.references.tag_names())

@@ -1,18 +1,15 @@
 """Lineage: which snapshots were made on top of the one before them.
 
-In an unbroken lineage each state is the one before it, changed by the commit's own delta. Names
-of files are never used twice, so there
+In an unbroken lineage each state is the previous state plus the commit's delta. File names are
+never reused. A data file that a commit removed is therefore in no later state. A manifest or index
+file of a later snapshot is either in the earlier one or newer than it. So files that the first
+retained snapshot does not reach are unreachable from every later one, and an expiry need not read
+them all.
 
-* a data file that a commit has removed is in no later state,
-* a manifest or index file that a later snapshot names is named by the earlier one, or was written
-  since.
-
-What the first snapshot to stay does not reach, no later one does, therefore, and whoever expires
-need not read them all. Snapshots do not name their parent, so it is proved from their lists: the
-base list names the manifests of the snapshot before, or such as say the same of the same files,
-among them something that only the commit before has made. Where that fails (ids that are missing,
-a branch put in the place of main, a snapshot put back) the snapshot counts as a break, and is to
-be asked by itself.
+Snapshots do not name their parent. The proof uses their lists: the base list names the manifests
+of the previous snapshot, or manifests that merge them, with at least one entry that only the
+previous commit made. Where the proof fails (missing ids, a branch fast-forwarded into main, a
+restored snapshot) the snapshot counts as a break, and the caller reads it by itself.
 """
 
 from __future__ import annotations
@@ -29,15 +26,15 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.manifest import FileKind, ManifestFileMeta, fold_entries
 from lakewright.storage.spec.snapshot import Snapshot
 
-# Snapshots whose proof is remembered together.
+# How many snapshots share one cached proof.
 _STRETCH = 64
-# Within this time a file may be replaced and look the same in a listing.
+# A file replaced within this time may look the same in a listing.
 _SAME_MOMENT_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A snapshot with the manifests of its lists."""
+    """A snapshot and the manifests in its lists."""
 
     snapshot: Snapshot
     base: tuple[ManifestFileMeta, ...]
@@ -46,15 +43,15 @@ class _Seen:
 
 @dataclass
 class Chain:
-    """Says of snapshots, one after the other, whether each was made on top of the one before."""
+    """Checks a sequence of snapshots: was each made on top of the previous one?"""
 
     manifests: ManifestStore
     _last: _Seen | None = None
 
     def goes_on(self, snapshot: Snapshot) -> bool:
-        """Whether `snapshot` is proved to follow the one asked for before it; the first does not.
+        """Whether `snapshot` provably follows the snapshot of the previous call; False at first.
 
-        Lists that cannot be read prove nothing.
+        An unreadable list gives False.
         """
         before, self._last = self._last, None
         try:
@@ -66,10 +63,10 @@ class Chain:
 
 @dataclass
 class Lineage:
-    """Finds the breaks in the history of one branch, and remembers what it has proved.
+    """Finds the breaks in the history of one branch, and caches the proofs.
 
-    What was proved holds while the files look the same in a listing, so a loop of steps reads
-    each snapshot once.
+    A proof holds while the files look the same in a listing, so repeated calls read each snapshot
+    once.
     """
 
     _breaks: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
@@ -77,9 +74,9 @@ class Lineage:
     def breaks(
         self, files: TableFiles, listed: Mapping[int, FileStatus], first: int
     ) -> tuple[int, ...]:
-        """Snapshots after `first` that are not proved to be made on top of the one before them.
+        """Snapshots after `first` that are not proved to be made on top of the previous one.
 
-        `listed` are the snapshots there are, in order.
+        `listed` are the existing snapshots, in order.
         """
         known: dict[bytes, tuple[int, ...]] = {}
         found: list[int] = []
@@ -98,7 +95,7 @@ class Lineage:
 
 
 def _stretches(ids: Sequence[int]) -> Iterator[list[int]]:
-    """Ids in groups that stay the same as the first ones go, each after the last id before it."""
+    """Ids in groups, each led by the last id of the group before; expiry keeps later groups."""
     groups = groupby(pairwise(ids), key=lambda pair: pair[1] // _STRETCH)
     for _, group in groups:
         pairs = list(group)
@@ -106,7 +103,7 @@ def _stretches(ids: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _look(statuses: Iterable[FileStatus]) -> bytes:
-    """What a listing says of some files, in few bytes."""
+    """A digest of the listing of some files."""
     digest = blake2b(digest_size=16)
     for each in statuses:
         digest.update(f"{each.name}/{each.size}/{each.modified_ms};".encode())
@@ -135,7 +132,7 @@ def _is_built_on(manifests: ManifestStore, before: _Seen, after: _Seen) -> bool:
     merged = [meta for meta in there if meta.file_name not in names_after]
     written = [meta for meta in after.base if meta.file_name not in names_before]
     if not merged and not written:
-        # Of a commit that changed no file nothing is in the lists: what else it names tells.
+        # A commit that changed no file adds nothing to the lists: compare what else it names.
         return bool(before.delta) or _names_the_same(before.snapshot, after.snapshot)
     old, new = (fold_entries(manifests.entries(metas)) for metas in (merged, written))
     if {(each, entry.kind) for each, entry in old.items()} != {
@@ -154,7 +151,7 @@ def _names_the_same(before: Snapshot, after: Snapshot) -> bool:
 
 
 def _added_first(manifests: ManifestStore, delta: Iterable[ManifestFileMeta]) -> set[str]:
-    """Files that a commit made: those that it only moved to another level are older."""
+    """Files that a commit added; files that it only moved to another level are older."""
     entries = list(manifests.entries(delta))
     removed = {each.file.file_name for each in entries if each.kind is FileKind.DELETE}
     added = {each.file.file_name for each in entries if each.kind is FileKind.ADD}

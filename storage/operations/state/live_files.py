@@ -19,7 +19,7 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 
 def snapshot_manifests(files: TableFiles, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-    """Manifests whose entries make up the state of a snapshot, in order."""
+    """The manifests of a snapshot's state, oldest first."""
     return files.manifests.read_state_lists(snapshot)
 
 
@@ -27,7 +27,7 @@ def index_entries(files: TableFiles, snapshot: Snapshot | None) -> tuple[IndexEn
     """Every index file of a snapshot's state.
 
     Raises:
-        UnsupportedError: one lies outside of the table.
+        UnsupportedError: an index file lies outside of the table.
     """
     if snapshot is None or snapshot.index_manifest is None:
         return ()
@@ -50,10 +50,10 @@ def live_entries(
     predicate: Predicate | None = None,
     manifests: Sequence[ManifestFileMeta] | None = None,
 ) -> list[ManifestEntry]:
-    """Files of a snapshot's state, all or those of some partitions, in manifest order.
+    """Files of a snapshot's state, of all or some partitions, in manifest order.
 
-    `predicate` may look at any column; only its part on partition columns counts here. `manifests`
-    are those of the snapshot, where the caller has read the lists already.
+    `predicate` may use any column; only its part on partition columns is applied here. `manifests`
+    are the snapshot's manifests, if the caller has already read the lists.
     """
     if snapshot is None:
         return []
@@ -75,10 +75,10 @@ def _live(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 class LiveFiles:
-    """`live_entries` for a committer, which asks again of one snapshot after another.
+    """`live_entries` for a committer that reads one snapshot after another.
 
-    Manifests and their lists never change: each is read once while it is named, and of a later
-    snapshot only what is new. So a losing commit retries as fast as the commits that won.
+    Manifests and their lists never change. Each is read once while snapshots name it, so a later
+    snapshot costs only its new manifests. A losing commit retries as fast as the winners commit.
     """
 
     def __init__(self, files: TableFiles) -> None:
@@ -96,7 +96,7 @@ class LiveFiles:
     def entries(
         self, snapshot: Snapshot | None, *, partitions: Iterable[bytes] | None = None
     ) -> list[ManifestEntry]:
-        """Files of a snapshot's state, all or those of some partitions, in manifest order."""
+        """Files of a snapshot's state, of all or some partitions, in manifest order."""
         if snapshot is None:
             return []
         chosen = None if partitions is None else frozenset(partitions)
@@ -117,15 +117,15 @@ class LiveFiles:
 
 
 def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Entries whose rows a reader sees; the others wait for a compaction.
+    """Entries whose rows a reader sees; the other entries wait for a compaction.
 
-    Those are rows of postponed buckets, and level 0 of tables whose compaction finds out which
-    older rows a new one replaces, or comes too late to replace.
+    The invisible entries are those of postponed buckets, and level 0 of tables whose compaction
+    decides which row of a key wins.
 
     Raises:
         UnsupportedError: a primary key had another type when one of the files was written.
     """
-    # Asked for tables, too, whose merge options cannot be read: their files can still be counted.
+    # Also called for tables with unreadable merge options: their files can still be counted.
     engine = files.schema.options.get("merge-engine", "").strip().lower()
     skips_level_0 = files.schema.has_primary_key and (
         files.options.deletion_vectors_enabled or engine == MergeEngine.FIRST_ROW.value
@@ -142,7 +142,7 @@ def readable_entries(files: TableFiles, entries: Iterable[ManifestEntry]) -> lis
 def deletions_by_bucket(
     entries: Iterable[IndexEntry],
 ) -> dict[Place, tuple[tuple[str, DeletionVectorRange], ...]]:
-    """Deletion vectors of every bucket, each with the name of the index file that holds it."""
+    """The deletion vectors of every bucket, each with the name of its index file."""
     found: dict[Place, tuple[tuple[str, DeletionVectorRange], ...]] = {}
     for entry in entries:
         vectors = entry.file.deletion_vectors or ()
@@ -154,7 +154,7 @@ def deletions_by_bucket(
 
 
 def grouped_by_bucket(entries: Iterable[ManifestEntry]) -> dict[Place, list[ManifestEntry]]:
-    """Entries by bucket, in the order of the places; those of a bucket in theirs."""
+    """Entries by bucket, sorted by place; the entries of a bucket keep their order."""
     found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in entries:
         found.setdefault((entry.partition, entry.bucket), []).append(entry)
@@ -163,7 +163,7 @@ def grouped_by_bucket(entries: Iterable[ManifestEntry]) -> dict[Place, list[Mani
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Of the snapshot asked for last: its lists, what its manifests hold, and what is live."""
+    """The last snapshot read: its lists, the content of its manifests, and its live entries."""
 
     lists: tuple[str, str]
     manifests: Mapping[str, tuple[ManifestEntry, ...]]

@@ -1,4 +1,4 @@
-"""Which partitions are meant, by their rows, by values that a caller names, or by a predicate."""
+"""Selects partitions by their rows, by values that a caller names, or by a predicate."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lakewright.storage.spec.partition import Partition, PartitionKeys
 from lakewright.storage.spec.predicate import Leaf, Operator, Predicate, matches, may_match, only_on
 from lakewright.storage.spec.values import Value
 
-# With more partitions than this, manifests are not pruned one value at a time.
+# With more partitions than this, manifests are not pruned by each partition.
 _MANY = 64
 
 
 class PartitionFilter:
-    """Decides by partition which manifests and entries matter, and remembers what it decided.
+    """Selects manifests and entries by partition, and caches the decisions.
 
-    What is not given restricts nothing. `named` are partitions by stored values, of all keys or of
-    a few. Of `predicate` the part on partition keys counts, and an entry of a schema with other
-    keys is judged by those.
+    A condition that is not given restricts nothing. `named` are partitions by stored values of
+    some or all keys. Only the part of `predicate` on partition keys is applied. An entry of a
+    schema with other partition keys is judged by that schema's keys.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class PartitionFilter:
 
     @classmethod
     def of_specs(cls, files: TableFiles, specs: Sequence[Mapping[str, object]] | None) -> Self:
-        """Partitions that a caller names by some of their keys or all; None stands for all.
+        """Partitions that a caller names by some or all of their keys; None means all partitions.
 
         Raises:
-            InvalidRequestError: a name is no partition key, or a value is none of its type.
+            InvalidRequestError: a name is not a partition key, or a value does not fit its type.
         """
         named = None if specs is None else [files.partitions.stored(spec) for spec in specs]
         return cls(files, named=named)
 
     def may_hold(self, meta: ManifestFileMeta) -> bool:
-        """Whether entries of a manifest may be taken, by its bounds."""
+        """Whether a manifest may hold selected entries, by its bounds."""
         if self._asked is None and not self._by_values:
             return True
         keys = self._partitions.keys_of_manifest(meta)
@@ -75,11 +75,11 @@ class PartitionFilter:
         )
 
     def takes(self, entry: ManifestEntry) -> bool:
-        """Whether an entry is of a partition that is meant."""
+        """Whether an entry belongs to a selected partition."""
         return self.takes_row(entry.partition, entry.file.schema_id)
 
     def takes_row(self, row: bytes, schema_id: int) -> bool:
-        """Whether the row of a partition, under the keys of a schema, is meant."""
+        """Whether a partition row, read with the keys of a schema, is selected."""
         if self._rows is not None and row not in self._rows:
             return False
         if not self._by_values:
@@ -97,18 +97,18 @@ class PartitionFilter:
         return predicate is None or matches(predicate, partition.stored) is True
 
     def _predicate_on(self, keys: PartitionKeys) -> Predicate | None:
-        """The part of the predicate that partitions of some keys decide alone."""
+        """The part of the predicate that uses only these partition keys."""
         if keys.names not in self._on_keys:
             self._on_keys[keys.names] = only_on(self._predicate, frozenset(keys.names))
         return self._on_keys[keys.names]
 
     def _few_rows(self) -> list[Partition] | None:
-        """The partitions of the rows, by which manifests are pruned while there are few."""
+        """The partitions of the rows, for pruning manifests; None if there are too many."""
         if self._rows is None or len(self._rows) > _MANY:
             return None
         keys = self._partitions.keys
         if any(row_arity(row) != len(keys.fields) for row in self._rows):
-            # Some are of an older schema, and a row does not say of which.
+            # Some rows are of an older schema, and a row does not name its schema.
             return None
         return [self._partitions.of_row(row) for row in self._rows]
 

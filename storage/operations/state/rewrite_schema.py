@@ -1,7 +1,7 @@
-"""With which schema files may be written anew: the table's current one, and none before theirs.
+"""Checks the schema of a rewrite: it must be the current one, and not older than the files'.
 
-A rewrite reads files by the schema that its table was opened with. Columns added since would be
-read as if they were not there, and their values would be gone with the old files.
+A rewrite reads files with the schema that its table was opened with. It would skip columns that
+were added since, and their values would be lost with the old files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 
 
 def check_current_schema(files: TableFiles) -> None:
-    """Refuse to rewrite with columns and options that are no longer the table's.
+    """Refuse to rewrite with an outdated schema.
 
     Raises:
         SchemaMoved: the schema changed since the table was opened.
@@ -29,7 +29,7 @@ def check_current_schema(files: TableFiles) -> None:
 
 
 def check_rewritable(files: TableFiles, metas: Iterable[DataFileMeta]) -> None:
-    """Refuse to rewrite files that may have columns this schema does not know.
+    """Refuse to rewrite files that may have columns unknown to this schema.
 
     Raises:
         SchemaMoved: a file was written with a later schema.

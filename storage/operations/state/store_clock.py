@@ -1,4 +1,4 @@
-"""What time the store says it is: how old its files are can be told by no other clock."""
+"""The store's own clock: only this clock can tell the age of the store's files."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import discard_files, remove_empty_folders
 from lakewright.storage.operations.state.time_travel import moment_text
 
-# By how much a file may be from the future before no age can be believed.
+# How far in the future a file's time may lie before ages count as unreliable.
 _MOST_AHEAD_MS = 600_000
 _ATTEMPTS = 5
 
 
 def read_store_clock(files: TableFiles) -> int:
-    """Milliseconds since the epoch by the store's clock: a file is written, looked at and deleted.
+    """Milliseconds since the epoch by the store's clock: writes, stats and deletes a file.
 
     Raises:
         UnsupportedError: the store does not say when files were written.
-        UnavailableError: others took the file away each time.
+        UnavailableError: other processes deleted the file on every attempt.
     """
     path = files.paths.store_clock
     for _ in range(_ATTEMPTS):
-        # Others may take the folder away before the file is in it.
+        # Another process may delete the folder before the file is written.
         with suppress(FileMissing):
             files.fs.write_bytes(path, b"what time is it\n")
-        # Everybody uses one name: what a process that died leaves, the next one takes along.
+        # All processes use one name: the next process deletes the file that a crash left behind.
         found = [each for each in files.fs.list_dir(files.paths.upkeep_dir) if each.path == path]
         discard_files(files.fs, [path])
         remove_empty_folders(files.fs, [files.paths.upkeep_dir], below=files.paths.root)
@@ -52,10 +52,10 @@ def read_store_clock(files: TableFiles) -> int:
 def check_clock(
     files: TableFiles, now_ms: int, newest: Iterable[tuple[str, int]], *, what: str
 ) -> None:
-    """Whether nothing is from the future, by pairs of a path and a time.
+    """Check that no file is from the future, by pairs of a path and a time.
 
     Raises:
-        ClockJumped: something is; the message names the latest.
+        ClockJumped: a file is from the future; the message names the latest file.
     """
     path, latest_ms = max(newest, key=lambda each: each[1], default=("", 0))
     if latest_ms > now_ms + _MOST_AHEAD_MS:

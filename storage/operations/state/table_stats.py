@@ -1,4 +1,4 @@
-"""What metadata alone says of a table's partitions and buckets."""
+"""Statistics of a table's partitions and buckets, from metadata alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakewright.storage.spec.partition import Partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketStats:
-    """One bucket; `sorted_run_count` is how many runs a reader of it merges.
+    """One bucket; `sorted_run_count` is the number of runs that a reader merges.
 
-    What is waiting are files that readers leave out until a compaction took them up.
+    Waiting files are invisible to readers until a compaction takes them up.
     """
 
     bucket: int
@@ -33,7 +33,7 @@ class BucketStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStats:
-    """One partition; rows are those in files, before versions of a key are merged."""
+    """One partition; rows are counted in files, before versions of a key are merged."""
 
     partition: Partition
     row_count: int
@@ -62,7 +62,7 @@ class PartitionStats:
 def partition_stats(
     files: TableFiles, entries: Iterable[ManifestEntry]
 ) -> tuple[PartitionStats, ...]:
-    """Partitions of live entries, in the order of their values."""
+    """The partitions of live entries, sorted by their values."""
     by_partition: dict[Partition, list[tuple[int, list[ManifestEntry]]]] = {}
     for place, group in grouped_by_bucket(entries).items():
         partition = files.partitions.of_entry(group[0])

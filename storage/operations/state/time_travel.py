@@ -1,4 +1,4 @@
-"""Which snapshot a read means: an id, a tag, a time, a watermark, or a version in one word.
+"""Chooses the snapshot of a read by id, tag, time, watermark or version.
 
 Source: Paimon specification, chapter Time Travel; `TimeTravelUtil`.
 """
@@ -15,12 +15,12 @@ _WATERMARK_VERSION = "watermark-"
 _NO_WATERMARK = -(2**63)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-# Milliseconds since the epoch, or a moment (UTC where it has no zone).
+# Milliseconds since the epoch, or a datetime (UTC if it has no zone).
 Time = int | dt.datetime
 
 
 def time_ms(time: Time) -> int:
-    """A time in milliseconds since the epoch; one without a zone is of UTC."""
+    """A time in milliseconds since the epoch; a time without a zone is UTC."""
     if isinstance(time, int):
         return time
     moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
@@ -36,16 +36,16 @@ def choose_snapshot(
     watermark_ms: int | None = None,
     version: str | None = None,
 ) -> Snapshot | None:
-    """The snapshot that is meant, the latest where none is; None if nothing was committed yet.
+    """The chosen snapshot, the latest by default; None if the table has no snapshot.
 
-    `as_of_ms` means the last snapshot that is not after a time, `watermark_ms` the first whose
-    watermark has reached one. `version` is a tag's name, `watermark-` and a number, or an id.
-    An id finds a snapshot that expired, too, while a tag holds it.
+    `as_of_ms` chooses the last snapshot not later than the time. `watermark_ms` chooses the first
+    snapshot whose watermark is at least that value. `version` is a tag's name, `watermark-` and a
+    number, or an id. An id also finds an expired snapshot that a tag keeps.
 
     Raises:
-        InvalidRequestError: more than one of them is given.
-        TagNotFound: there is no such tag; the message lists those there are.
-        SnapshotNotFound: there is no such snapshot, or none that old any more.
+        InvalidRequestError: more than one choice is given.
+        TagNotFound: the tag does not exist; the message lists the existing tags.
+        SnapshotNotFound: the snapshot does not exist, or history does not reach that far back.
     """
     choices = {
         "snapshot": snapshot_id,
@@ -127,6 +127,6 @@ def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
 
 
 def moment_text(time_ms: int) -> str:
-    """A time as people write it, in UTC."""
+    """A time as readable text, in UTC."""
     moment = dt.datetime.fromtimestamp(time_ms / 1000, dt.UTC)
     return moment.isoformat(sep=" ", timespec="milliseconds")

@@ -1,9 +1,9 @@
-"""Writers of data files: rows of one bucket become files of about the target size.
+"""Writes the rows of one bucket to data files of about the target size.
 
-An append writer passes rows on in their order. A key-value writer merges the rows
-of each key by the table's engine, in key order, as the format wants every file to
-hold; it keeps what it was given as changelog files where the table asks for that.
-A postponing writer passes rows on too, for the compaction that gives them a bucket.
+An append writer keeps the order of the rows. A key-value writer sorts rows by key and merges the
+rows of each key with the table's engine, as the format requires of every file. It also writes its
+input as changelog files if the table wants them. A postponing writer keeps the order of the rows
+for the compaction that assigns their buckets.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from lakewright.storage.spec.options import ChangelogProducer
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.schema import SEQUENCE_NUMBER
 
-# Somebody who is shown rows.
+# A function that receives rows.
 ShowRows = Callable[[pa.Table], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRows:
-    """Who is shown the rows of a bucket and its changelog: as merging gave them, and as written."""
+    """Witnesses of a bucket's rows and its changelog: after merging, and as written."""
 
     merged: ShowRows | None = None
     written: Checksum | None = None
@@ -47,14 +47,13 @@ class ShownRows:
 
 
 class BucketWriter:
-    """Takes rows of one bucket in the order they came, and makes data files of them.
+    """Writes rows of one bucket, in arrival order, to data files.
 
-    Rows are of the table's columns, with `_VALUE_KIND` as int8 besides for
-    primary-key tables. Rows with one key become one row, as the table's merge engine
-    has it: each `flush` sorts what it holds into files of their own, numbered on from
-    the one before. `tells_changes` False leaves changelog files out, whatever the table asks
-    for: an overwrite tells none. `rows_due` and `changes_due` count what merging gave, whatever
-    became of it in the files; who wants more of a proof than that says what is `shown`.
+    Rows have the table's columns, and `_VALUE_KIND` as int8 in primary-key tables. The table's
+    merge engine makes one row of the rows of a key. Each `flush` sorts its rows into new files;
+    sequence numbers continue. With `tells_changes` False the writer makes no changelog files, as
+    in an overwrite. `rows_due` and `changes_due` count the rows that merging gave. A caller that
+    needs checksums passes witnesses as `shown`.
     """
 
     def __init__(
@@ -77,8 +76,7 @@ class BucketWriter:
             self._changelog = RollingWriter(
                 files, told, write_id=write_id, witness=self._shown.changes_written
             )
-        # The copies that files hold of keys are no columns of their own while rows are merged;
-        # the counts of rows are what is merged.
+        # The merge does not see the key copies of files; it merges the counts of counted rows.
         self._counts = files.schema.counts_rows
         order = row_order(files)
         self._order = order if self._counts else replace(order, keys=files.schema.key_names)
@@ -91,12 +89,12 @@ class BucketWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory taken by rows that have not reached a file yet."""
+        """The memory of rows that are not in a file yet."""
         return self._rows_bytes + self._rolling.buffered_bytes
 
     @property
     def open_file_bytes(self) -> int | None:
-        """The bytes so far of the file that is open for more rows; None if none is."""
+        """The bytes in the open file; None if no file is open."""
         return self._rolling.open_file_bytes
 
     def write(self, rows: pa.Table) -> None:
@@ -107,10 +105,10 @@ class BucketWriter:
             self._rolling.write(rows)
 
     def flush(self) -> None:
-        """Free the memory.
+        """Write the buffered rows and free their memory.
 
         Raises:
-            InvalidRows: rows that the table's merge engine can make nothing of.
+            InvalidRows: the table's merge engine does not accept the rows.
         """
         if not self._rows:
             self._rolling.flush()
@@ -132,7 +130,7 @@ class BucketWriter:
         self._rolling.end_file()
 
     def end_file(self) -> None:
-        """Free the memory, and finish the file that is open."""
+        """Flush, and finish the open file."""
         self.flush()
         self._rolling.end_file()
 
@@ -144,7 +142,7 @@ class BucketWriter:
         self._rolling.write(rows)
 
     def close(self) -> WrittenFiles:
-        """The files written, none if there were no rows; on failure nothing is left behind."""
+        """Finish; returns the files written, none without rows. Deletes all files on failure."""
         try:
             self.flush()
             changelog = () if self._changelog is None else self._changelog.close()
@@ -176,17 +174,17 @@ class BucketWriter:
 
 
 class PostponedWriter:
-    """Takes rows that get their bucket later, and keeps them as they came.
+    """Writes rows in arrival order; a compaction assigns their buckets later.
 
-    Nothing is merged and nothing sorted. Files of one writer share the beginning of their
-    names, by which a compaction finds the order of their rows.
+    The writer neither merges nor sorts. Files of one writer share a name prefix, by which the
+    compaction finds the order of their rows.
     """
 
     def __init__(
         self, files: TableFiles, target: BucketTarget, *, commit_user: str, write_id: str
     ) -> None:
         self._files = files
-        # A number of the writer among others of its commit, as the format's own writers have it.
+        # The number of the writer within its commit, as in names of Paimon's own writers.
         number = zlib.crc32(write_id.encode()) & 0x7FFFFFFF
         user = escape_path(commit_user)
         prefix = f"{files.options.data_file_prefix}-u-{user}-s-{number}-w-"
@@ -195,12 +193,12 @@ class PostponedWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory taken by rows that have not reached a file yet."""
+        """The memory of rows that are not in a file yet."""
         return self._rolling.buffered_bytes
 
     @property
     def open_file_bytes(self) -> int | None:
-        """The bytes so far of the file that is open for more rows; None if none is."""
+        """The bytes in the open file; None if no file is open."""
         return self._rolling.open_file_bytes
 
     def write(self, rows: pa.Table) -> None:
@@ -210,15 +208,15 @@ class PostponedWriter:
         self._rolling.write(key_value_table(self._files, rows, pa.array(sequence)))
 
     def flush(self) -> None:
-        """Free the memory."""
+        """Write the buffered rows and free their memory."""
         self._rolling.flush()
 
     def end_file(self) -> None:
-        """Free the memory, and finish the file that is open."""
+        """Flush, and finish the open file."""
         self._rolling.end_file()
 
     def close(self) -> WrittenFiles:
-        """The files written, none if there were no rows; on failure nothing is left behind."""
+        """Finish; returns the files written, none without rows. Deletes all files on failure."""
         try:
             return WrittenFiles(self._rolling.close())
         except (StorageError, pa.ArrowException):

@@ -1,7 +1,7 @@
-"""Defaults of columns, as Java Paimon puts them into rows that are written (`DefaultValueRow`).
+"""Fills column defaults into written rows, as Java Paimon does (`DefaultValueRow`).
 
-A column that rows leave out has its default, or null. A null that is given becomes the default,
-too; reading, compaction and columns added later know of no defaults.
+A missing column gets its default, or null. A given null also becomes the default. Reads,
+compactions and later added columns do not use defaults.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lakewright.storage.spec.data_types import STRING, AtomicType, DataField
 
 
 def with_left_out_columns(rows: pa.Table, files: TableFiles) -> pa.Table:
-    """The rows with the columns that they leave out, as far as those need not be given.
+    """Add the missing columns that may be left out.
 
-    Given must be what has no default and is NOT NULL or a partition key, which says where a row
-    belongs. Rows with a column that the table does not have stay as they are: it may be misspelt.
+    A column without a default must be given if it is NOT NULL or a partition key. Rows with an
+    unknown column stay unchanged, because the column may be misspelt.
 
     Raises:
         UnsupportedError: a default cannot be read.
@@ -39,7 +39,7 @@ def with_left_out_columns(rows: pa.Table, files: TableFiles) -> pa.Table:
 
 
 def with_defaults(rows: pa.Table, files: TableFiles) -> pa.Table:
-    """Rows with all columns of the table, and no null where a column has a default.
+    """Replace nulls by the defaults of their columns; rows have all columns of the table.
 
     Raises:
         UnsupportedError: a default that is needed cannot be read.

@@ -1,4 +1,4 @@
-"""Rows go to one file after another, each of about the target size."""
+"""Writes rows to a sequence of files, each of about the target size."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTarget:
-    """Where rows go, and what the files made of them say."""
+    """The bucket of new files, and the values for their metadata."""
 
     partition: bytes
     bucket: int
     next_sequence: int = 0
     level: int = 0
     source: FileSource = FileSource.APPEND
-    # Changelog files hold what happened to keys, each as often as it happened.
+    # Changelog files hold every change of a key.
     changelog: bool = False
-    # What file names begin with, where it is not what the table's options say.
+    # The prefix of file names, if it differs from the table's option.
     name_prefix: str | None = None
 
     @property
@@ -48,9 +48,9 @@ class BucketTarget:
 
 
 class RollingWriter:
-    """Writes rows into files of a bucket, a new one when the target size is reached.
+    """Writes rows to files of a bucket; begins a new file at the target size.
 
-    A `witness` is given all rows as they go into a file, in its columns and types.
+    A `witness` receives all rows as they enter a file, in its columns and types.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RollingWriter:
         self._sequence = target.next_sequence
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows in the columns of `file_schema`, key-value ones in key order."""
+        """Append rows in the columns of `file_schema`; key-value rows must be in key order."""
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         if self._pending_bytes >= min(ROW_GROUP_BYTES, self.files.options.target_file_size):
@@ -85,21 +85,21 @@ class RollingWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Memory taken by rows that have not reached a file yet."""
+        """The memory of rows that are not in a file yet."""
         return self._pending_bytes
 
     @property
     def open_file_bytes(self) -> int | None:
-        """The bytes so far of the file that is open for more rows; None if none is."""
+        """The bytes in the open file; None if no file is open."""
         return None if self._current is None else self._current.writer.written_bytes
 
     def end_file(self) -> None:
-        """Write what is buffered and finish the file, so that later rows begin another."""
+        """Write the buffered rows and finish the file; later rows begin a new file."""
         self.flush()
         self._finish_file()
 
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish; the files written, in order."""
+        """Finish; returns the files written, in order."""
         self.end_file()
         return tuple(self.done)
 
@@ -113,12 +113,12 @@ class RollingWriter:
         discard_files(self.files.fs, [f"{self._folder}/{file.file_name}" for file in self.done])
 
     def flush(self) -> None:
-        """Hand buffered rows to the file."""
+        """Write the buffered rows to the file."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending).cast(self._schema)
         self._pending, self._pending_bytes = [], 0
-        # Uncompressed bytes overstate a file, so slices of the target size roll in time.
+        # Uncompressed bytes overstate the file size, so slices of the target size roll in time.
         per_row = max(1, rows.nbytes // max(1, rows.num_rows))
         step = max(1, self.files.options.target_file_size // per_row)
         for start in range(0, rows.num_rows, step):
@@ -133,11 +133,11 @@ class RollingWriter:
             prefix = self.target.name_prefix or prefix
             name = f"{prefix}{self._write_id}-{next(self._numbers)}"
             encoding = options.file_encoding(self.target.level, changelog=self.target.changelog)
-            # Known before there is a file, which may be there though opening it failed.
+            # Recorded before the file is opened: a failed open may leave a file behind.
             self._current_path = f"{self._folder}/{name}{encoding.suffix}"
             self._current = _OpenFile(self.files, self._current_path, encoding, self.witness)
         if self._current.encoding.format == ORC:
-            # Rows that come from files may have such keys though the table's formats let none in.
+            # Rows from old files may have such keys even if the table's writers refuse them.
             refuse_blank_keys_in_orc(rows, self.files)
         self._current.write(rows)
         if self._current.writer.written_bytes >= self.files.options.target_file_size:
@@ -153,13 +153,13 @@ class RollingWriter:
         else:
             low, high = self._sequence, self._sequence + row_count - 1
             self._sequence += row_count
-        # A file that cannot be finished is still the current one, which `abandon` deletes.
+        # A file whose finish fails stays current, so `abandon` deletes it.
         self.done.append(current.finish(self.target, low, high))
         self._current = self._current_path = None
 
 
 class _OpenFile:
-    """A file being written, with what its metadata will say."""
+    """An open file, with the values for its metadata."""
 
     def __init__(
         self, files: TableFiles, path: str, encoding: FileEncoding, witness: Checksum | None
@@ -234,7 +234,7 @@ class _OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """What the rows of one bucket became."""
+    """The files written for one bucket."""
 
     data: tuple[DataFileMeta, ...]
     changelog: tuple[DataFileMeta, ...] = ()

@@ -1,4 +1,4 @@
-"""The columns of files, which for primary keys are more than those of the table."""
+"""The columns of data files; primary-key tables store more columns than the table has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.merge import retracting
 from lakewright.storage.spec.schema import COUNT, KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
-# Field ids of the columns that key-value files have besides the table's (Paimon SpecialFields).
+# Field ids of the additional columns of key-value files (Paimon SpecialFields).
 _KEY_FIELD_ID_START = 2**30 - 1
 
 
@@ -44,7 +44,7 @@ def file_schema(files: TableFiles) -> pa.Schema:
 
 
 def stored_schema(files: TableFiles) -> pa.Schema:
-    """Columns that the data files get: of thin files, without the copies of the keys."""
+    """The columns that are stored in data files; thin files leave out the key copies."""
     columns = file_schema(files)
     if not files.options.data_file_thin_mode:
         return columns
@@ -58,10 +58,10 @@ def _system_field(name: str, arrow_type: pa.DataType, number: int) -> pa.Field:
 
 
 def key_value_table(files: TableFiles, rows: pa.Table, sequence: pa.Array) -> pa.Table:
-    """Rows of a primary-key table as its data files hold them."""
+    """Rows of a primary-key table in the layout of its data files."""
     columns: list[object] = [rows.column(name) for name in files.schema.key_names]
     if files.schema.counts_rows:
-        # Taking a row back is counting it once less, so no row says that its key is gone.
+        # A retraction of a counted row is a negative count, so no row is stored as a deletion.
         counts = np.where(retracting(rows), -1, 1)
         columns += [sequence, pa.array(np.zeros(rows.num_rows, dtype=np.int8)), pa.array(counts)]
     else:

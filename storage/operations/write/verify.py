@@ -1,14 +1,14 @@
-"""Proof that files hold what they were to hold, before a commit names them.
+"""Proves that new files hold the expected rows, before a commit names them.
 
-1. Every new file is asked on the store for its length, its rows and the bounds of its keys and
-   sequence numbers; they must be those of its metadata, and the rows those that were due.
-2. Rows are added up where merging gives them, and again where they go into a file, after casts,
-   rolling, sorting, spills and moves between buckets; both sides must add up to the same.
-3. Where the level says so, the files are read back, and what is read must add up to it too.
-4. Rows of files that an older schema wrote are compared with what is read of them, member by
-   member, before anything is made of them.
+1. Read the length, the row count and the bounds of keys and sequence numbers of every new file
+   from the store. They must equal its metadata; the row count must equal the expected count.
+2. Checksum rows after merging, and again when they enter a file, after casts, rolling, sorting,
+   spills and moves between buckets. Both checksums must be equal.
+3. If the level wants it, read the files back. Their checksum must be equal too.
+4. Compare rows of files of an older schema with the mapped rows, member by member, before they
+   are rewritten.
 
-The levels are those that a policy chooses from; none of them does less than the one before.
+Each level includes the checks of the level before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import KEY_PREFIX, SEQUENCE_NUMBER
 from lakewright.storage.spec.values import from_python
 
-# Keys of these types have bounds in footers that mean the same as those of the metadata.
+# Key types whose bounds in file footers compare with the bounds of the metadata.
 _BOUNDED = {
     TypeRoot.TINYINT,
     TypeRoot.SMALLINT,
@@ -57,21 +57,21 @@ _BOUNDED = {
 
 
 class VerifyLevel(Enum):
-    """How much is proved of a rewrite before it is published."""
+    """How much is checked of a rewrite before it is published."""
 
-    # Rows are counted, and files asked for what their metadata says.
+    # Compare row counts, and file footers with metadata.
     COUNTS = "counts"
-    # What was merged and what was written have the same checksums.
+    # Compare checksums of the merged rows and the written rows.
     CHECKSUMS = "checksums"
-    # What was written is read back from the store, and has the same checksums too.
+    # Read the written files back from the store, and compare checksums.
     FULL = "full"
 
 
 def verify_level(name: str | VerifyLevel) -> VerifyLevel:
-    """The level a caller names.
+    """The level that a caller names.
 
     Raises:
-        InvalidRequestError: it is none.
+        InvalidRequestError: the level does not exist.
     """
     try:
         return VerifyLevel(name)
@@ -81,17 +81,16 @@ def verify_level(name: str | VerifyLevel) -> VerifyLevel:
 
 
 def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
-    """Reads files that a rewrite replaces; what they hold is compared with what is read of them.
+    """A reader for the files that a rewrite replaces; it compares stored with mapped values.
 
-    All that a `Proof` is shown is read by the mapping between the files' schema and the table's,
-    so a mistake of that is one no checksum would notice.
+    A `Proof` sees only mapped rows, so no checksum would detect an error of the schema mapping.
     """
     return FileRows(files, files.schema.fields, proved=level is not VerifyLevel.COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """New files, where they lie, who was shown their rows, and how many rows are due in them."""
+    """New files with their bucket, their witness, and their expected row count."""
 
     target: BucketTarget
     witness: Checksum | None
@@ -100,10 +99,10 @@ class Written:
 
 
 class Proof:
-    """Rows that are due in new files, and those that came to them.
+    """Compares the rows expected in new files with the rows written to them.
 
-    `ordered` where rows keep the order in which they are expected, in files of one writer;
-    where they move between files or buckets, one proof holds for all of them.
+    `ordered` is for rows that one writer writes in the expected order. If rows move between files
+    or buckets, one proof covers all files.
     """
 
     def __init__(
@@ -116,31 +115,31 @@ class Proof:
         self._due = self._checksum()
 
     def expect(self, rows: pa.Table) -> None:
-        """Rows, in the columns of data files or more, that the files are to hold."""
+        """Expect these rows in the files; they have at least the columns of data files."""
         if self.level is not VerifyLevel.COUNTS:
             self._due.add(_as_stored(rows, self._stored))
 
     def expected(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The same rows, expected as they come."""
+        """Pass rows through, and expect each batch."""
         for rows in batches:
             self.expect(rows)
             yield rows
 
     def witness(self) -> Checksum | None:
-        """What one writer of the files is to show its rows to."""
+        """The checksum that one writer of the files adds its rows to."""
         return None if self.level is VerifyLevel.COUNTS else self._checksum()
 
     def witness_of_bucket(self, target: BucketTarget, total_buckets: int) -> Checksum | None:
-        """The same where rows move to a bucket: each must be one that belongs there."""
+        """A checksum for rows that move to a bucket; it also checks each row's bucket."""
         if self.level is VerifyLevel.COUNTS:
             return None
         return _PlacedRows(self._files, self._checksum(), target, total_buckets)
 
     def check(self, *written: Written) -> None:
-        """Prove that files are what metadata says, and hold all that was expected and no more.
+        """Check that files agree with their metadata and hold exactly the expected rows.
 
         Raises:
-            VerificationFailed: they are not, or do not.
+            VerificationFailed: a file or the rows differ.
         """
         for each in written:
             _check_files(self._files, each)
@@ -196,7 +195,7 @@ class Proof:
             )
             path = self._files.data_file_path(target.place, file)
             try:
-                # Not by the names of the table's columns, for files hold copies of the keys too.
+                # Read the stored columns: files also hold copies of the keys.
                 for rows in read_rows(
                     self._files.fs,
                     path,
@@ -210,7 +209,7 @@ class Proof:
 
 
 class _PlacedRows:
-    """Rows on their way into one bucket, each asked whether its hash says that bucket."""
+    """A checksum of rows for one bucket that checks the bucket of every row's hash."""
 
     def __init__(
         self, files: TableFiles, arrived: Checksum, target: BucketTarget, total_buckets: int
@@ -244,7 +243,7 @@ class _PlacedRows:
 
 
 def _check_files(files: TableFiles, made: Written) -> None:
-    """Prove that files are on the store as their metadata says, and hold the rows that were due."""
+    """Check files on the store against their metadata and the expected row count."""
     target, due = made.target, made.due
     bounded = _bounded_columns(files)
     found = 0
@@ -299,12 +298,12 @@ def _check_footer(
 
 
 def _bounded_columns(files: TableFiles) -> dict[str, DataField | None]:
-    """Columns whose bounds metadata has too: the sequence number, and what keys begin with."""
+    """Columns with bounds in the metadata: the sequence number and the first key column."""
     if not files.schema.is_keyed:
         return {}
     found: dict[str, DataField | None] = {SEQUENCE_NUMBER: None}
     first = files.schema.key_fields[0]
-    # Whole rows that are counted may begin with null, which has no place among bounds.
+    # Counted rows use whole rows as keys; these may begin with null, which has no bound.
     has_bounds = isinstance(first.type, AtomicType) and first.type.root in _BOUNDED
     if has_bounds and not files.schema.counts_rows:
         thin = files.options.data_file_thin_mode
@@ -315,7 +314,7 @@ def _bounded_columns(files: TableFiles) -> dict[str, DataField | None]:
 def refuse_rows(
     files: TableFiles, partition: bytes, what: str, *, due: object, found: object
 ) -> NoReturn:
-    """Stop a rewrite that would change the rows of a partition.
+    """Refuse a rewrite that would change the rows of a partition.
 
     Raises:
         VerificationFailed: always.

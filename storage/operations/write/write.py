@@ -1,10 +1,10 @@
-"""Staging rows: from a table of rows to data files that no snapshot names yet.
+"""Stages rows: writes data files that no snapshot names yet.
 
-1. Refuse what the table or the rows do not allow, before a byte is written.
-2. Say of every row what it does to its key, and leave out what the table ignores.
+1. Refuse invalid requests and rows before the first byte is written.
+2. Give every row its kind, and leave out kinds that the table ignores.
 3. Give every row its partition and bucket.
-4. Write each bucket's rows, numbered on from what the bucket holds.
-5. Where buckets are dynamic, index the hashes of new keys.
+4. Write each bucket's rows; sequence numbers continue from those of the bucket.
+5. Index the hashes of new keys of dynamic buckets.
 6. Return the files as commit messages; on failure delete them all.
 """
 
@@ -51,7 +51,7 @@ from lakewright.storage.spec.values import Value, same_value, to_python
 
 @dataclass(frozen=True, kw_only=True)
 class WriteRequest:
-    """What a caller wants written, checked against the table."""
+    """A caller's write request, checked against the table."""
 
     mode: WriteMode
     static: tuple[tuple[str, Value], ...]
@@ -62,7 +62,7 @@ class WriteRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingJob:
-    """Everything a task needs to write its share of the rows; it pickles."""
+    """Everything that a task needs to write its share of the rows; picklable."""
 
     files: TableFiles
     request: WriteRequest
@@ -83,11 +83,11 @@ def prepare_write(
 ) -> StagingJob:
     """Check a write before any row is looked at.
 
-    `dynamic` None means what the table's option `dynamic-partition-overwrite` says.
+    `dynamic` None takes the table's option `dynamic-partition-overwrite`.
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
-        InvalidRequestError: the partition names no partition column, or a value is of no use.
+        InvalidRequestError: the partition names an unknown column, or a value does not fit.
     """
     check_supported(files.schema, Use.WRITE, table=files.name)
     static = tuple(files.partitions.stored(partition or {}).items())
@@ -120,7 +120,7 @@ def prepare_write(
 
 
 class StagingWriter:
-    """Writes rows of any partitions and buckets; one per task."""
+    """Writes rows of any partitions and buckets; a task has one."""
 
     def __init__(self, job: StagingJob) -> None:
         self.job = job
@@ -128,13 +128,14 @@ class StagingWriter:
         self._chooser = BucketChooser(job.files, job.states)
         self._writers: dict[Place, BucketWriter | PostponedWriter] = {}
         self._index_names: list[str] = []
-        # Tasks share the write id, so each puts a name of its own behind it.
+        # Tasks share the write id, so each task appends its own name.
         self._task_id = f"{job.write_id}-{job.files.env.new_id()[:8]}"
 
     def write(self, rows: pa.Table) -> None:
-        """Take rows with the table's columns; left out may be those that the partition fixes.
+        """Take rows with the table's columns.
 
-        So may those that have a default or may be null, and no partition keys.
+        Rows may leave out columns that the request's partition fixes. They may also leave out
+        nullable columns and columns with a default, except partition keys.
 
         Raises:
             UnsupportedError: a default that is needed cannot be read.
@@ -148,10 +149,10 @@ class StagingWriter:
             free_memory(self._files.env, self._writers.values(), tasks=1)
 
     def close(self) -> tuple[CommitMessage, ...]:
-        """Finish all files; on failure none of them is left.
+        """Finish all files; deletes them all on failure.
 
         Raises:
-            InvalidRows: rows that the table's merge engine can make nothing of.
+            InvalidRows: the table's merge engine does not accept the rows.
         """
         try:
             written = map_concurrently(
@@ -187,10 +188,10 @@ class StagingWriter:
     def _index_changes(
         self, partition: bytes, bucket: int
     ) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """The hash index that a dynamic bucket gets, and the one it had.
+        """The new hash index of a dynamic bucket, and the index that it replaces.
 
-        An index that stays as it is takes its own place: the commit then finds out whether
-        another writer changed it, and with it the bucket that keys belong to.
+        An unchanged index replaces itself. The commit then detects a conflict if another writer
+        changed the index, and with it the buckets of keys.
         """
         dynamic = self._chooser.dynamic.get(partition)
         if dynamic is None:
@@ -245,7 +246,7 @@ class StagingWriter:
         return rows
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[bytes, int, pa.Table]]:
-        """Rows by (partition, bucket), their order kept within each."""
+        """Rows by (partition, bucket), in their order within each bucket."""
         if rows.num_rows == 0:
             return
         places = self._chooser.choose(rows)
@@ -257,10 +258,10 @@ class StagingWriter:
             yield places.partitions[places.codes[0]], int(places.buckets[0]), rows
             return
         if len(places.partitions) * span <= np.iinfo(np.uint16).max:
-            # Of numbers this small the order is counted, not compared.
+            # Numbers this small get a radix sort instead of comparisons.
             numbers = numbers.astype(np.uint16)
         order = np.argsort(numbers, kind="stable")
-        # Parts of one table would keep all of it in memory for the sake of the last to be written.
+        # Slices would keep the whole table in memory until the last slice is written.
         rows = rows.combine_chunks()
         numbers = numbers[order]
         starts = np.append(0, np.flatnonzero(numbers[1:] != numbers[:-1]) + 1)
@@ -294,7 +295,7 @@ def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]
     """Write rows in this process.
 
     Raises:
-        InvalidRows: a row does not fit; nothing is left on disk.
+        InvalidRows: a row does not fit; all files are deleted.
     """
     writer = StagingWriter(job)
     try:
@@ -307,7 +308,7 @@ def stage_rows(job: StagingJob, batches: Iterator[pa.Table] | Sequence[pa.Table]
 
 
 def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWrite:
-    """The staged write that tasks' messages make up."""
+    """The staged write of all messages of the tasks."""
     files, request = job.files, job.request
     overwrite = None
     if request.mode is WriteMode.OVERWRITE:
@@ -330,7 +331,7 @@ def staged_write(job: StagingJob, messages: Sequence[CommitMessage]) -> StagedWr
 def partition_writes(
     files: TableFiles, messages: Sequence[CommitMessage]
 ) -> tuple[PartitionWrite, ...]:
-    """What messages of a write put into each partition."""
+    """The totals of a write's messages for each partition."""
     written: dict[bytes, list[CommitMessage]] = {}
     for message in messages:
         written.setdefault(message.partition, []).append(message)

@@ -1,4 +1,4 @@
-"""What every command is told: the warehouse, the table, the form of its output, whether to act."""
+"""The common arguments of every command: warehouse, table, output form, dry run, plan files."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Call:
 
     @property
     def only_plans(self) -> bool:
-        """Whether the table stays as it is."""
+        """Whether the call only plans and does not change the table."""
         return self.dry_run or self.save_plan is not None
 
     def catalog(self) -> Catalog:
-        """The warehouse that was named, which must exist.
+        """The named warehouse, which must exist.
 
         Raises:
-            NotFoundError: it does not, so nothing in it does.
+            NotFoundError: the warehouse does not exist.
         """
         from lakewright.storage import Catalog
         from lakewright.storage.errors import NotFoundError
@@ -57,10 +57,10 @@ class Call:
         return catalog
 
     def table(self) -> Table:
-        """The table that was named.
+        """The named table.
 
         Raises:
-            InvalidRequestError: it is a system table; the message says what prints it.
+            InvalidRequestError: it is a system table; the message names the command for it.
         """
         from lakewright.storage.errors import InvalidRequestError
         from lakewright.storage.operations.inspection.system_tables import check_system_table
@@ -83,7 +83,7 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
     """What `--where` says."""
     if text is None:
         return None
-    # The parser is loaded by those who filter alone.
+    # Only commands with a filter load the parser.
     from lakewright.storage.sql import parse_where
 
     return parse_where(text, schema)
@@ -100,7 +100,7 @@ def check_one_of(*, needed: bool = False, **given: object) -> None:
 
 
 def needed(value: Value | None, what: str) -> Value:
-    """What may be left out only where `--plan` says it."""
+    """Require an argument that only `--plan` can replace."""
     if value is None:
         raise UsageError(f"{what} is needed, unless --plan is given", get_current_context())
     return value

@@ -15,12 +15,11 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """A table and what there is to say of it.
+    """The description of a table.
 
-    `leases_refusal` says why nobody can tell who works on it.
-    `read_refusal` and `upkeep_refusal` say which of its options is not
-    implemented here, None where it can be read, or looked after; `compaction`
-    is what a compaction with the table's own options would do.
+    `leases_refusal` is the error of reading its leases. `read_refusal` and `upkeep_refusal` name
+    the option that prevents reading or upkeep; None if it is possible. `compaction` is the plan of
+    a compaction with the table's own options.
     """
 
     table: Table
@@ -61,7 +60,7 @@ class TableReport:
 
 
 def report_table(table: Table) -> TableReport:
-    """Look at a table's metadata; a table with options that are not implemented is shown too."""
+    """Describe a table from metadata, even if it has options that are not implemented."""
     upkeep_refusal = _refusal(table, Use.COMPACT)
     leases, leases_refusal = _leases(table)
     return TableReport(
@@ -77,7 +76,7 @@ def report_table(table: Table) -> TableReport:
 
 
 def _leases(table: Table) -> tuple[tuple[Lease, ...], str | None]:
-    """Who works on a table; a book that cannot be read hides nothing else."""
+    """The leases of a table, or the error of reading them; the report goes on."""
     try:
         return table.upkeep.leases(), None
     except StorageError as error:

@@ -1,7 +1,7 @@
-"""Commands made of the platform's verbs: their options, plan, lease, run and report.
+"""Makes commands of the platform's verbs: options, plan, lease, run and report.
 
-A verb says what its options mean and what it did. A command says how its options are spelled, and
-may tell plans and results in words of its own; otherwise the verb's report is shown.
+A verb defines its options and its report. A command defines the spelling of the options, and may
+show plans and results in its own form instead of the verb's report.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def verb_command(
 ) -> Described:
     """The command of a verb.
 
-    `flags` spell options otherwise than their names do, `arguments` are options that have a place
-    instead, with what help calls them. `may_go` is for verbs whose run does not itself refuse a
-    saved plan with other files than may be deleted: the files that may, planned again.
+    `flags` rename options. `arguments` are positional options, with their names in help. `may_go`
+    plans again which files may be deleted, for verbs whose run does not check the files of a saved
+    plan.
     """
     options = option_fields(verb.options)
 

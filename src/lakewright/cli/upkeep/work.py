@@ -1,4 +1,4 @@
-"""A change of a table in the command line: its plan is made or read, then shown, saved or done."""
+"""A table change from the command line: make or read its plan, then show, save or run it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling(Generic[PlanT, ResultT]):
-    """What a command says.
+    """The output functions of a command.
 
-    `describe` and `summary` tell a plan, `report` and `facts` what came of it: each to people,
-    and to programs. Of an empty plan people are told the plan. `was_beaten` says that other
-    commits left nothing of the work.
+    `describe` and `summary` show a plan to people and to programs; `report` and `facts` show the
+    result. An empty plan is shown to people as a plan. `was_beaten` means that all tasks conflicted
+    with other commits.
     """
 
     is_empty: Callable[[PlanT], bool]
@@ -38,7 +38,7 @@ class Telling(Generic[PlanT, ResultT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[PlanT, ResultT]):
-    """What a command does: `do` carries a plan out, or plans first; without a result if dry."""
+    """The work of a command: `do` carries out a given or a new plan; no result if dry."""
 
     kind: type[PlanT]
     do: Callable[[PlanT | None, bool, Steps], tuple[PlanT, ResultT | None]]
@@ -48,10 +48,10 @@ class Work(Generic[PlanT, ResultT]):
 def plan_and_run(
     plan: Callable[[], PlanT], run: Callable[[PlanT], ResultT], again: Callable[[PlanT], PlanT]
 ) -> Callable[[PlanT | None, bool, Steps], tuple[PlanT, ResultT | None]]:
-    """Work that is a plan and a run, with no lease; `again` plans what a plan says once more.
+    """Work with a plan and a run but no lease; `again` repeats the planning of a plan.
 
-    A plan that was saved may have been changed, and names files that a run would delete without
-    asking what they are, so it is done only where planning it again gives the same.
+    A saved plan may have been edited, and its run would delete the named files without a check. So
+    it runs only if planning again gives the same plan.
     """
 
     def do(given: PlanT | None, dry_run: bool, steps: Steps) -> tuple[PlanT, ResultT | None]:
@@ -65,7 +65,7 @@ def plan_and_run(
 
 
 def raise_stale(plan: Plan) -> NoReturn:
-    """Refuse a saved plan that the table does not give now.
+    """Refuse a saved plan that differs from a new plan.
 
     Raises:
         StalePlan: always.
@@ -80,7 +80,7 @@ def raise_stale(plan: Plan) -> NoReturn:
 
 
 def carry_out(call: Call, table: Table, work: Work[PlanT, ResultT]) -> Answer | None:
-    """Do what the call asks for; the answer, None where the plan itself was printed."""
+    """Carry out a call; returns the answer, or None if the plan itself was printed."""
     with shown_steps() as steps:
         steps.begin(f"planning {call.command}")
         given = read_plan(call, table, work.kind)
@@ -102,7 +102,7 @@ def carry_out(call: Call, table: Table, work: Work[PlanT, ResultT]) -> Answer | 
 
 
 def _planned(call: Call, plan: PlanT, telling: Telling[PlanT, ResultT]) -> Answer | None:
-    """Say what would be done, and save it if that was asked for."""
+    """Show a plan, and save it if requested."""
     data = plan_data(call, plan, telling.summary(plan))
     notes = ["dry run: nothing was written"]
     if call.save_plan is not None:
