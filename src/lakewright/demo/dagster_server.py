@@ -230,7 +230,7 @@ class DagsterServer:
         return ticks[0] if ticks else None
 
     def failure_of(self, run_id: str) -> str:
-        """The last words of a failed run."""
+        """The last error message of a failed run."""
         answer = self.query(
             """query($id: ID!) { runOrError(runId: $id) { ... on Run {
                  eventConnection(limit: 1000) { events { __typename
@@ -292,8 +292,7 @@ class DagsterServer:
 def heed_interrupts() -> None:
     """Undo a shell's `&`, which has commands ignore interrupts.
 
-    Dagster inherits that, and ends on a termination signal only where it ends on
-    an interrupt.
+    Dagster would inherit that, and it handles a termination signal only if it handles interrupts.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

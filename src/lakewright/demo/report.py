@@ -1,4 +1,4 @@
-"""The demo's words about tables: their health, and what each step changed."""
+"""The demo's reports on tables: their health, and what each step changed."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What the demo does, step by step; everything that is there already is left alone.
+"""The steps of the demo; existing data stays unchanged.
 
 1. Backfill January to November of flights, weather and delays; load the reference tables.
 2. Append December to flights in many small commits, as a stream would leave it.
-3. Look at the table's health.
-4. Wait for the compaction sensor to see it too, and for the run it launches; meanwhile
+3. Print the table's health.
+4. Wait for the compaction sensor to detect it, and for the run it launches; meanwhile
    weather and delays get their December.
 5. Expire snapshots.
-6. Say what happened.
+6. Print the changes.
 
 All writing happens in runs of the workspace, so the UI shows every one of them.
 """
@@ -45,7 +45,7 @@ Found = TypeVar("Found")
 
 
 def run_demo(warehouse: str) -> None:
-    """Tell the story."""
+    """Run all steps of the demo."""
     workspace = find_workspace(warehouse)
     env = SystemEnv()
     started = env.now_ms()
@@ -88,7 +88,7 @@ class Narrator:
         self.line(f"[{self._count}] {text}")
 
     def note(self, text: str) -> None:
-        """How it goes; said once, however often it is so."""
+        """Print progress; a repeated text is printed once."""
         if text != self._last:
             seconds = (self.env.now_ms() - self.started_ms) / 1000
             self.line(f"    {seconds:5.0f} s  {text}")
