@@ -96,20 +96,6 @@ def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -
 
 
 @contextmanager
-def expiring(table: Table, *, run: str) -> Iterator[Lease]:
-    """Lease the whole table for an expiry.
-
-    Two concurrent expiries would compute the same files, and each would delete a part of them.
-
-    Raises:
-        LeaseHeld: another expiry is running; try again later.
-        ClockJumped: the holder's clock is far ahead of ours.
-    """
-    with maintaining(table, LeaseKind.EXPIRE, whole_table(table.files), run=run) as lease:
-        yield lease
-
-
-@contextmanager
 def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
     """Renew a lease in a thread while the work runs, which may take hours."""
     done = Event()

@@ -17,7 +17,6 @@ from lakewright.storage.spec.schema import TableSchema
 
 KIB = 1024
 MIB = 1024 * KIB
-GIB = 1024 * MIB
 
 _SIZE_UNITS = {
     "": 1,
