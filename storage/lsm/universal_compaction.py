@@ -110,6 +110,23 @@ def pick_full(
     )
 
 
+def may_merge(unit: CompactionUnit, rest: Iterable[DataFileMeta]) -> bool:
+    """Whether every file that stays is newer than the unit's files, or below its output level.
+
+    Otherwise a merge hides the newer row of a key, or drops a deletion that an older row needs.
+    """
+    levels = {file.level for file in unit.files}
+    if unit.file_by_file:
+        return levels == {unit.output_level}
+    if max(levels) > unit.output_level:
+        return False
+    newest = max((f.max_sequence_number for f in unit.files if f.level == 0), default=-1)
+    return all(
+        file.max_sequence_number >= newest if file.level == 0 else file.level > unit.output_level
+        for file in rest
+    )
+
+
 def may_drop_deletes(levels: Levels, output_level: int, *, deletion_vectors: bool = False) -> bool:
     """Whether no older row is left for a deletion to delete after the merge of its unit.
 

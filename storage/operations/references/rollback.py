@@ -64,6 +64,13 @@ class RollbackPlan(DeletionPlan):
     changelog_ids: tuple[int, ...]
     consumers: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.tags) != len(self.tag_snapshot_ids):
+            raise InvalidRequestError(
+                f"the plan to roll back to snapshot {self.target_id} deletes {len(self.tags)} tags "
+                f"of {len(self.tag_snapshot_ids)} snapshots; plan again"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackResult(Shown):

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.lsm.levels import levels_of
-from lakewright.storage.lsm.universal_compaction import CompactionUnit
+from lakewright.storage.lsm.universal_compaction import CompactionUnit, may_merge
 from lakewright.storage.operations.rewrite.compact_append import (
     AppendTask,
     rewrite_append,
@@ -231,20 +231,27 @@ def _work_of(
             others=frozenset(file.file_name for file in rest),
             indexes=held.indexes,
         )
-    if not task.file_by_file and any(0 < file.level <= task.output_level for file in rest):
-        # Another commit added files at the output level, or above it.
-        return None
+    levels = levels_of([*metas, *rest], files.options.num_levels)
+    if not 0 < task.output_level <= levels.max_level:
+        raise InvalidRequestError(
+            f"a task for bucket {task.bucket} of {task.partition} writes to level "
+            f"{task.output_level}, and a compaction of {files.name} writes to levels 1 to "
+            f"{levels.max_level}; plan again"
+        )
     unit = CompactionUnit(
         files=metas,
         output_level=task.output_level,
         reason=task.reason,
         file_by_file=task.file_by_file,
     )
+    # Another commit may have moved planned files, or added files among them.
+    if not may_merge(unit, rest):
+        return None
     return LevelsTask(
         partition=held.partition,
         bucket=held.bucket,
         total_buckets=total_buckets,
         unit=unit,
-        levels=levels_of([*metas, *rest], files.options.num_levels),
+        levels=levels,
         indexes=held.indexes,
     )

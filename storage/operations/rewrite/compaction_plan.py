@@ -33,6 +33,11 @@ class CompactionTask:
             raise InvalidRequestError(
                 f"a task for bucket {self.bucket} of {self.partition} names no files; plan again"
             )
+        if len(self.files) != len(self.file_sizes):
+            raise InvalidRequestError(
+                f"a task for bucket {self.bucket} of {self.partition} has {len(self.files)} files "
+                f"and {len(self.file_sizes)} sizes; plan again"
+            )
 
     @property
     def bytes(self) -> int:

@@ -22,6 +22,7 @@ from lakewright.storage.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     FileMissing,
+    InvalidRequestError,
     RetriesExhausted,
     StalePlan,
     StorageError,
@@ -165,11 +166,13 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     """The remaining work of a plan, by the latest snapshot.
 
     Raises:
+        InvalidRequestError: the plan replaces a file twice.
         StalePlan: other commits changed all planned files; plan again.
         SchemaMoved: the table's schema changed since it was opened.
         UnsupportedError: the table has an option that is not implemented.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
+    _check_once(rewrite.plan)
     check_current_schema(files)
     started_ms = files.env.now_ms()
     snapshot, parts = read_latest(files, partial(_live_parts, files, rewrite))
@@ -182,6 +185,17 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
             table=files.name,
         )
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
+
+
+def _check_once(plan: RewritePlan) -> None:
+    """Check that tasks share no file: the rows of a shared file would be written twice."""
+    seen: set[str] = set()
+    for name in chain.from_iterable(task.files for task in plan.tasks):
+        if name in seen:
+            raise InvalidRequestError(
+                f"the plan for {plan.table} replaces data file {name} twice; plan again"
+            )
+        seen.add(name)
 
 
 def _live_parts(

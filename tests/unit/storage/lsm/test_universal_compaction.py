@@ -20,6 +20,7 @@ from lakewright.storage.lsm.universal_compaction import (
     UniversalPolicy,
     Upgrade,
     may_drop_deletes,
+    may_merge,
     pick_full,
     pick_steps,
     pick_unit,
@@ -277,6 +278,35 @@ def test_what_is_picked_is_newer_than_what_stays(
 
 
 # --- before their time --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("taken", "left", "output", "allowed"),
+    [
+        # Each file as (level, highest sequence number).
+        ([(0, 3), (0, 2)], [(0, 4), (5, 1)], 4, True),
+        ([(0, 3), (0, 2)], [(0, 3)], 5, True),
+        ([(0, 3), (0, 1)], [(0, 2)], 5, False),
+        ([(0, 3)], [(4, 1)], 4, False),
+        ([(0, 3), (5, 1)], [], 4, False),
+        ([(4, 1)], [(0, 2)], 5, True),
+    ],
+)
+def test_a_merge_takes_no_row_past_an_older_one(
+    taken: list[tuple[int, int]], left: list[tuple[int, int]], output: int, allowed: bool
+) -> None:
+    files = [file(level=level, max_sequence_number=number) for level, number in taken]
+    rest = [file(level=level, max_sequence_number=number) for level, number in left]
+    unit = CompactionUnit(files=tuple(files), output_level=output, reason="")
+    assert may_merge(unit, rest) is allowed
+
+
+def test_only_files_of_the_output_level_are_rewritten_one_by_one() -> None:
+    for level, allowed in ((5, True), (0, False)):
+        unit = CompactionUnit(
+            files=(file(level=level),), output_level=5, reason="", file_by_file=True
+        )
+        assert may_merge(unit, []) is allowed
 
 
 def test_a_full_compaction_is_due_once_an_interval() -> None:

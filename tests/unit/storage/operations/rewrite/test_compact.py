@@ -239,6 +239,33 @@ def test_a_plan_read_back_from_json_is_carried_out(
     assert (result.files_before, result.files_after) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("edit", "error", "message"),
+    [
+        ({"output_level": 99}, InvalidRequestError, "level 99, and .* levels 1 to 5"),
+        ({"output_level": 0}, InvalidRequestError, "level 0, and .* levels 1 to 5"),
+        ({"files": [0, 0, 2]}, InvalidRequestError, "replaces data file .* twice"),
+        # The middle one of three: its row is newer than one of the merged, and older than another.
+        ({"files": [0, 2]}, StalePlan, "others changed all"),
+    ],
+)
+def test_an_edited_plan_that_would_mix_up_rows_is_refused(
+    catalog: Catalog, edit: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "1"})
+    small_appends(table, 3)
+    before = content(table)
+    data = json.loads(table.upkeep.plan_compact(full=True).to_json())
+    (task,) = data["tasks"]
+    if "files" in edit:
+        edit = {name: [task[name][at] for at in edit["files"]] for name in ("files", "file_sizes")}
+    data["tasks"] = [{**task, **edit}]
+    with pytest.raises(error, match=message):
+        table.upkeep.run_compact(CompactionPlan.from_json(json.dumps(data)))
+    assert content(table) == before
+    assert_only_reachable_files(table)
+
+
 def test_planning_changes_nothing(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
     small_appends(table, 6)

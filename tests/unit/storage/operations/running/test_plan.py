@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakewright.storage import CompactionPlan, ExpirePlan
+from lakewright.storage import CompactionPlan, ExpirePlan, RollbackPlan
 from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.references.tags import DeleteTagsPlan
@@ -74,6 +74,13 @@ def test_tasks_that_no_planner_makes_are_refused() -> None:
     empty = {**json.loads(PLAN.to_json())["tasks"][0], "files": []}
     with pytest.raises(InvalidRequestError, match="names no files"):
         value_of(CompactionTask, empty)
+    unequal = {**json.loads(PLAN.to_json())["tasks"][0], "file_sizes": [1]}
+    with pytest.raises(InvalidRequestError, match="2 files and 1 sizes"):
+        value_of(CompactionTask, unequal)
+    rollback = {"table": "t", "files": [], "target_id": 1, "latest_id": 2, "restored_tag": None}
+    rollback |= {"snapshot_ids": [2], "tags": ["a"], "tag_snapshot_ids": []}
+    with pytest.raises(InvalidRequestError, match="1 tags of 0 snapshots"):
+        RollbackPlan.from_json(json.dumps({**rollback, "changelog_ids": [], "consumers": []}))
     for tags, snapshots in ((["a"], [1, 2]), (["a", "a"], [1, 1])):
         text = {"table": "t", "files": [], "tags": tags, "snapshot_ids": snapshots}
         with pytest.raises(InvalidRequestError, match="tags"):
