@@ -137,7 +137,7 @@ def create_branch(
         # Another process was interrupted while it created or deleted the branch.
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
-    schema_id = files.schemas.latest(table=files.name).id
+    schema_id = files.schemas.latest_id(table=files.name)
     snapshot: Snapshot | None = None
     snapshot_file = tag_file = b""
     if tag is not None:
