@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -36,6 +35,7 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.delete_unreachable import Deleted, delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
+from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import (
     Root,
     RootKind,
@@ -47,15 +47,12 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
 from lakewright.storage.operations.running.delete_files import delete_files, take_files
-from lakewright.storage.operations.running.local_clock import local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.operations.state.time_travel import choose_snapshot
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
-
-_PIN_RETAINED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +249,7 @@ def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, byt
             snapshot_file = files.snapshots.read_file(plan.target_id)
         else:
             snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
-        made = local_time(files.env.now_ms(), None)
-        # A pin that remains after a crash expires as other tags do.
-        data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
-        files.references.replace_tag(pin, data)
+        put_pin(files, pin, snapshot_file)
         target = files.references.tag(pin).snapshot
         _check_target(files, target)
     except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
