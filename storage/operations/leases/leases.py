@@ -197,7 +197,7 @@ def scope_of(files: TableFiles, specs: Iterable[Mapping[str, object]]) -> LeaseS
 
 
 def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) -> set[Place]:
-    """Buckets that a lease, which is kept if it is given, no longer covers."""
+    """Buckets that a lease no longer covers, after it was kept; empty without a lease."""
     if lease is None:
         return set()
     held = keep_lease(files, lease.id)
