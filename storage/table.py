@@ -241,7 +241,8 @@ class Table:
         """
         if compact:
             check_writer_may_compact(self.files)
-        staged = self.stage(
+        once = Table(self.files.reading_once())
+        staged = once.stage(
             rows,
             mode=mode,
             partition=partition,
@@ -250,7 +251,7 @@ class Table:
             commit_identifier=commit_identifier,
         )
         try:
-            result = self.commit(staged)
+            result = once.commit(staged)
         except CommitOutcomeUnknownError:
             raise
         except StorageError:

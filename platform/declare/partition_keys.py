@@ -15,6 +15,9 @@ from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.partition_text import partition_text, read_partition_text, value_text
 from lakewright.storage.spec.values import from_python, order_key, to_python
 
+# So many names stand in a message.
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
@@ -76,3 +79,9 @@ def partition_identity(spec: Mapping[str, object]) -> tuple[tuple[str, object], 
         (name, order_key(value) if isinstance(value, float) else value)
         for name, value in sorted(spec.items())
     )
+
+
+def first_few(names: Sequence[str]) -> str:
+    """The first five names of a list for messages, and the number of the others."""
+    more = len(names) - _MOST_NAMED
+    return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

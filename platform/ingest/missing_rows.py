@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.partition_keys import (
+    describe_partition,
+    first_few,
+    partition_identity,
+)
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]
-
-_MOST_NAMED = 5
 
 
 def check_rows_came(
@@ -92,6 +94,4 @@ def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
 
 
 def _named(specs: Sequence[Spec]) -> str:
-    names = "; ".join(describe_partition(spec) for spec in specs[:_MOST_NAMED])
-    more = len(specs) - _MOST_NAMED
-    return f"{names}; and {more} more" if more > 0 else names
+    return first_few([describe_partition(spec) for spec in specs])

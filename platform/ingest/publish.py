@@ -46,6 +46,7 @@ from lakewright.storage import (
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
+from lakewright.storage.rows import is_dataframe
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -143,6 +144,8 @@ def publish(
     """
     env = env or SystemEnv()
     started = env.now_ms()
+    # Staging and commit share the manifests that they read.
+    table = Table(table.files.reading_once())
     _check_order(table, order)
     done = table.find_committed(order.commit_user, LAST_COMMIT)
     if done is not None:
@@ -259,14 +262,14 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
-    if not isinstance(rows, pa.Table) and not _is_dataframe(rows):
+    if not isinstance(rows, pa.Table) and not is_dataframe(rows):
         raise InvalidRows(
             f"the source of {table.name} returned a {type(rows).__name__}; return a pyarrow.Table "
             "or a Spark DataFrame",
             table=table.name,
         )
     if order.micro_batches > 1:
-        arrow = rows.toArrow() if _is_dataframe(rows) else rows
+        arrow = rows.toArrow() if is_dataframe(rows) else rows
         batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
         for at, batch in enumerate(batches):
             identifier = LAST_COMMIT if at == len(batches) - 1 else at
@@ -299,9 +302,9 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     if _goes_to_spark(rows, order):
         from lakewright.storage.spark import dataframe_of
 
-        frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
+        frame = rows if is_dataframe(rows) else dataframe_of(order.session(), rows)
         stage = partial(table.stage, frame)
-    elif _is_dataframe(rows):
+    elif is_dataframe(rows):
         stage = partial(table.stage, rows.toArrow())
     return stage(
         mode="overwrite" if overwrite else "append",
@@ -419,15 +422,10 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     if order.micro_batches > 1:
         return False
     choice = order.declaration.write.engine
-    if _is_dataframe(rows):
+    if is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
     if not prefers_spark(choice, row_count=rows.num_rows):
         return False
     from lakewright.storage.spark import fits_spark
 
     return fits_spark(rows)
-
-
-def _is_dataframe(rows: Any) -> bool:
-    """Whether rows are a DataFrame of Spark, classic or Connect."""
-    return hasattr(rows, "mapInArrow")

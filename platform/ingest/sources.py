@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.declare.partition_keys import describe_partition, first_few
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,
@@ -195,15 +195,11 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     asked = [describe_partition(spec) for spec in request.partitions]
     raise InvalidRows(
         f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
-        f"{len(asked)} partitions asked for ({_first(asked)}); their partitions are such as "
-        f"{_first(sample)}: see whether they are written as the column's values are, or declare "
+        f"{len(asked)} partitions asked for ({first_few(asked)}); their partitions are such as "
+        f"{first_few(sample)}: see whether they are written as the column's values are, or declare "
         f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
         table=declaration.table,
     )
-
-
-def _first(names: Sequence[str]) -> str:
-    return "; ".join(names[:5]) + ("; …" if len(names) > 5 else "")
 
 
 def _in_spark(

@@ -56,7 +56,7 @@ REACTIONS: dict[type[StorageError], Reaction] = {
 
 def reaction_to(error: StorageError) -> Reaction:
     """The reaction to an error; an unknown class is not retried."""
-    if isinstance(error, LeaseLost) and "wanted_by" not in error.details:
+    if isinstance(error, LeaseLost) and "given_up_to" not in error.details:
         # The new holder does the work; a person who broke the lease wants it stopped.
         return Reaction(0)
     for kind, reaction in REACTIONS.items():

@@ -6,10 +6,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog
-
-WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
-DEFAULT_WAREHOUSE = "./warehouse"
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -25,7 +25,7 @@ from lakewright.storage import (
     LeaseKind,
     Table,
 )
-from lakewright.storage.operations.leases.leases import check_held, whole_table
+from lakewright.storage.operations.leases.leases import require_lease, whole_table
 from lakewright.storage.operations.references.tags import DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 
@@ -102,7 +102,7 @@ class ExpireSnapshots(InSteps[ExpireOptions, ExpirePlan, ExpireResult]):
             else:
                 done = replace(done, result=done.result.and_then(step.result))
             yield done
-            check_held(table.files, work.lease)
+            require_lease(table.files, work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[ExpireOptions, ExpirePlan, ExpireResult]

@@ -19,7 +19,7 @@ from lakewright.platform.upkeep.expire import (
 )
 from lakewright.platform.upkeep.verb import Fact, InSteps, LeaseNeed, Outcome, Report, Work
 from lakewright.storage import DeleteTagsPlan, ExpireChangelogsPlan, ExpirePlan, ExpireResult, Table
-from lakewright.storage.operations.leases.leases import check_held
+from lakewright.storage.operations.leases.leases import require_lease
 from lakewright.storage.operations.references.tags import DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 from lakewright.storage.operations.running.plan import Plan, UnreachableFile
@@ -158,7 +158,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
             plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
             expired = expired.and_then(step.result)
             yield Outcome(options=options, plan=plan, result=expired)
-            check_held(table.files, work.lease)
+            require_lease(table.files, work.lease)
         if plan is None:
             return
         tags = table.upkeep.plan_expire_tags()
@@ -169,7 +169,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
         yield Outcome(options=options, plan=plan, result=expired)
         # Each step of snapshots may have left changelogs for one step of their own.
         for _ in range(steps):
-            check_held(table.files, work.lease)
+            require_lease(table.files, work.lease)
             changelogs = table.upkeep.plan_expire_changelogs()
             plan = plan.and_then(changelogs)
             expired = expired.and_then(table.upkeep.run_expire_changelogs(changelogs))

@@ -21,11 +21,11 @@ from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
-TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
@@ -161,11 +160,6 @@ class Partition:
 def escape_path(text: str) -> str:
     """The text with every character that paths cannot hold as %XX."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
-
-
-def unescape_path(text: str) -> str:
-    """The inverse of `escape_path`."""
-    return unquote(text)
 
 
 def partition_path(

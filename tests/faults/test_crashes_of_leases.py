@@ -17,7 +17,7 @@ from lakewright.storage.operations.leases.leases import (
     acquire_lease,
     break_lease,
     leased,
-    renew_lease,
+    require_lease,
     scope_of,
     whole_table,
 )
@@ -73,7 +73,7 @@ def compact_leased(table: Table) -> None:
 
 
 def write_leased(table: Table) -> None:
-    scope = scope_of(table.files, [({"day": "a"}, None)])
+    scope = scope_of(table.files, [{"day": "a"}])
     with leased(table.files, ask(table, LeaseKind.OVERWRITE, owner="run 1", scope=scope)):
         new = rows(table, events(0, 2, v="new"))
         table.write(
@@ -83,7 +83,9 @@ def write_leased(table: Table) -> None:
 
 def renew_and_break(table: Table) -> None:
     lease = acquire_lease(table.files, ask(table, LeaseKind.OVERWRITE, owner="run 1"))
-    renew_lease(table.files, lease.id)
+    assert isinstance(table.files.env, FixedEnv)
+    table.files.env.clock.advance(LEASE_MS // 2)
+    require_lease(table.files, lease)
     break_lease(table.files, lease.id)
 
 
@@ -136,6 +138,7 @@ def test_a_lease_of_one_who_failed_anywhere_stops_nobody_for_longer_than_it_runs
             break
         assert isinstance(table.files.env, FixedEnv)
         table.files.env.clock.advance(LEASE_MS + CLOCKS_DIFFER_MS + 1000)
-        assert acquire_lease(table.files, ask(table, LeaseKind.COMPACT)).wanted == ()
+        lease = acquire_lease(table.files, ask(table, LeaseKind.COMPACT))
+        assert lease.scope == whole_table(table.files)
         assert len(table.upkeep.leases()) == 1
     tally("points of failure tried", number - 1)

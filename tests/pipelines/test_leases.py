@@ -122,7 +122,7 @@ def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> No
     assert outcome.success, outcome.failure
     assert sorted(str(each.scope) for each in seen[0]) == [f"dt={FIRST}", f"dt={SECOND}"]
     assert {each.kind.value for each in seen[0]} == {"overwrite"}
-    assert all(not each.wanted for each in seen[0])
+    assert all(not each.given_up_to for each in seen[0])
     assert lake.rows() == events(FIRST, 0, 3) + events(SECOND, 3, 5)
     assert not lake.table().upkeep.leases()
 

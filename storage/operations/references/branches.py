@@ -12,7 +12,6 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
@@ -26,7 +25,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, branch_roots
+from lakewright.storage.operations.references.roots import (
+    RootKind,
+    all_roots,
+    branch_roots,
+    root_ids,
+    tag_labels,
+)
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
@@ -137,7 +142,7 @@ def create_branch(
         # Another process was interrupted while it created or deleted the branch.
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
-    schema_id = files.schemas.latest(table=files.name).id
+    schema_id = files.schemas.latest_id(table=files.name)
     snapshot: Snapshot | None = None
     snapshot_file = tag_file = b""
     if tag is not None:
@@ -271,16 +276,6 @@ def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
         tags=tuple(tag_labels(going)),
         files=only_kept_by(files, going, staying),
     )
-
-
-def root_ids(roots: Iterable[Root], kind: RootKind) -> list[int]:
-    """Ids of the snapshots or changelogs among roots."""
-    return [root.snapshot.id for root in roots if root.kind is kind]
-
-
-def tag_labels(roots: Iterable[Root]) -> list[str]:
-    """Names of the tags among roots."""
-    return [str(root.label) for root in roots if root.kind is RootKind.TAG]
 
 
 @stale_when_roots_go

@@ -24,8 +24,6 @@ from lakewright.storage.operations.references.branches import (
     check_branch_exists,
     check_is_main,
     check_nothing_new,
-    root_ids,
-    tag_labels,
 )
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
@@ -34,7 +32,13 @@ from lakewright.storage.operations.references.rollback import (
     consumers_beyond,
     delete_changelogs_from,
 )
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
+from lakewright.storage.operations.references.roots import (
+    Root,
+    RootKind,
+    all_roots,
+    root_ids,
+    tag_labels,
+)
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
@@ -19,6 +20,16 @@ from lakewright.storage.operations.running.local_clock import local_now
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.spec.tag import Tag
+
+_PIN_RETAINED_MS = 86_400_000
+
+
+def put_pin(files: TableFiles, name: str, snapshot_file: bytes) -> None:
+    """Keep a snapshot by a tag while a verb works; after a crash the tag expires as others do."""
+    data = encode_tag(
+        snapshot_file, create_time=local_now(files), time_retained_ms=_PIN_RETAINED_MS
+    )
+    files.references.replace_tag(name, data)
 
 
 def check_no_rollback(files: TableFiles) -> None:

@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
+from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
@@ -43,7 +44,6 @@ from lakewright.storage.spec.tag import Tag, TagCreation
 _BATCH_TAG = "batch-write-"
 # A tag that keeps the old snapshot of another tag while that tag is replaced.
 _PIN = "replacement-in-progress-"
-_PIN_RETAINED_MS = 86_400_000
 _NO_WATERMARK = -(2**63)
 
 
@@ -130,12 +130,7 @@ def replace_tag(
         return files.references.tag(name)
     # A second tag keeps the old snapshot until the replacement is certain.
     pin = f"{_PIN}{name}"
-    pinned = encode_tag(
-        files.references.read_tagged_snapshot_file(name),
-        create_time=local_now(files),
-        time_retained_ms=_PIN_RETAINED_MS,
-    )
-    files.references.replace_tag(pin, pinned)
+    put_pin(files, pin, files.references.read_tagged_snapshot_file(name))
     files.references.replace_tag(name, data)
     try:
         _check_kept(files, name, snapshot)

@@ -26,7 +26,7 @@ def table(catalog: Catalog) -> Table:
 
 
 def take(table: Table, day: str, kind: LeaseKind = LeaseKind.OVERWRITE) -> str:
-    scope = scope_of(table.files, [({"day": day}, None)])
+    scope = scope_of(table.files, [{"day": day}])
     return acquire_lease(
         table.files, LeaseRequest(kind=kind, scope=scope, holder="run 17 on host h")
     ).id
@@ -43,7 +43,7 @@ def test_leases_are_listed_shown_and_broken(
     assert listed.lines[2].endswith("run 17 on host h")
     (told,) = lakewright(catalog, "lease", "list", "db.t", "--format", "json").json
     assert (told["id"], told["kind"], told["holder"]) == (lease_id, "overwrite", "run 17 on host h")
-    assert told["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": None}]}
+    assert told["scope"] == {"branch": "", "partitions": ["day=a"], "all_but": False}
     shown = lakewright(catalog, "show", "db.t")
     assert "run 17 on host h (overwrite: day=a)" in shown.out
     (at_work,) = lakewright(catalog, "show", "db.t", "--format", "json").json["health"]["at_work"]
@@ -113,7 +113,7 @@ def test_one_expires_at_a_time_and_others_may_look_what_they_would(
 def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
-    table.files.fs.put_if_absent(table.files.paths.lease_book(1), b'{"version": 2}')
+    table.files.fs.put_if_absent(table.files.paths.lease_book(1), b'{"version": 3}')
     shown = lakewright(catalog, "show", "db.t")
     assert shown.code == 0
     assert "at work      not known: " in shown.out

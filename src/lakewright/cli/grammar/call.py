@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from click import UsageError, get_current_context
 
+from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
+
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
 
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
-
-WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
-DEFAULT_WAREHOUSE = "./warehouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

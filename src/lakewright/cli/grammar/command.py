@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from lakewright.cli.grammar.call import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE, Call
+from lakewright.cli.grammar.call import Call
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.cli.output.answers import Answer

@@ -151,12 +151,12 @@ def test_maintenance_that_finds_nothing_free_is_tried_again_later(catalog: Catal
     assert reaction_to(held.value).retries > 0
 
 
-def test_a_plan_is_leased_bucket_by_bucket(catalog: Catalog) -> None:
+def test_a_plan_is_leased_by_partitions(catalog: Catalog) -> None:
     table = keyed(catalog)
     for _ in range(2):
         table.write(rows(table, [*events(0, 9, day="a"), *events(0, 9, day="b")]))
     scope = plan_scope(table, table.upkeep.plan_compact([{"day": "b"}], [1], full=True))
-    assert str(scope) == "bucket 1 of day=b"
+    assert str(scope) == "day=b"
     assert str(plan_scope(table, table.upkeep.plan_rescale(3))) == "day=a; day=b"
 
 

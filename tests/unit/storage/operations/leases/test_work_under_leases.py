@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from lakewright.storage import Catalog, Lease, LeaseKind, Table
-from lakewright.storage.errors import LeaseLost, StorageError
+from lakewright.storage.errors import BucketCountChanged, LeaseLost, StorageError
 from lakewright.storage.operations.leases.leases import (
     LEASE_MS,
     LeaseRequest,
@@ -49,7 +49,7 @@ def compacting(table: Table) -> Iterator[Lease]:
 
 def overwrite(table: Table, day: str, *, fails: bool = False) -> None:
     """A writer that takes its day away, and may come to nothing after that."""
-    scope = scope_of(table.files, [({"day": day}, None)])
+    scope = scope_of(table.files, [{"day": day}])
     request = LeaseRequest(kind=LeaseKind.OVERWRITE, scope=scope, holder="the writer")
     with leased(table.files, request):
         if not fails:
@@ -186,7 +186,7 @@ def test_a_compaction_that_takes_long_keeps_its_lease(table: Table) -> None:
 
 
 def test_a_lease_for_less_than_the_plan_does_less(table: Table) -> None:
-    scope = scope_of(table.files, [({"day": "a"}, None), ({"day": "b"}, None)])
+    scope = scope_of(table.files, [{"day": "a"}, {"day": "b"}])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     plan = table.upkeep.plan_compact(full=True)
     with leased(table.files, request) as lease:
@@ -197,7 +197,7 @@ def test_a_lease_for_less_than_the_plan_does_less(table: Table) -> None:
 
 def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(table: Table) -> None:
     """The plan is for three days, the lease for one of them, and that one is written over."""
-    scope = scope_of(table.files, [({"day": "a"}, None)])
+    scope = scope_of(table.files, [{"day": "a"}])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     plan = table.upkeep.plan_compact(full=True)
     new = rows(table, events(50, 53, v="new"))
@@ -216,7 +216,7 @@ def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(tabl
 
 def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
     """The plan is for three days, the lease for one of them, and a writer wants that one."""
-    scope = scope_of(table.files, [({"day": "a"}, None)])
+    scope = scope_of(table.files, [{"day": "a"}])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     slower, _ = interrupted(
         table, when=first_new_file, meanwhile=lambda: overwrite(table, "a", fails=True)
@@ -228,14 +228,14 @@ def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
         pytest.raises(LeaseLost, match=said) as lost,
     ):
         slower.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
-    assert lost.value.details["wanted_by"] == "the writer"
+    assert lost.value.details["given_up_to"] == "the writer"
 
 
 def test_a_writer_that_compacts_gives_way_too_and_tells(table: Table) -> None:
     slower, _ = interrupted(
         table, when=first_new_file, meanwhile=lambda: overwrite(table, "b", fails=True)
     )
-    scope = scope_of(table.files, [({"day": "b"}, None)])
+    scope = scope_of(table.files, [{"day": "b"}])
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     with leased(table.files, request) as lease:
         came = slower.upkeep.compact_written([{"day": "b"}], min_file_num=2, lease=lease)
@@ -274,3 +274,35 @@ def test_what_moves_rows_between_buckets_gives_way_by_partition(
     with pytest.raises(LeaseLost, match="given up to the writer") as lost:
         run(table, lambda: overwrite(table, "b", fails=True), first_new_file)
     assert isinstance(lost.value, StorageError)
+
+
+@pytest.mark.parametrize("leases", [True, False], ids=["under leases", "without"])
+def test_rows_staged_beside_a_rescale_are_published_since_that_gives_up_their_day(
+    any_catalog: Catalog, leases: bool
+) -> None:
+    """Rows staged for two buckets cannot join three: without a lease the write is beaten."""
+    table = new_table(any_catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "2"})
+    for day in DAYS:
+        table.write(rows(table, events(0, 20, day=day)))
+    plan = table.upkeep.plan_rescale(3)
+    upsert = LeaseRequest(
+        kind=LeaseKind.UPSERT, scope=scope_of(table.files, [{"day": "b"}]), holder="the writer"
+    )
+    rescale = LeaseRequest(kind=LeaseKind.RESCALE, scope=whole_table(table.files), holder="upkeep")
+    with ExitStack() as held:
+        lease = held.enter_context(leased(table.files, rescale)) if leases else None
+        if leases:
+            held.enter_context(leased(table.files, upsert))
+        staged = table.stage(rows(table, events(90, 91, day="b", v="new")))
+        dropped = table.upkeep.run_rescale(plan, lease=lease).dropped
+        if leases:
+            assert list(dropped) == [{"day": "b"}]
+            table.commit(staged)
+        else:
+            assert not dropped
+            with pytest.raises(BucketCountChanged):
+                table.commit(staged)
+            table.abort(staged)
+    table = any_catalog.table(table.name)
+    assert ("new90" in {row["v"] for row in table.read().to_pylist()}) is leases
+    assert_sound(table)

@@ -200,7 +200,7 @@ def test_a_day_that_was_given_up_before_its_turn_is_not_even_read(
     plan = verb.plan(table)
 
     def want_the_last_day() -> None:
-        scope = scope_of(table.files, [({"day": "c"}, None)])
+        scope = scope_of(table.files, [{"day": "c"}])
         with leased(table.files, LeaseRequest(kind=LeaseKind.OVERWRITE, scope=scope, holder="x")):
             pass
 
