@@ -102,7 +102,7 @@ def _tables(
     _write_source(catalog, base)
     table = _create(catalog, case, base, "growing")
     table.write(base.rows)
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     model.apply(base)
     input_rows = base.rows.num_rows
     made.append(_keep(catalog, "base", input_rows, model))
@@ -116,7 +116,7 @@ def _tables(
         if number == COMPACTED_RUNS:
             clone_table(catalog, "growing", "compacted")
             compacted = catalog.table(f"{DATABASE}.compacted")
-            compacted.upkeep.run_compact(compacted.upkeep.plan_compact(full=True))
+            compacted.upkeep.run(compacted.upkeep.plan_compact(full=True))
             made.append(("compacted", _layout(compacted, "compacted", model.row_count, model)))
     made.append(_small(catalog, case, base))
     shutil.rmtree(Path(catalog.table(f"{DATABASE}.growing").files.paths.root))

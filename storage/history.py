@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakewright.storage.at_once import AtOnce
 from lakewright.storage.operations.references.branches import (
     Branch,
-    BranchResult,
     DeleteBranchPlan,
     at_branch,
     create_branch,
@@ -30,13 +30,11 @@ from lakewright.storage.operations.references.fast_forward import (
 )
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
-    RollbackResult,
     plan_rollback,
     run_rollback,
 )
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
-    DeleteTagsResult,
     create_due_tags,
     create_tag,
     plan_delete_tags,
@@ -44,7 +42,7 @@ from lakewright.storage.operations.references.tags import (
     replace_tag,
     run_delete_tags,
 )
-from lakewright.storage.operations.running.plan import check_plan
+from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, run_of
 from lakewright.storage.operations.state.time_travel import Time, time_ms
 
 if TYPE_CHECKING:
@@ -53,12 +51,31 @@ if TYPE_CHECKING:
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.tag import Tag
 
+_RUNS: Runs = {
+    DeleteTagsPlan: run_delete_tags,
+    DeleteBranchPlan: run_delete_branch,
+    FastForwardPlan: run_fast_forward,
+    RollbackPlan: run_rollback,
+}
+
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots, tags, branches, rollback and consumers of a table."""
+    """Snapshots, tags, branches, rollback and consumers of a table.
+
+    `rollback()` does the work, `rollback(dry_run=True)` and `plan_rollback()` return its plan.
+    """
 
     table: Table
+
+    def run(self, plan: Plan[ResultT]) -> ResultT:
+        """Carry a plan out.
+
+        Raises:
+            InvalidRequestError: the plan is for another table.
+            StalePlan: the table has changed since the plan.
+        """
+        return run_of(_RUNS, self.table.files, plan)(self.table.files, plan)
 
     def latest_snapshot(self) -> Snapshot | None:
         return self.table.files.snapshots.latest()
@@ -98,23 +115,11 @@ class History:
         """Make the automatic tags that are due, as every commit does; returns their names."""
         return create_due_tags(self.table.files)
 
-    def delete_tags(
-        self,
-        *names: str,
-        dry_run: bool = False,
-    ) -> DeleteTagsPlan | DeleteTagsResult:
-        """Delete tags and the files that only they keep."""
-        plan = self.plan_delete_tags(*names)
-        return plan if dry_run else self.run_delete_tags(plan)
-
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
-        """Plan a deletion of tags and their files; see `references.tags`."""
+        """Delete tags and the files that only they keep; see `references.tags`."""
         return plan_delete_tags(self.table.files, names)
 
-    def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_delete_tags(self.table.files, plan)
+    delete_tags = AtOnce(plan_delete_tags)
 
     def branches(self) -> tuple[Branch, ...]:
         """Branches by name, without main."""
@@ -131,55 +136,17 @@ class History:
         files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
         return replace(self.table, files=files)
 
-    def delete_branch(
-        self,
-        name: str,
-        *,
-        dry_run: bool = False,
-    ) -> DeleteBranchPlan | BranchResult:
-        """Delete a branch and the files that only it keeps."""
-        plan = self.plan_delete_branch(name)
-        return plan if dry_run else self.run_delete_branch(plan)
-
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
-        """Plan a deletion of a branch and its files."""
+        """Delete a branch and the files that only it keeps."""
         return plan_delete_branch(self.table.files, name)
 
-    def run_delete_branch(self, plan: DeleteBranchPlan) -> BranchResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_delete_branch(self.table.files, plan)
-
-    def fast_forward(
-        self,
-        name: str,
-        *,
-        dry_run: bool = False,
-    ) -> FastForwardPlan | BranchResult:
-        """Replace the state of main by that of a branch."""
-        plan = self.plan_fast_forward(name)
-        return plan if dry_run else self.run_fast_forward(plan)
+    delete_branch = AtOnce(plan_delete_branch)
 
     def plan_fast_forward(self, name: str) -> FastForwardPlan:
-        """Plan a fast-forward: the files that main gets, and those that it loses."""
+        """Replace the state of main by that of a branch."""
         return plan_fast_forward(self.table.files, name)
 
-    def run_fast_forward(self, plan: FastForwardPlan) -> BranchResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_fast_forward(self.table.files, plan)
-
-    def rollback(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        time: Time | None = None,
-        dry_run: bool = False,
-    ) -> RollbackPlan | RollbackResult:
-        """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
-        plan = self.plan_rollback(snapshot=snapshot, tag=tag, time=time)
-        return plan if dry_run else self.run_rollback(plan)
+    fast_forward = AtOnce(plan_fast_forward)
 
     def plan_rollback(
         self,
@@ -188,7 +155,7 @@ class History:
         tag: str | None = None,
         time: Time | None = None,
     ) -> RollbackPlan:
-        """Plan a rollback and the deletion of later snapshots; see `references.rollback`."""
+        """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
         return plan_rollback(
             self.table.files,
             snapshot_id=snapshot,
@@ -196,10 +163,7 @@ class History:
             as_of_ms=None if time is None else time_ms(time),
         )
 
-    def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_rollback(self.table.files, plan)
+    rollback = AtOnce(plan_rollback)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Readers of changes by name, and how far they are."""

@@ -37,7 +37,7 @@ class Analyze(Verb[AnalyzeOptions, AnalyzePlan, AnalyzeResult]):
         self, table: Table, plan: AnalyzePlan, options: AnalyzeOptions, work: Work
     ) -> AnalyzeResult:
         """Read the rows of the plan's snapshot and publish what they say."""
-        return table.upkeep.run_analyze(plan, work.engine(options.engine, plan.bytes))
+        return table.upkeep.run(plan, work.engine(options.engine, plan.bytes))
 
     def report(
         self, table: Table, outcome: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]

@@ -53,7 +53,7 @@ class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
         self, table: Table, plan: OrphansPlan, options: OrphansOptions, work: Work
     ) -> OrphansResult:
         """Set aside, or delete, what the plan names."""
-        return table.upkeep.run_remove_orphans(plan, quarantine=not options.at_once)
+        return table.upkeep.run(plan, quarantine=not options.at_once)
 
     def report(
         self, table: Table, outcome: Outcome[OrphansOptions, OrphansPlan, OrphansResult]
@@ -131,7 +131,7 @@ class Restore(Verb[RestoreOptions, RestorePlan, RestoreResult]):
         self, table: Table, plan: RestorePlan, options: RestoreOptions, work: Work
     ) -> RestoreResult:
         """Bring back what the plan names."""
-        return table.upkeep.run_restore(plan)
+        return table.upkeep.run(plan)
 
     def report(
         self, table: Table, outcome: Outcome[RestoreOptions, RestorePlan, RestoreResult]
@@ -192,7 +192,7 @@ class Purge(Verb[PurgeOptions, PurgePlan, PurgeResult]):
 
     def run(self, table: Table, plan: PurgePlan, options: PurgeOptions, work: Work) -> PurgeResult:
         """Delete what the plan names."""
-        return table.upkeep.run_purge(plan)
+        return table.upkeep.run(plan)
 
     def report(
         self, table: Table, outcome: Outcome[PurgeOptions, PurgePlan, PurgeResult]

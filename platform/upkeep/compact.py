@@ -77,7 +77,7 @@ class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
     ) -> CompactionResult:
         """Rewrite what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.upkeep.run_compact(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[CompactOptions, CompactionPlan, CompactionResult]

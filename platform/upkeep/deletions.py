@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import Any, Protocol, overload
 
 from lakewright.platform.upkeep.verb import Fact, Report
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
@@ -27,7 +27,7 @@ class Deleted(Protocol):
 def deletion_report(
     what: str,
     facts: Mapping[str, Fact],
-    plan: DeletionPlan,
+    plan: DeletionPlan[Any],
     result: Deleted | None,
     *,
     notes: tuple[str, ...] = (),

@@ -89,7 +89,7 @@ class ExpireSnapshots(InSteps[ExpireOptions, ExpirePlan, ExpireResult]):
         self, table: Table, plan: ExpirePlan, options: ExpireOptions, work: Work
     ) -> ExpireResult:
         """Delete what the plan names."""
-        return table.upkeep.run_expire_snapshots(plan)
+        return table.upkeep.run(plan)
 
     def steps(
         self, table: Table, options: ExpireOptions, work: Work
@@ -138,7 +138,7 @@ class ExpireTags(Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]):
         self, table: Table, plan: DeleteTagsPlan, options: ExpireTagsOptions, work: Work
     ) -> DeleteTagsResult:
         """Delete what the plan names."""
-        return table.upkeep.run_expire_tags(plan)
+        return table.upkeep.run(plan)
 
     def report(
         self, table: Table, outcome: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
@@ -176,7 +176,7 @@ class ExpireChangelogs(Verb[ExpireChangelogsOptions, ExpireChangelogsPlan, Expir
         work: Work,
     ) -> ExpireChangelogsResult:
         """Delete what the plan names."""
-        return table.upkeep.run_expire_changelogs(plan)
+        return table.upkeep.run(plan)
 
     def report(
         self,

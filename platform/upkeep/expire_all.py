@@ -26,7 +26,7 @@ from lakewright.storage.operations.running.plan import Plan, UnreachableFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryPlan(Plan):
+class ExpiryPlan(Plan["Expired"]):
     """What one run of an expiry would delete, as far as it is planned.
 
     `files` names the files of the first step of snapshots, of tags and of the first changelogs.
@@ -138,13 +138,13 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
 
     def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
         """Delete what the plan names; with its tags go the files that only its snapshots kept."""
-        expired = Expired().and_then(table.upkeep.run_expire_snapshots(plan.snapshots))
+        expired = Expired().and_then(table.upkeep.run(plan.snapshots))
         if plan.tags is not None:
             # A tag that stands for another snapshot than planned is still refused.
             tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
-            expired = expired.and_then(table.upkeep.run_expire_tags(tags))
+            expired = expired.and_then(table.upkeep.run(tags))
         if plan.changelogs is not None:
-            expired = expired.and_then(table.upkeep.run_expire_changelogs(plan.changelogs))
+            expired = expired.and_then(table.upkeep.run(plan.changelogs))
         return expired
 
     def steps(
@@ -164,7 +164,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
         tags = table.upkeep.plan_expire_tags()
         plan, expired = (
             replace(plan, tags=tags),
-            expired.and_then(table.upkeep.run_expire_tags(tags)),
+            expired.and_then(table.upkeep.run(tags)),
         )
         yield Outcome(options=options, plan=plan, result=expired)
         # Each step of snapshots may have left changelogs for one step of their own.
@@ -172,7 +172,7 @@ class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
             check_held(table.files, work.lease)
             changelogs = table.upkeep.plan_expire_changelogs()
             plan = plan.and_then(changelogs)
-            expired = expired.and_then(table.upkeep.run_expire_changelogs(changelogs))
+            expired = expired.and_then(table.upkeep.run(changelogs))
             yield Outcome(options=options, plan=plan, result=expired)
 
     def report(self, table: Table, outcome: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:

@@ -39,9 +39,7 @@ class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
     ) -> PostponeResult:
         """Move what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.upkeep.run_postpone_compact(
-            plan, engine, verify=options.verify, lease=work.lease
-        )
+        return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[RewriteOptions, PostponePlan, PostponeResult]

@@ -54,7 +54,7 @@ class Rescale(Verb[RescaleOptions, RescalePlan, RescaleResult]):
     ) -> RescaleResult:
         """Move what the plan names."""
         engine = rewrite_engine(options, plan, work)
-        return table.upkeep.run_rescale(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[RescaleOptions, RescalePlan, RescaleResult]

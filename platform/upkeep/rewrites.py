@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import describe_partition
@@ -183,7 +184,7 @@ def _move_plan_report(plan: RescalePlan | PostponePlan, purpose: str) -> Report:
     )
 
 
-def rewrite_engine(options: RewriteOptions, plan: RewritePlan, work: Work) -> Engine:
+def rewrite_engine(options: RewriteOptions, plan: RewritePlan[Any], work: Work) -> Engine:
     """The engine for a plan; one without tasks starts no Spark session."""
     if not plan.tasks:
         return LocalEngine()
@@ -203,7 +204,7 @@ def _before_and_after(
     }
 
 
-def _engine_name(options: RewriteOptions, plan: RewritePlan) -> str:
+def _engine_name(options: RewriteOptions, plan: RewritePlan[Any]) -> str:
     return "spark" if prefers_spark(options.engine, size_bytes=plan.bytes_before) else "local"
 
 

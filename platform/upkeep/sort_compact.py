@@ -57,7 +57,7 @@ class SortCompact(Verb[SortOptions, SortCompactionPlan, CompactionResult]):
     ) -> CompactionResult:
         """Sort what the plan names."""
         engine = rewrite_engine(options, plan.files, work)
-        return table.upkeep.run_sort_compact(plan, engine, verify=options.verify, lease=work.lease)
+        return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
 
     def report(
         self, table: Table, outcome: Outcome[SortOptions, SortCompactionPlan, CompactionResult]

@@ -33,7 +33,7 @@ from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
 
 OptionsT = TypeVar("OptionsT")
-PlanT = TypeVar("PlanT", bound=Plan)
+PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
 _T = TypeVar("_T")
 _DURATION = "_ms"

@@ -69,7 +69,7 @@ def ask(table: Table, kind: LeaseKind, **more: Any) -> LeaseRequest:
 
 def compact_leased(table: Table) -> None:
     with leased(table.files, ask(table, LeaseKind.COMPACT, owner="upkeep")) as lease:
-        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
+        table.upkeep.run(table.upkeep.plan_compact(full=True), lease=lease)
 
 
 def write_leased(table: Table) -> None:

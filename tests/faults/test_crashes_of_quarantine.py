@@ -66,18 +66,16 @@ def with_orphans(catalog: Catalog) -> Table:
 
 
 def remove(table: Table) -> object:
-    return table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    )
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
 
 
 def restore(table: Table) -> None:
     for quarantine in table.upkeep.quarantines():
-        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
+        table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
 
 
 def purge(table: Table) -> object:
-    return table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    return table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def with_quarantine(catalog: Catalog) -> Table:
@@ -202,7 +200,7 @@ def test_what_a_late_commit_refers_to_is_back_after_a_failure_anywhere_and_a_sec
         table.files.fs.delete(path)
         plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         data = tuple(file for file in plan.files if "bucket-" in file.path)
-        table.upkeep.run_remove_orphans(replace(plan, files=data))
+        table.upkeep.run(replace(plan, files=data))
         table.files.fs.write_bytes(path, snapshot)
         return table
 

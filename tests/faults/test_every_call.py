@@ -153,7 +153,7 @@ def _write_without_identifier(at: Place) -> object:
 
 def _move_a_tag(at: Place) -> object:
     table = at.table
-    table.history.run_delete_tags(table.history.plan_delete_tags("first"))
+    table.history.run(table.history.plan_delete_tags("first"))
     return table.history.create_tag("first")
 
 

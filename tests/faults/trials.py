@@ -417,6 +417,4 @@ def is_rolled_back_halfway(catalog: Catalog) -> bool:
 def remove_orphans(catalog: Catalog) -> None:
     """Delete what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)

@@ -258,7 +258,7 @@ def test_rows_find_the_buckets_that_java_gives_them_by_remainder(
     if keyed:
         found_by_key = ours.lookup(pa.table({"id": pa.array(numbers, pa.int64())}))
         assert found_by_key.num_rows == len(numbers)
-    rescaled = ours.upkeep.run_rescale(ours.upkeep.plan_rescale(3))
+    rescaled = ours.upkeep.run(ours.upkeep.plan_rescale(3))
     assert rescaled is not None
     ours = catalog.table("db.ours")
     assert read_by(java_latest, ours, catalog) == content(ours)
@@ -418,7 +418,7 @@ def test_a_table_that_cannot_be_compacted_is_expired_and_cleaned(
     assert not table.files.fs.exists(lost)
     assert read_by(java_latest, table, catalog) == before
     assert java_latest.read(root, "db.t", tag="kept") == tagged
-    table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
+    table.history.run(table.history.plan_delete_tags("kept"))
     assert read_by(java_latest, table, catalog) == before
     java_latest.write(root, "db.t", [{**row, "at": 2**31 - 1} for row in events(20, 21)])
     assert len(read_by(java_latest, table, catalog)) == len(before) + 1

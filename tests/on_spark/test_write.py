@@ -359,7 +359,7 @@ def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
     table.commit(staged)
     look()
     plan = table.upkeep.plan_compact(full=True)
-    result = table.upkeep.run_compact(plan, Watching(SparkEngine(spark), look))
+    result = table.upkeep.run(plan, Watching(SparkEngine(spark), look))
     look()
 
     assert result.snapshot is not None

@@ -118,13 +118,13 @@ def changes(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.write(rows(table, events(3, 5)))
     yield lambda: compact(table, full=True)
     yield lambda: table.commit_pending("stream")
-    yield lambda: table.upkeep.run_analyze(table.upkeep.plan_analyze())
-    yield lambda: table.history.run_delete_branch(table.history.plan_delete_branch("side"))
-    yield lambda: table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
+    yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
+    yield lambda: table.history.run(table.history.plan_delete_branch("side"))
+    yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
     yield lambda: expire(table)
     yield lambda: remove_orphans(table)
-    yield lambda: table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
-    yield lambda: table.history.run_rollback(table.history.plan_rollback(snapshot=8))
+    yield lambda: table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.history.run(table.history.plan_rollback(snapshot=8))
 
 
 def ask_all(verbs: Iterator[Callable[[], object]]) -> None:

@@ -303,7 +303,7 @@ def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: A
     def expire_later(table: Table, _: int) -> str:
         plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
         table.files.fs.exists(f"{table.files.paths.root}/planned")
-        table.upkeep.run_expire_snapshots(plan)
+        table.upkeep.run(plan)
         return ""
 
     tag, append, rollback = actor("tag"), actor("append"), actor("rollback")
@@ -327,9 +327,7 @@ def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: A
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
         return ""
 
     removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)

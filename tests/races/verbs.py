@@ -40,7 +40,7 @@ def keyed_arena() -> Arena:
     table = _empty_table(["day", "id"])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -50,7 +50,7 @@ def append_arena() -> Arena:
     table = _empty_table([])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -101,7 +101,7 @@ def _overwrite(table: Table, number: int) -> str:
 
 
 def _compact(table: Table, number: int) -> str:
-    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    result = table.upkeep.run(table.upkeep.plan_compact(full=True))
     return f"{result.dropped_tasks} left out" if result.dropped_tasks else ""
 
 
@@ -110,20 +110,18 @@ def _expire(table: Table, number: int) -> str:
 
 
 def _remove_orphans(table: Table, number: int) -> str:
-    table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True)
-    )
+    table.upkeep.run(table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True))
     return ""
 
 
 def _rescale(table: Table, number: int) -> str:
     engine = LocalEngine(env=table.files.env)
-    result = table.upkeep.run_rescale(table.upkeep.plan_rescale(1 + number), engine)
+    result = table.upkeep.run(table.upkeep.plan_rescale(1 + number), engine)
     return f"{len(result.dropped)} left out" if result.dropped else ""
 
 
 def _rollback(table: Table, number: int) -> str:
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1 + number))
+    table.history.run(table.history.plan_rollback(snapshot=1 + number))
     return ""
 
 

@@ -52,7 +52,7 @@ _PIN_RETAINED_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackPlan(DeletionPlan):
+class RollbackPlan(DeletionPlan["RollbackResult"]):
     """The target, and what is deleted; `restored_tag` is set if only a tag holds the target."""
 
     target_id: int

@@ -208,7 +208,7 @@ def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
         write_id = f"{job.run_id}-faulty"
         return FaultyMove(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.upkeep.run_rescale(plan, FaultyEngine(move))
+    return table.upkeep.run(plan, FaultyEngine(move))
 
 
 class FaultySorting(BucketSorting):
@@ -231,7 +231,7 @@ def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
         write_id = f"{job.run_id}-faulty"
         return FaultySorting(table.files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.upkeep.run_postpone_compact(plan, FaultyEngine(sort))
+    return table.upkeep.run(plan, FaultyEngine(sort))
 
 
 # --- files that change on the store -------------------------------------------------------------

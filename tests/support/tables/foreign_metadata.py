@@ -41,7 +41,7 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     for version in "abc":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     # The compaction marks replaced rows of deeper levels as deleted.
     table.write(rows(table, events(1, 2, v="d")))
     compact(table)

@@ -181,7 +181,7 @@ def test_show_says_which_option_stands_in_the_way(
 
 def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog, commits=2)
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     lines = lakewright(catalog, "snapshots", "shop.orders").lines
     assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"]
     assert [line.split()[3:6] for line in lines[2:]] == [

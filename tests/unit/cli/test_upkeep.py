@@ -263,7 +263,7 @@ def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
 
 def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
-    table.upkeep.run_compact(table.upkeep.plan_compact())
+    table.upkeep.run(table.upkeep.plan_compact())
     before = content(table)
     planned = lakewright(
         catalog,

@@ -105,9 +105,9 @@ def test_quarantine_is_entered_and_left_in_one_call_each(table: Table) -> None:
 def test_a_plan_for_another_table_is_refused(table: Table, catalog: Catalog) -> None:
     other = new_table(catalog, name="db.other")
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
-        other.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+        other.upkeep.run(table.upkeep.plan_compact(full=True))
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
-        other.history.run_rollback(table.history.plan_rollback(snapshot=2))
+        other.history.run(table.history.plan_rollback(snapshot=2))
 
 
 def test_every_system_table_has_a_method(table: Table) -> None:

@@ -98,7 +98,7 @@ def _delete(call: Call, *, name: str | None) -> Answer | None:
 
     do = plan_and_run(
         lambda: table.history.plan_delete_branch(needed(name, "BRANCH")),
-        table.history.run_delete_branch,
+        table.history.run,
         again=lambda plan: table.history.plan_delete_branch(plan.branch),
     )
     telling: Telling[DeleteBranchPlan, BranchResult] = Telling(
@@ -131,7 +131,7 @@ def _fast_forward(call: Call, *, name: str | None) -> Answer | None:
     table = call.table()
     do = plan_and_run(
         lambda: table.history.plan_fast_forward(needed(name, "BRANCH")),
-        table.history.run_fast_forward,
+        table.history.run,
         again=lambda plan: table.history.plan_fast_forward(plan.branch),
     )
     telling: Telling[FastForwardPlan, BranchResult] = Telling(

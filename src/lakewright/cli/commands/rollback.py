@@ -42,7 +42,7 @@ def rollback(
     table = call.table()
     do = plan_and_run(
         lambda: table.history.plan_rollback(snapshot=snapshot, tag=tag, time=as_of),
-        table.history.run_rollback,
+        table.history.run,
         again=lambda plan: table.history.plan_rollback(
             snapshot=None if plan.restored_tag else plan.target_id, tag=plan.restored_tag
         ),

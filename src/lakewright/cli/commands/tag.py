@@ -150,7 +150,7 @@ def _delete(call: Call, *, names: tuple[str, ...]) -> Answer | None:
     table = call.table()
     do = plan_and_run(
         lambda: table.history.plan_delete_tags(*needed(names or None, "TAG")),
-        table.history.run_delete_tags,
+        table.history.run,
         again=lambda plan: table.history.plan_delete_tags(*plan.tags),
     )
     return carry_out(call, table, Work(kind=DeleteTagsPlan, do=do, telling=_telling("delete")))

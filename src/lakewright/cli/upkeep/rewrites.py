@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from lakewright.cli.output.partitions import partition_cells, partition_columns
 from lakewright.cli.output.tables import Block, TextColumn, TextTable
@@ -28,7 +29,7 @@ from lakewright.storage.spec.options import BucketMode
 _MOST_LINES = 40
 
 
-def rewrite_summary(plan: RewritePlan) -> dict[str, object]:
+def rewrite_summary(plan: RewritePlan[Any]) -> dict[str, object]:
     """The figures of a plan."""
     return {
         "tasks": len(plan.tasks),
@@ -245,7 +246,7 @@ def postpone_telling(table: Table) -> Telling[PostponePlan, PostponeResult]:
 # --- both --------------------------------------------------------------------------------------
 
 
-def _at(plan: RewritePlan) -> str:
+def _at(plan: RewritePlan[Any]) -> str:
     return (
         "which has no snapshot" if plan.snapshot_id is None else f"at snapshot {plan.snapshot_id}"
     )

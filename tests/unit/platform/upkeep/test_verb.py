@@ -81,7 +81,7 @@ def with_changelogs(catalog: Catalog) -> Table:
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
     retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
-    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**retention))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**retention))
     assert table.history.changelogs()
     return table
 
@@ -94,7 +94,7 @@ def with_orphan(catalog: Catalog) -> Table:
 
 def with_quarantine(catalog: Catalog) -> Table:
     table = with_orphan(catalog)
-    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
     assert table.upkeep.quarantines()
     return table
 

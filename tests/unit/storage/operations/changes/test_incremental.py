@@ -257,7 +257,7 @@ def test_a_difference_follows_keys_into_other_buckets(catalog: Catalog, engine: 
     table.write(rows(table, [*events(0, 10), *events(0, 3, day="b")]))
     compact(table, full=True)
     before = state(table)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+    table.upkeep.run(table.upkeep.plan_rescale(3))
     later = catalog.table(table.name)
     assert changes(later.read_changes(2, 3, mode="diff")) == []
     later.write(rows(later, events(8, 12, v="new")))

@@ -117,7 +117,7 @@ def test_a_commit_repeated_after_a_rollback_beyond_its_base_happens_once(
     catalog: Catalog, others: int
 ) -> None:
     table, staged = written_and_staged(catalog)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3))
     first = table.commit(staged)
     assert first.snapshot is not None
     assert first.snapshot.id == 4
@@ -367,7 +367,7 @@ def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog
     staged = table.stage(rows(table, events(100, 101)))
 
     def roll_back() -> None:
-        table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+        table.history.run(table.history.plan_rollback(snapshot=2))
 
     result = interrupted(table, roll_back).commit(staged)
     assert result.snapshot is not None
@@ -385,7 +385,7 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
 
     def write_and_expire() -> None:
         table.write(rows(table, events(3, 4)))
-        table.upkeep.run_expire_snapshots(
+        table.upkeep.run(
             table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
         )
 
@@ -423,7 +423,7 @@ def test_a_write_that_was_rolled_back_is_not_published_without_its_files(catalog
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 2)))
     table.commit(staged)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     with pytest.raises(FilesGone, match="stage them again"):
         table.commit(staged)
     assert values_of(table, "id") == [0]
@@ -449,12 +449,12 @@ def test_a_write_of_whose_files_some_were_taken_as_orphans_is_not_published(
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     names = [file.file_name for message in staged.messages for file in message.new_files]
     last = [file for file in plan.files if file.path.endswith(names[-1])]
-    assert table.upkeep.run_remove_orphans(replace(plan, files=tuple(last))).files_moved == 1
+    assert table.upkeep.run(replace(plan, files=tuple(last))).files_moved == 1
     with pytest.raises(FilesGone, match=f"{names[-1]} .* is there no more"):
         table.commit(staged)
     assert table.read().num_rows == 0
     table.abort(staged)
-    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -565,7 +565,7 @@ def test_an_overwrite_and_a_compaction_of_the_same_files_do_not_both_win(
     def another_overwrites() -> None:
         table.write(rows(table, events(50, 51)), mode="overwrite")
 
-    result = interrupted(table, another_overwrites).upkeep.run_compact(plan)
+    result = interrupted(table, another_overwrites).upkeep.run(plan)
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert values_of(table, "id") == [50]
     assert_only_reachable_files(table)

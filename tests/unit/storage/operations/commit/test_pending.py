@@ -129,7 +129,7 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
         plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         assert plan.files
         table.keep_pending(made)
-        done = table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
+        done = table.upkeep.run(plan, quarantine=quarantine)
         assert done.files_deleted == 0
     table.commit_pending("job")
     assert values_of(table, "id") == [1, 2]
@@ -170,7 +170,7 @@ def test_a_batch_that_fits_no_more_stops_those_after_it_and_is_kept(table: Table
     for number in (1, 2):
         table.keep_pending(staged(table, number))
     table.commit_pending("job", up_to=1)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+    table.upkeep.run(table.upkeep.plan_rescale(3))
     with pytest.raises(BucketCountChanged):
         table.commit_pending("job")
     (kept,) = table.pending_batches("job")

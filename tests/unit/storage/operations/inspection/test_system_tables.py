@@ -245,7 +245,7 @@ def test_the_audit_log_of_an_append_table_inserts_every_row(catalog: Catalog) ->
 def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
     table = filled(catalog)
     assert system(table, "statistics") == []
-    result = table.upkeep.run_analyze(table.upkeep.plan_analyze(columns=["id"]))
+    result = table.upkeep.run(table.upkeep.plan_analyze(columns=["id"]))
     assert result.statistics is not None
     (row,) = system(table, "statistics")
     assert (row["snapshot_id"], row["schema_id"], row["mergedRecordCount"]) == (4, 0, 12)

@@ -89,7 +89,7 @@ def test_a_compaction_leaves_to_a_writer_what_that_wants_and_publishes_the_rest(
         expected = content(table)
     slower, fs = interrupted(table, when=when, meanwhile=lambda: overwrite(table, "b", fails=fails))
     with compacting(slower) as lease:
-        result = slower.upkeep.run_compact(plan, lease=lease)
+        result = slower.upkeep.run(plan, lease=lease)
 
     assert fs.has_happened
     assert result.snapshot is not None
@@ -114,7 +114,7 @@ def test_a_bucket_that_was_given_up_before_its_turn_is_not_even_read(table: Tabl
         table, when=first_new_file, meanwhile=lambda: overwrite(table, "c", fails=True)
     )
     with compacting(slower) as lease:
-        slower.upkeep.run_compact(plan, lease=lease)
+        slower.upkeep.run(plan, lease=lease)
     assert [call for call in fs.calls if "day=a" in call.path]
     assert not [call for call in fs.calls if "day=c" in call.path]
 
@@ -130,7 +130,7 @@ def test_writers_that_only_add_take_nothing_away_and_both_are_published(table: T
     plan = table.upkeep.plan_compact(full=True)
     slower, fs = interrupted(table, when=first_new_file, meanwhile=add)
     with compacting(slower) as lease:
-        result = slower.upkeep.run_compact(plan, lease=lease)
+        result = slower.upkeep.run(plan, lease=lease)
     assert fs.has_happened
     assert result.dropped_tasks == 0
     assert "new90" in {row["v"] for row in table.read().to_pylist()}
@@ -162,7 +162,7 @@ def test_a_compaction_that_lost_all_says_to_whom_and_leaves_nothing(table: Table
 
     def run() -> None:
         with compacting(slower) as lease:
-            slower.upkeep.run_compact(plan, lease=lease)
+            slower.upkeep.run(plan, lease=lease)
 
     with pytest.raises(LeaseLost, match=said):
         run()
@@ -178,7 +178,7 @@ def test_a_compaction_that_takes_long_keeps_its_lease(table: Table) -> None:
 
     slower, fs = interrupted(table, when=first_new_file, meanwhile=wait)
     with compacting(slower) as lease:
-        result = slower.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
+        result = slower.upkeep.run(table.upkeep.plan_compact(full=True), lease=lease)
         assert fs.has_happened
         assert result.dropped_tasks == 0
         (held,) = table.upkeep.leases()
@@ -190,7 +190,7 @@ def test_a_lease_for_less_than_the_plan_does_less(table: Table) -> None:
     request = LeaseRequest(kind=LeaseKind.COMPACT, scope=scope, holder="upkeep")
     plan = table.upkeep.plan_compact(full=True)
     with leased(table.files, request) as lease:
-        result = table.upkeep.run_compact(plan, lease=lease)
+        result = table.upkeep.run(plan, lease=lease)
     assert result.dropped_tasks == len(plan.tasks) // len(DAYS)
     assert files_of(table)["c"] > files_of(table)["a"]
 
@@ -207,7 +207,7 @@ def test_what_one_without_a_lease_changed_is_dropped_and_no_lease_is_blamed(tabl
         meanwhile=lambda: table.write(new, mode="overwrite", partition={"day": "a"}),
     )
     with leased(table.files, request) as lease:
-        result = slower.upkeep.run_compact(plan, lease=lease)
+        result = slower.upkeep.run(plan, lease=lease)
     assert fs.has_happened
     assert result.snapshot is None
     assert result.dropped_tasks == len(plan.tasks)
@@ -227,7 +227,7 @@ def test_a_lease_is_to_blame_only_for_what_it_was_for(table: Table) -> None:
         leased(table.files, request) as lease,
         pytest.raises(LeaseLost, match=said) as lost,
     ):
-        slower.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
+        slower.upkeep.run(table.upkeep.plan_compact(full=True), lease=lease)
     assert lost.value.details["wanted_by"] == "the writer"
 
 
@@ -259,10 +259,10 @@ def test_what_moves_rows_between_buckets_gives_way_by_partition(
         request = LeaseRequest(kind=kind, scope=whole_table(on.files), holder="upkeep")
         with leased(on.files, request) as lease:
             if verb == "rescale":
-                dropped = slower.upkeep.run_rescale(on.upkeep.plan_rescale(3), lease=lease).dropped
+                dropped = slower.upkeep.run(on.upkeep.plan_rescale(3), lease=lease).dropped
             else:
                 plan = on.upkeep.plan_postpone_compact()
-                dropped = slower.upkeep.run_postpone_compact(plan, lease=lease).dropped
+                dropped = slower.upkeep.run(plan, lease=lease).dropped
         assert fs.has_happened
         return list(dropped)
 

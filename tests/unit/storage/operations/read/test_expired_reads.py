@@ -160,7 +160,7 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
     slow, fs = interrupted(
         table,
         when=lambda call: call.name == "open_input",
-        meanwhile=lambda: table.upkeep.run_expire_snapshots(
+        meanwhile=lambda: table.upkeep.run(
             table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000)
         ),
     )

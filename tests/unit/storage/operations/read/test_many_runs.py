@@ -145,9 +145,9 @@ VERBS: list[Callable[[Table], None]] = [
     compacted,
     looked_up,
     compared,
-    lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()) and None,
+    lambda table: table.upkeep.run(table.upkeep.plan_analyze()) and None,
     lambda table: table.inspect.table("files") and None,
-    lambda table: table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans()) and None,
+    lambda table: table.upkeep.run(table.upkeep.plan_remove_orphans()) and None,
 ]
 NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
@@ -186,7 +186,7 @@ def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: C
     expected = content(table)
     for count in (RUNS, 1):
         with at_most_more_open(LIMIT):
-            table.upkeep.run_rescale(table.upkeep.plan_rescale(count))
+            table.upkeep.run(table.upkeep.plan_rescale(count))
             table = catalog.table("db.t")
             # One state of many buckets beside one of another number.
             compared(table)
@@ -231,7 +231,7 @@ def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb
         if verb == "compact":
             assert compact(table, full=True).files_before == RUNS
         elif verb == "sort":
-            table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"], order="hilbert"))
+            table.upkeep.run(table.upkeep.plan_sort_compact(["id"], order="hilbert"))
         else:
             compared(table)
         assert content(table) == expected
@@ -242,7 +242,7 @@ def test_rows_that_wait_for_a_bucket_in_more_files_than_may_be_open(catalog: Cat
     table = keyed(catalog, bucket="-2")
     fill(table)
     with at_most_more_open(LIMIT):
-        table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+        table.upkeep.run(table.upkeep.plan_postpone_compact())
         found = content(table)
     plain = new_table(catalog, COLUMNS, name="db.plain", keys=["id"], options={"bucket": "1"})
     fill(plain)

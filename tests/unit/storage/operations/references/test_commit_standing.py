@@ -47,7 +47,7 @@ def test_what_was_made_on_top_of_another_snapshot_is_told_apart(catalog: Catalog
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     table.write(rows(table, events(9, 10)))
     assert not follows(table.files, fourth, trace_of(table.files, table.history.snapshots()[2]))
 
@@ -55,7 +55,7 @@ def test_what_was_made_on_top_of_another_snapshot_is_told_apart(catalog: Catalog
 def test_what_follows_a_commit_that_added_nothing_may_know_of_it(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 4)))
     _, analyzed, following = table.history.snapshots()
     assert follows(table.files, following, trace_of(table.files, analyzed))
@@ -73,7 +73,7 @@ def test_a_snapshot_stands_on_its_base_and_not_on_another_one_of_that_id(catalog
     trace = trace_of(table.files, ours)
     assert is_on_top(table.files, base, ours, trace)
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     write(table, 5, 6)
     assert not is_on_top(table.files, base, ours, trace)
 
@@ -86,7 +86,7 @@ def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
     base, ours = table.history.snapshots()[2:]
     trace = trace_of(table.files, ours)
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3))
     write(table, 5)
     assert not is_followed(table.files, ours, trace)
     write(table, 6)
@@ -103,7 +103,7 @@ def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -
     ours = table.history.snapshots()[1]
     trace = trace_of(table.files, ours)
     table.history.create_branch("b", snapshot=2)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     write(table, 3, 4, 5)
     assert not is_followed(table.files, ours, trace)
     table.files.fs.delete(table.files.paths.snapshot(3))

@@ -85,7 +85,7 @@ def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEn
     assert plan.consumers == ("gone",)
     assert "consumer gone has not moved for 7200 s, and goes" in plan.reasons
     assert "consumer slow wants to read from snapshot 3" in plan.reasons
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert ids(table) == [3, 4, 5]
     assert [each.name for each in table.history.consumers()] == ["slow"]
 
@@ -97,7 +97,7 @@ def test_a_consumer_that_moved_after_the_plan_stays(catalog: Catalog, env: Fixed
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("me",)
     moved(table, "me", env.clock.now_ms)
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert [each.name for each in table.history.consumers()] == ["me"]
 
 

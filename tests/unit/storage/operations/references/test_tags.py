@@ -50,7 +50,7 @@ def names(table: Table) -> list[str]:
 
 
 def delete(table: Table, *tags: str) -> int:
-    return table.history.run_delete_tags(table.history.plan_delete_tags(*tags)).files_deleted
+    return table.history.run(table.history.plan_delete_tags(*tags)).files_deleted
 
 
 # --- by hand -----------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_deleting_a_tag_takes_what_only_it_kept(any_catalog: Catalog) -> None:
     assert any(file.path.startswith("bucket-0/data-") for file in plan.files)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert DeleteTagsPlan.from_json(plan.to_json()) == plan
-    result = table.history.run_delete_tags(DeleteTagsPlan.from_json(plan.to_json()))
+    result = table.history.run(DeleteTagsPlan.from_json(plan.to_json()))
     assert (result.files_deleted, result.bytes_deleted) == (len(plan.files), plan.bytes)
     assert_only_reachable_files(table)
     assert values_of(table.at(tag="b"), "v") == ["b0", "b1", "b2"]
@@ -182,7 +182,7 @@ def test_a_tag_whose_snapshot_is_there_keeps_nothing_alone(catalog: Catalog) -> 
     table.history.create_tag("a", snapshot=2)
     plan = table.history.plan_delete_tags("a")
     assert plan.files == ()
-    result = table.history.run_delete_tags(plan)
+    result = table.history.run(plan)
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert values_of(table.at(snapshot=2), "v") == ["a0", "a1", "a2"]
 
@@ -195,7 +195,7 @@ def test_two_tags_of_a_snapshot_keep_its_files_together(catalog: Catalog) -> Non
     assert table.history.plan_delete_tags("x").files == ()
     both = table.history.plan_delete_tags("x", "y")
     assert both.files
-    table.history.run_delete_tags(both)
+    table.history.run(both)
     assert_only_reachable_files(table)
 
 
@@ -210,7 +210,7 @@ def test_a_plan_for_another_tag_of_that_name_is_stale(catalog: Catalog, meanwhil
     else:
         table.history.replace_tag("a", snapshot=6)
     with pytest.raises(StalePlan, match="plan again"):
-        table.history.run_delete_tags(plan)
+        table.history.run(plan)
 
 
 def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
@@ -220,7 +220,7 @@ def test_a_tag_made_after_the_plan_keeps_its_files(catalog: Catalog) -> None:
     plan = table.history.plan_delete_tags("a")
     table.history.create_tag("late", snapshot=2)
     assert plan.files
-    assert table.history.run_delete_tags(plan).files_deleted == 0
+    assert table.history.run(plan).files_deleted == 0
     assert values_of(table.at(tag="late"), "v") == ["a0", "a1", "a2"]
 
 
@@ -278,10 +278,10 @@ def test_tags_go_when_their_time_is_over(catalog: Catalog, env: FixedEnv) -> Non
     assert plan.tags == ("hour",)
     assert plan.reasons[0].startswith("tag hour was to be retained until ")
     assert plan.files
-    table.upkeep.run_expire_tags(plan)
+    table.upkeep.run(plan)
     assert_only_reachable_files(table)
     env.clock.advance(365 * DAY)
-    table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
+    table.upkeep.run(table.upkeep.plan_expire_tags())
     assert names(table) == ["always"]
 
 
@@ -305,7 +305,7 @@ def test_a_tag_stays_to_the_end_of_its_time(catalog: Catalog, env: FixedEnv) -> 
         env.clock.advance(1)
         plan = table.upkeep.plan_expire_tags(**asked)
         assert plan.tags == (("old",) if asked else ("hour",))
-        table.upkeep.run_expire_tags(plan)
+        table.upkeep.run(plan)
         env.clock.advance(-HOUR - 1)
 
 
@@ -478,7 +478,7 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
     plan = told.upkeep.plan_expire_tags()
     assert plan.tags == ("2024-01-04",)
     assert "beyond the 1 automatic tags" in plan.reasons[0]
-    told.upkeep.run_expire_tags(plan)
+    told.upkeep.run(plan)
 
 
 def test_a_snapshot_has_one_automatic_tag(catalog: Catalog) -> None:
@@ -519,8 +519,8 @@ def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: 
     plan = table.history.plan_delete_tags("t")
     expire(table)
     with pytest.raises(StalePlan, match="more files go with t; plan again"):
-        table.history.run_delete_tags(plan)
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+        table.history.run(plan)
+    table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
 
 

@@ -86,7 +86,7 @@ def test_a_tag_keeps_rows_and_no_changelog(catalog: Catalog) -> None:
     expire(table)
     assert names_on_disk(table, "changelog-") == []
     assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
-    table.history.run_rollback(table.history.plan_rollback(tag="t"))
+    table.history.run(table.history.plan_rollback(tag="t"))
     # The snapshot that is back names no changelog that is gone.
     assert [each.changelog_manifest_list for each in table.history.snapshots()] == [None]
     write(table, 9)
@@ -99,9 +99,9 @@ def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: 
     branch = table.history.create_branch("b", snapshot=2)
     write(branch, 7)
     assert len(names_on_disk(table, "changelog-")) == 4
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     assert len(names_on_disk(table, "changelog-")) == 2
-    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b"))
     assert len(names_on_disk(table, "changelog-")) == 1
     assert_only_reachable_files(table)
 
@@ -113,7 +113,7 @@ def test_changelogs_outlive_their_snapshots(any_catalog: Catalog, env: FixedEnv)
     assert plan.changelog_ids == plan.snapshot_ids == (1, 2, 3, 4, 5)
     assert "their changelogs stay for longer" in plan.reasons
     files = [table.files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert hints(table) == (1, 5)
     read = [table.files.fs.read_bytes(table.files.paths.changelog(n)) for n in (1, 2, 3, 4, 5)]
@@ -144,12 +144,12 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
     assert "changelog 7 is of the last 36000 s" in plan.reasons or len(plan.reasons) == 1
     assert plan.bytes > 0
     assert ExpireChangelogsPlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_expire_changelogs(ExpireChangelogsPlan.from_json(plan.to_json()))
+    result = table.upkeep.run(ExpireChangelogsPlan.from_json(plan.to_json()))
     assert result.expired == plan.changelog_ids
     assert changelog_ids(table) == [7]
     assert hints(table) == (7, 7)
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert (changelog_ids(table), hints(table)) == ([], (None, None))
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["v3-0", "v3-1", "v3-2"]
@@ -196,7 +196,7 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     # The base lists are no part of the changes.
     assert set(names_on_disk(table, "data-")) > written
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert not set(names_on_disk(table, "data-")) & written
     assert_only_reachable_files(table)
 
@@ -208,7 +208,7 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     plan = table.history.plan_rollback(tag="t")
     assert plan.changelog_ids == (3, 4, 5)
     seen, fs = watched(table)
-    seen.history.run_rollback(plan)
+    seen.history.run(plan)
     # The last ones first: a rollback that dies leaves no gap.
     gone = [table.files.paths.changelog(each) for each in (5, 4, 3)]
     assert [each.path for each in fs.changes if each.path in gone] == gone
@@ -222,13 +222,13 @@ def test_a_plan_is_stale_when_changelogs_came(catalog: Catalog, env: FixedEnv) -
     expire(table, keep=3)
     plan = table.upkeep.plan_expire_changelogs(every=True)
     expire(table)
-    table.upkeep.run_expire_changelogs(plan)
+    table.upkeep.run(plan)
     assert changelog_ids(table) == [4, 5]
     late = table.upkeep.plan_expire_changelogs(every=True)
     third = {**json.loads(table.files.snapshots.read_file(6)), "id": 3}
     table.files.references.put_changelog(3, json.dumps(third).encode())
     with pytest.raises(StalePlan, match="plan again"):
-        table.upkeep.run_expire_changelogs(late)
+        table.upkeep.run(late)
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -266,7 +266,7 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
 def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() -> None:
     def run(table: Table) -> Any:
         expire(table)
-        return table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+        return table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
 
     made = Remade(lambda catalog: history(catalog, 2, **LONG_LIVED))
     for number in range(1, 100):
@@ -296,7 +296,7 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     table = catalog.table("db.t")
     assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert_only_reachable_files(table)
 
 
@@ -330,7 +330,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             if other == "snapshots":
                 expire(table)  # noqa: B023
             else:
-                table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
+                table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
 
         slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
         with suppress(StalePlan):
@@ -339,7 +339,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             assert number > 5
             return
         expire(table)
-        table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+        table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -359,7 +359,7 @@ def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
     env.clock.advance(11 * HOUR)
     # However old, so many stay.
     assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
-    table.upkeep.run_expire_changelogs(few.upkeep.plan_expire_changelogs())
+    table.upkeep.run(few.upkeep.plan_expire_changelogs())
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -399,7 +399,7 @@ def test_what_an_expiry_that_died_has_yet_to_keep_is_not_deleted_as_orphans(
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     assert plan.files
     with pytest.raises(StalePlan, match="has changelogs to keep"):
-        table.upkeep.run_remove_orphans(plan, quarantine=False)
+        table.upkeep.run(plan, quarantine=False)
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert values_of(table, "v") == expected

@@ -45,7 +45,7 @@ def left(table: Table) -> list[int]:
 
 
 def run(table: Table, **plan: Any) -> list[int]:
-    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**plan))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**plan))
     return left(table)
 
 
@@ -92,7 +92,7 @@ def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEn
     assert any("was current within the last 5400 s" in reason for reason in plan.reasons)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert ExpirePlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_expire_snapshots(ExpirePlan.from_json(plan.to_json()))
+    result = table.upkeep.run(ExpirePlan.from_json(plan.to_json()))
     assert result.expired == (1,)
     assert result.files_deleted == len(plan.files)
     assert left(table) == [2, 3, 4]
@@ -132,7 +132,7 @@ def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> No
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert (plan.snapshot_ids, plan.files, plan.waiting) == ((), (), 0)
     assert plan.reasons == ("the table has no snapshot",)
-    result = table.upkeep.run_expire_snapshots(plan)
+    result = table.upkeep.run(plan)
     assert (result.expired, result.files_deleted, result.bytes_deleted) == ((), 0, 0)
 
 
@@ -249,7 +249,7 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     tag(table, "late", 2)
     with pytest.raises(StalePlan, match="refers to by now; plan again"):
-        table.upkeep.run_expire_snapshots(plan)
+        table.upkeep.run(plan)
     assert left(table) == [1, 2, 3, 4]
     assert_nothing_missing(table)
     run(table, retain_min=1, time_retained_ms=0)
@@ -261,9 +261,9 @@ def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: Fix
     commits(table, env, 4)
     first = table.upkeep.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
     second = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
-    table.upkeep.run_expire_snapshots(second)
+    table.upkeep.run(second)
     with pytest.raises(StalePlan):
-        table.upkeep.run_expire_snapshots(first)
+        table.upkeep.run(first)
     assert left(table) == [4]
 
 
@@ -272,7 +272,7 @@ def test_commits_after_the_plan_do_not_disturb_it(catalog: Catalog, env: FixedEn
     commits(table, env, 4)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     table.write(rows(table, events(9, 10)))
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert left(table) == [4, 5]
 
 
@@ -337,7 +337,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
     for number in range(3):
         table.write(rows(table, events(number, number + 2, v=f"new{number}-")))
         compact(table, min_file_num=2)
-        table.upkeep.run_analyze(table.upkeep.plan_analyze())
+        table.upkeep.run(table.upkeep.plan_analyze())
     index_files, statistics = on_disk()
     assert index_files > 1 or options["bucket"] == "-1"
     assert statistics == 3
@@ -346,12 +346,12 @@ def test_index_and_statistics_files_go_with_what_names_them(
     for number in range(3):
         table.write(rows(table, events(number + 50, number + 53, v="later")))
     compact(table, full=True)
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     expire(table)
     assert_only_reachable_files(table)
     assert content(table.at(tag="t")) == tagged
     assert on_disk()[1] == 2
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
     assert on_disk()[1] == 1
 
@@ -509,7 +509,7 @@ def test_times_of_commits_never_go_back(catalog: Catalog, env: FixedEnv) -> None
 def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "-1"})
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.history.create_tag("t")
     for number in range(3):
         table.write(rows(table, events(number, number + 5)))
@@ -517,7 +517,7 @@ def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Cat
     assert_only_reachable_files(table)
     expire(table)
     assert_only_reachable_files(table)
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
 
 
@@ -535,5 +535,5 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
     sizes = [len(fs.read_bytes(f"{paths.root}/{file.path}")) for file in plan.files]
     assert plan.files
     assert [file.size_bytes for file in plan.files] == sizes
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert_only_reachable_files(table)

@@ -84,7 +84,7 @@ def listed(table: Table) -> set[str]:
 
 
 def remove(table: Table, **plan: int) -> int:
-    return table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(**plan)).files_moved
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(**plan)).files_moved
 
 
 @pytest.mark.mission("FS19")
@@ -113,7 +113,7 @@ def test_what_a_dead_write_left_goes_and_all_else_stays(catalog: Catalog) -> Non
     assert [file.path for file in plan.files] == sorted(left)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert OrphansPlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_remove_orphans(OrphansPlan.from_json(plan.to_json()))
+    result = table.upkeep.run(OrphansPlan.from_json(plan.to_json()))
     assert (result.files_moved, result.bytes_moved) == (len(left), plan.bytes)
     assert (result.files_deleted, result.brought_back) == (0, ())
     assert (
@@ -143,7 +143,7 @@ def test_an_orphan_that_is_committed_after_the_plan_stays(catalog: Catalog) -> N
     plan = table.upkeep.plan_remove_orphans()
     assert plan.files
     table.commit(staged)
-    assert table.upkeep.run_remove_orphans(plan).files_moved == 0
+    assert table.upkeep.run(plan).files_moved == 0
     assert table.read().num_rows == 5
 
 
@@ -173,7 +173,7 @@ def test_nothing_stays_away_when_what_refers_to_files_becomes_unreadable(
         lambda: Path(table.files.paths.snapshot(2)).write_text(json.dumps(unreadable)),
     )
     with pytest.raises(CorruptionError, match="is missing"):
-        late.upkeep.run_remove_orphans(plan)
+        late.upkeep.run(plan)
     assert listed(table) == before | {"/snapshot/snapshot-2"}
 
 
@@ -212,7 +212,7 @@ def test_what_a_commit_publishes_while_it_is_moved_comes_back_at_once(catalog: C
     before = listed(table)
     for number, file in enumerate(plan.files, start=1):
         late = overtaken(table, is_move_of(file.path), lambda: publish(table, snapshot))
-        result = late.upkeep.run_remove_orphans(plan)
+        result = late.upkeep.run(plan)
         assert len(result.brought_back) == len(plan.files), f"published after {number} moves"
         assert (result.files_moved, result.quarantine_ids) == (0, ())
         assert values_of(table, "id") == list(range(7))
@@ -231,7 +231,7 @@ def test_what_a_commit_publishes_before_the_first_move_does_not_move(
     plan = table.upkeep.plan_remove_orphans()
     commit = Meanwhile(lambda call: call.name == at, lambda: publish(table, snapshot))
     fs = WatchedFiles(table.files.fs, after=commit)
-    result = over(table, fs).upkeep.run_remove_orphans(plan)
+    result = over(table, fs).upkeep.run(plan)
     assert (result.files_moved, result.quarantine_ids) == (0, ())
     assert "move_if_absent" not in {call.name for call in fs.calls}
     assert values_of(table, "id") == list(range(7))
@@ -245,13 +245,13 @@ def test_a_commit_that_comes_after_the_move_is_made_whole_by_the_next_removal(
     table, snapshot = published_late(catalog)
     only_data = table.upkeep.plan_remove_orphans()
     data = tuple(file for file in only_data.files if "bucket-" in file.path)
-    table.upkeep.run_remove_orphans(replace(only_data, files=data))
+    table.upkeep.run(replace(only_data, files=data))
     publish(table, snapshot)
     with pytest.raises(FileMissing):
         table.read()
     plan = table.upkeep.plan_remove_orphans()
     assert (plan.files, plan.wanted) == ((), tuple(sorted(file.path for file in data)))
-    result = table.upkeep.run_remove_orphans(plan)
+    result = table.upkeep.run(plan)
     assert set(result.brought_back) == set(plan.wanted)
     assert values_of(table, "id") == list(range(7))
     assert table.upkeep.quarantines() == ()
@@ -261,14 +261,14 @@ def test_a_commit_whose_manifests_are_in_quarantine_is_told_from_where_to_restor
     catalog: Catalog,
 ) -> None:
     table, snapshot = published_late(catalog)
-    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans())
+    table.upkeep.run(table.upkeep.plan_remove_orphans())
     (quarantine,) = table.upkeep.quarantines()
     publish(table, snapshot)
     way_out = rf"it lies in quarantine {quarantine.id}: restore manifest/manifest-.* from there"
     for plan in (table.upkeep.plan_remove_orphans, lambda: table.upkeep.plan_purge(ttl_ms=0)):
         with pytest.raises(CorruptionError, match=way_out):
             plan()
-    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
+    table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
     assert values_of(table, "id") == list(range(7))
 
 
@@ -278,12 +278,10 @@ def test_a_staged_write_whose_files_were_set_aside_is_refused_and_can_be_saved(
     table = new_table(catalog)
     staged = table.stage(rows(table, events(0, 3)))
     age(table, 25)
-    (quarantine_id,) = table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans()
-    ).quarantine_ids
+    (quarantine_id,) = table.upkeep.run(table.upkeep.plan_remove_orphans()).quarantine_ids
     with pytest.raises(FilesGone):
         table.commit(staged)
-    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
+    table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     table.commit(staged)
     assert values_of(table, "id") == [0, 1, 2]
 
@@ -310,7 +308,7 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
     assert table.upkeep.plan_remove_orphans(age_ms=HOUR).files == ()
     plan = table.upkeep.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
     assert {file.path for file in plan.files} == set(unreachable_files(table)) != set()
-    table.upkeep.run_remove_orphans(plan)
+    table.upkeep.run(plan)
 
 
 @pytest.mark.parametrize("jump_ms", [-3000 * 24 * HOUR, 3000 * 24 * HOUR])
@@ -325,7 +323,7 @@ def test_a_clock_of_ours_that_jumps_makes_no_file_older(
     age(table, 25)
     plan = table.upkeep.plan_remove_orphans()
     assert len(plan.files) == len(unreachable_files(table)) > 0
-    assert table.upkeep.run_remove_orphans(plan).files_moved == len(plan.files)
+    assert table.upkeep.run(plan).files_moved == len(plan.files)
 
 
 def test_a_clock_of_the_store_that_jumped_back_is_told_and_nothing_is_touched(
@@ -363,7 +361,7 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
     table.stage(rows(table, events(7, 9)))
     left = unreachable_files(table)
     age(table, 25)
-    result = table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(), quarantine=False)
+    result = table.upkeep.run(table.upkeep.plan_remove_orphans(), quarantine=False)
     assert (result.files_deleted, result.files_moved) == (len(left), 0)
     assert table.upkeep.quarantines() == ()
     assert not Path(table.files.paths.upkeep_dir).exists()
@@ -377,11 +375,9 @@ def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, pa
     table = history(catalog)
     plan = table.upkeep.plan_remove_orphans()
     with pytest.raises(InvalidRequestError, match=r"can be no orphan|is no place below the table"):
-        table.upkeep.run_remove_orphans(replace(plan, files=(OrphanFile(path, 1, 0),)))
+        table.upkeep.run(replace(plan, files=(OrphanFile(path, 1, 0),)))
     with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
-        table.upkeep.run_remove_orphans(
-            replace(plan, files=(), leftovers=(UnreachableFile(path, 1),))
-        )
+        table.upkeep.run(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
 
 
 def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: Catalog) -> None:
@@ -391,7 +387,7 @@ def test_an_orphan_that_is_written_anew_after_the_plan_stays(unchecked_catalog: 
     age(table, 25)
     plan = table.upkeep.plan_remove_orphans()
     orphan.write_text("new")
-    assert table.upkeep.run_remove_orphans(plan).files_moved == 0
+    assert table.upkeep.run(plan).files_moved == 0
     assert orphan.read_text() == "new"
     assert table.upkeep.quarantines() == ()
 
@@ -426,7 +422,7 @@ def test_the_moment_given_is_the_last_that_counts(catalog: Catalog) -> None:
     assert (before.files, before.leftovers) == ((), ())
     then = table.upkeep.plan_remove_orphans(older_than_ms=moment * 1000)
     assert (len(then.files), len(then.leftovers)) == (1, 1)
-    table.upkeep.run_remove_orphans(then)
+    table.upkeep.run(then)
     assert_only_reachable_files(table)
 
 

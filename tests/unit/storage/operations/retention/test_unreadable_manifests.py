@@ -142,7 +142,7 @@ def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     going.write_bytes(DAMAGES[damage](going.read_bytes()))
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1)
     assert any(f"{going.name} cannot be read, so files" in each for each in plan.reasons)
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert [each.id for each in table.history.snapshots()] == [6]
     assert content(table) == before
     # What stayed behind is an orphan like any other.

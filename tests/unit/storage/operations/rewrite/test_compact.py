@@ -77,7 +77,7 @@ def test_a_second_compaction_finds_nothing_to_do(catalog: Catalog) -> None:
         assert plan.tasks == ()
         assert plan.skipped
         watching, fs = watched(table)
-        result = watching.upkeep.run_compact(watching.upkeep.plan_compact(full=True))
+        result = watching.upkeep.run(watching.upkeep.plan_compact(full=True))
         assert (result.snapshot, result.files_before) == (None, 0)
         assert fs.changes == []
 
@@ -235,7 +235,7 @@ def test_a_plan_read_back_from_json_is_carried_out(
     again = CompactionPlan.from_json(text)
     assert json.loads(again.to_json()) == json.loads(text)
     assert again.files_before == plan.files_before == 2
-    result = table.upkeep.run_compact(again)
+    result = table.upkeep.run(again)
     assert (result.files_before, result.files_after) == (2, 1)
 
 
@@ -253,7 +253,7 @@ def test_a_plan_is_for_one_table(catalog: Catalog) -> None:
     first, second = new_table(catalog, name="db.a"), new_table(catalog, name="db.b")
     small_appends(first, 2)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.a, and this is db\.b"):
-        second.upkeep.run_compact(first.upkeep.plan_compact(full=True))
+        second.upkeep.run(first.upkeep.plan_compact(full=True))
 
 
 # --- others were faster -------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     plan = table.upkeep.plan_compact(full=True)
     compact(table, full=True)
     with pytest.raises(StalePlan, match=r"by snapshot 4 others changed all .* 3 files; plan again"):
-        table.upkeep.run_compact(plan)
+        table.upkeep.run(plan)
     assert_only_reachable_files(table)
 
 
@@ -275,7 +275,7 @@ def test_buckets_that_moved_on_are_left_out_and_the_rest_is_done(catalog: Catalo
     small_appends(table, 2, day="b")
     plan = table.upkeep.plan_compact(full=True)
     table.write(rows(table, events(9, 10, day="a")), mode="overwrite")
-    result = table.upkeep.run_compact(plan)
+    result = table.upkeep.run(plan)
     assert (result.dropped_tasks, result.files_before, result.files_after) == (1, 2, 1)
     assert values_of(table, "id") == [0, 1, 9]
     assert_only_reachable_files(table)
@@ -288,7 +288,7 @@ def test_rows_appended_since_the_plan_stay(catalog: Catalog) -> None:
     plan = table.upkeep.plan_compact(full=True)
     table.write(rows(table, events(1, 2), ["-D"]))
     table.write(rows(table, events(2, 3, v="c")))
-    table.upkeep.run_compact(plan)
+    table.upkeep.run(plan)
     assert values_of(table, "v") == ["b0", "c2"]
 
 
@@ -383,7 +383,7 @@ def test_deleted_rows_of_an_append_table_go_with_their_file(any_catalog: Catalog
     # Files are too large to be joined; one has lost half of its rows, another few of them.
     (task,) = table.upkeep.plan_compact().tasks
     assert task.files == (names[1],)
-    result = table.upkeep.run_compact(table.upkeep.plan_compact())
+    result = table.upkeep.run(table.upkeep.plan_compact())
     assert (result.rows_before, result.rows_after) == (100, 50)
     assert deletions(table) == {names[0]: 3}
     assert content(table) == before
@@ -491,13 +491,13 @@ def test_rows_deleted_while_their_file_is_written_anew_stay_deleted(
 
     engine = Meddling(delete_the_first_row)
     if verb == "compact":
-        lost = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), engine)
+        lost = table.upkeep.run(table.upkeep.plan_compact(full=True), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
     elif verb == "sort":
-        lost = table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]), engine)
+        lost = table.upkeep.run(table.upkeep.plan_sort_compact(["id"]), engine)
         assert (lost.snapshot, lost.dropped_tasks) == (None, 1)
     else:
-        moved = table.upkeep.run_rescale(table.upkeep.plan_rescale(2, [{}]), engine)
+        moved = table.upkeep.run(table.upkeep.plan_rescale(2, [{}]), engine)
         assert (moved.snapshots, moved.dropped) == ((), ({},))
     assert len(values_of(table, "id")) == 9
     assert_only_reachable_files(table)
@@ -512,7 +512,7 @@ def test_sorting_leaves_deleted_rows_behind(catalog: Catalog) -> None:
     with_deleted_rows(table, {name: [4, 0]})
     before = values_of(table, "id")
     assert len(before) == 8
-    result = table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]))
+    result = table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
     assert (result.rows_after, deletions(table)) == (8, {})
     assert table.read().column("id").to_pylist() == before
 

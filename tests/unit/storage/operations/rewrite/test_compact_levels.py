@@ -117,7 +117,7 @@ def test_a_file_that_meets_no_other_is_moved_and_not_written_anew(any_catalog: C
     (task,) = plan.tasks
     assert len(task.upgrades) == 2
     assert task.rewritten_bytes < task.bytes
-    result = table.upkeep.run_compact(plan)
+    result = table.upkeep.run(plan)
     assert result.files_upgraded == 2
     after = {file.file_name: file for file in files_of(table)}
     kept = before.keys() & after.keys()
@@ -146,7 +146,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
         counts=lambda call: call.name == "write_bytes" and "manifest-" in call.path,
     )
     with pytest.raises(UnavailableError, match="as a test wants it"):
-        failing.upkeep.run_compact(plan)
+        failing.upkeep.run(plan)
     assert {file.file_name for file in files_of(table)} == moved
     assert content(table) == {1: "v1", 2: "v2", 8: "v8", 9: "v9"}
     assert_only_reachable_files(table)
@@ -155,7 +155,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
     remove(table, 8)
     compact(table, full=True)
     with pytest.raises(StalePlan, match="plan again"):
-        table.upkeep.run_compact(plan)
+        table.upkeep.run(plan)
     assert content(table) == {1: "v1", 2: "v2", 9: "v9"}
 
 
@@ -384,7 +384,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
             counts=lambda call: call.changes and "/snapshot/" not in call.path,
         )
         try:
-            failing.upkeep.run_compact(plan)
+            failing.upkeep.run(plan)
         except UnavailableError:
             assert_only_reachable_files(table)
             continue
@@ -623,7 +623,7 @@ def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Ca
     put(table, 11, 12, v="new")
     plan = table.upkeep.plan_compact(full=True)
     assert len(plan.tasks[0].upgrades) == 1
-    result = table.upkeep.run_compact(plan, Meddling(lambda: compact(table, full=True)))
+    result = table.upkeep.run(plan, Meddling(lambda: compact(table, full=True)))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {1: "v1", 2: "v2", 10: "v10", 11: "new11", 12: "new12"}
     assert set(plan.tasks[0].upgrades) < {file.file_name for file in files_of(table)}
@@ -636,7 +636,7 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     put(table, *range(1000))
     compact(table, full=True)
     put(table, 1, 2, v="b")
-    result = table.upkeep.run_compact(
+    result = table.upkeep.run(
         table.upkeep.plan_compact(), Meddling(lambda: put(table, 2, 3, v="c"))
     )
     assert result.dropped_tasks == 0
@@ -657,9 +657,7 @@ def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: 
         put(table, 1, v="new")
         compact(table)
 
-    result = table.upkeep.run_compact(
-        table.upkeep.plan_compact(full=True), Meddling(meanwhile_another)
-    )
+    result = table.upkeep.run(table.upkeep.plan_compact(full=True), Meddling(meanwhile_another))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
     assert_only_reachable_files(table)
@@ -673,8 +671,8 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
     compact(table, full=True)
     whole = table.upkeep.plan_compact(full=True)
     put(table, 1, v="new")
-    result = table.upkeep.run_compact(
-        table.upkeep.plan_compact(), Meddling(lambda: table.upkeep.run_compact(whole))
+    result = table.upkeep.run(
+        table.upkeep.plan_compact(), Meddling(lambda: table.upkeep.run(whole))
     )
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     compact(table)

@@ -43,17 +43,17 @@ class Verb:
 
 
 VERBS = {
-    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run_compact),
-    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run_sort_compact),
+    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run),
+    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run),
     "rescale": Verb(
         {**KEYED, "options": {"bucket": "2"}},
         lambda table: table.upkeep.plan_rescale(3, [{}]),
-        Upkeep.run_rescale,
+        Upkeep.run,
     ),
     "give buckets": Verb(
         {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
         lambda table: table.upkeep.plan_postpone_compact(),
-        Upkeep.run_postpone_compact,
+        Upkeep.run,
     ),
 }
 
@@ -137,7 +137,7 @@ def test_own_commits_are_no_reason_why_a_file_is_missing(unchecked_catalog: Cata
     (entry,) = [each for each in table.at().files() if b"b" in each.partition]
     path = table.files.data_file_path(entry.place, entry.file)
     with pytest.raises(FileMissing):
-        table.upkeep.run_rescale(plan, Meddling(before=lambda: table.files.fs.delete(path)))
+        table.upkeep.run(plan, Meddling(before=lambda: table.files.fs.delete(path)))
 
 
 @pytest.mark.parametrize("name", ["rescale", "give buckets"])

@@ -62,7 +62,7 @@ def test_a_commit_that_changed_no_file_is_followed_where_nothing_else_changed(
 ) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 5)))
     table.write(rows(table, events(5, 7)))
     assert breaks(table) == ()
@@ -176,8 +176,8 @@ def test_more_than_what_was_there_is_no_sequel(catalog: Catalog) -> None:
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.upkeep.run(table.upkeep.plan_analyze())
     chain = Chain(table.files.manifests)
     proved = [chain.goes_on(each) for each in (*table.history.snapshots()[1:], fourth)]
     assert proved == [False, True, False]

@@ -92,7 +92,7 @@ def test_a_compaction_that_lost_tries_again_as_fast_as_those_it_lost_to() -> Non
         return files._counted(call)
 
     files.perform = somebody_commits_first
-    result = table.upkeep.run_compact(plan)
+    result = table.upkeep.run(plan)
     assert result.files_before == 5
     # The manifest of who came first, and nothing else.
     assert [*lost[1:], len(files.manifests)] == [1, 1, 1]

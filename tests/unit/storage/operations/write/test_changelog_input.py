@@ -86,7 +86,7 @@ def test_neither_a_compaction_nor_a_rescale_tells_anything(catalog: Catalog) -> 
     before = content(table)
     compact(table, full=True)
     assert changelog_entries(table) == []
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(2))
+    table.upkeep.run(table.upkeep.plan_rescale(2))
     assert changelog_entries(table) == []
     assert content(table) == before
 

@@ -104,7 +104,7 @@ def test_a_rescale_of_one_zero_leaves_the_other_alone(catalog: Catalog) -> None:
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
     plan = table.upkeep.plan_rescale(2, [{"p": -0.0}])
     assert [repr(task.partition["p"]) for task in plan.tasks] == ["-0.0"]
-    table.upkeep.run_rescale(plan)
+    table.upkeep.run(plan)
     assert values(table) == ["minus", "nan", "plus", "some"]
 
 
