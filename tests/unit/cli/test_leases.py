@@ -65,7 +65,7 @@ def test_a_run_leaves_what_others_work_on_and_does_the_rest(
     take(table, "a")
     done = lakewright(catalog, "compact", "db.t", "--full")
     assert done.code == 0
-    assert done.lines[-1].startswith("1 task of 2 dropped")
+    assert done.lines[-1].startswith("  1 task of 2 dropped")
     assert [each.file_count for each in table.at().partitions()] == [2, 1]
     assert len(table.upkeep.leases()) == 1
 
