@@ -75,29 +75,29 @@ class History:
             InvalidRequestError: the plan is for another table.
             StalePlan: the table has changed since the plan.
         """
-        return run_of(_RUNS, self.table.files, plan)(self.table.files, plan)
+        return run_of(_RUNS, self.table.table_files, plan)(self.table.table_files, plan)
 
     def latest_snapshot(self) -> Snapshot | None:
-        return self.table.files.snapshots.latest()
+        return self.table.table_files.snapshots.latest()
 
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The existing snapshots, oldest first."""
-        return tuple(reversed(list(self.table.files.snapshots.newest_first())))
+        return tuple(reversed(list(self.table.table_files.snapshots.newest_first())))
 
     def changelogs(self) -> tuple[Snapshot, ...]:
         """Expired snapshots whose changelogs are kept, oldest first."""
-        return tuple(self.table.files.references.changelogs())
+        return tuple(self.table.table_files.references.changelogs())
 
     def tags(self) -> tuple[Tag, ...]:
         """Tags in the order of their snapshots."""
-        return tuple(self.table.files.references.tags().values())
+        return tuple(self.table.table_files.references.tags().values())
 
     def create_tag(
         self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
         """Name a snapshot, the latest by default; see `references.tags`."""
         return create_tag(
-            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+            self.table.table_files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
         )
 
     def replace_tag(
@@ -105,46 +105,46 @@ class History:
     ) -> Tag:
         """Point a tag at another snapshot."""
         return replace_tag(
-            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+            self.table.table_files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
         )
 
     def rename_tag(self, name: str, new_name: str) -> Tag:
-        return rename_tag(self.table.files, name, new_name)
+        return rename_tag(self.table.table_files, name, new_name)
 
     def create_due_tags(self) -> tuple[str, ...]:
         """Make the automatic tags that are due, as every commit does; returns their names."""
-        return create_due_tags(self.table.files)
+        return create_due_tags(self.table.table_files)
 
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
         """Delete tags and the files that only they keep; see `references.tags`."""
-        return plan_delete_tags(self.table.files, names)
+        return plan_delete_tags(self.table.table_files, names)
 
     delete_tags = AtOnce(plan_delete_tags)
 
     def branches(self) -> tuple[Branch, ...]:
         """Branches by name, without main."""
-        return list_branches(self.table.files)
+        return list_branches(self.table.table_files)
 
     def at_branch(self, name: str) -> Table:
         """The table as it is on a branch, `main` or another."""
-        return replace(self.table, files=at_branch(self.table.files, name))
+        return replace(self.table, table_files=at_branch(self.table.table_files, name))
 
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot: int | None = None
     ) -> Table:
         """Create a branch, empty or at a tag or snapshot; see `references.branches`."""
-        files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
-        return replace(self.table, files=files)
+        files = create_branch(self.table.table_files, name, tag=tag, snapshot_id=snapshot)
+        return replace(self.table, table_files=files)
 
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
         """Delete a branch and the files that only it keeps."""
-        return plan_delete_branch(self.table.files, name)
+        return plan_delete_branch(self.table.table_files, name)
 
     delete_branch = AtOnce(plan_delete_branch)
 
     def plan_fast_forward(self, name: str) -> FastForwardPlan:
         """Replace the state of main by that of a branch."""
-        return plan_fast_forward(self.table.files, name)
+        return plan_fast_forward(self.table.table_files, name)
 
     fast_forward = AtOnce(plan_fast_forward)
 
@@ -157,7 +157,7 @@ class History:
     ) -> RollbackPlan:
         """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
         return plan_rollback(
-            self.table.files,
+            self.table.table_files,
             snapshot_id=snapshot,
             tag=tag,
             as_of_ms=None if time is None else time_ms(time),
@@ -167,16 +167,16 @@ class History:
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Readers of changes by name, and how far they are."""
-        return list_consumers(self.table.files)
+        return list_consumers(self.table.table_files)
 
     def set_consumer(self, name: str, next_snapshot_id: int) -> None:
-        set_consumer(self.table.files, name, next_snapshot_id)
+        set_consumer(self.table.table_files, name, next_snapshot_id)
 
     def delete_consumer(self, name: str) -> None:
-        delete_consumer(self.table.files, name)
+        delete_consumer(self.table.table_files, name)
 
     def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
         """Delete consumers that have not moved since a time; see `references.consumers`."""
-        plan = plan_expire_consumers(self.table.files, older_than_ms=older_than_ms)
-        run_expire_consumers(self.table.files, plan)
+        plan = plan_expire_consumers(self.table.table_files, older_than_ms=older_than_ms)
+        run_expire_consumers(self.table.table_files, plan)
         return tuple(each.name for each in plan)

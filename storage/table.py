@@ -56,29 +56,29 @@ if TYPE_CHECKING:
 class Table:
     """A table with the schema it had when it was opened."""
 
-    files: TableFiles
+    table_files: TableFiles
 
     @property
     def name(self) -> str:
-        return self.files.name
+        return self.table_files.name
 
     @property
     def location(self) -> str:
-        return self.files.fs.uri(self.files.paths.root)
+        return self.table_files.fs.uri(self.table_files.paths.root)
 
     @property
     def uuid(self) -> str:
         """The id of the table; a table that is dropped and created again has a new id."""
-        created = self.files.schemas.read(self.files.schemas.ids()[0]).time_millis
+        created = self.table_files.schemas.read(self.table_files.schemas.ids()[0]).time_millis
         return f"{self.name}.{created}"
 
     @property
     def schema(self) -> TableSchema:
-        return self.files.schema
+        return self.table_files.schema
 
     @property
     def options(self) -> TableOptions:
-        return self.files.options
+        return self.table_files.options
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -86,7 +86,7 @@ class Table:
 
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an earlier attempt of the same commit made, if any."""
-        return find_committed(self.files, commit_user, commit_identifier)
+        return find_committed(self.table_files, commit_user, commit_identifier)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{each.name} {each.type}" for each in self.schema.fields)
@@ -159,7 +159,7 @@ class Table:
     ) -> StagingJob:
         """A job with which an engine's tasks stage their shares of the rows."""
         return prepare_write(
-            self.files,
+            self.table_files,
             mode=write_mode(mode),
             partition=partition,
             dynamic=dynamic,
@@ -173,7 +173,7 @@ class Table:
 
     def scan_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> Scan:
         """The files of a staged write, for reading as Arrow or in Spark."""
-        return scan_staged(self.files, staged, columns)
+        return scan_staged(self.table_files, staged, columns)
 
     def commit(self, staged: StagedWrite) -> CommitResult:
         """Publish a staged write once; a second call finds the first commit.
@@ -182,13 +182,13 @@ class Table:
             CommitConflictError: a concurrent change of the table conflicts with the rows.
             CommitOutcomeUnknownError: the store failed while the snapshot was created.
         """
-        result = commit_write(self.files, staged)
-        tag_what_is_due(self.files)
+        result = commit_write(self.table_files, staged)
+        tag_what_is_due(self.table_files)
         return result
 
     def abort(self, staged: StagedWrite) -> int:
         """Delete the files of an uncommitted staged write; returns how many existed."""
-        return abort_pending(self.files, staged)
+        return abort_pending(self.table_files, staged)
 
     def keep_pending(self, staged: StagedWrite) -> StagedWrite:
         """Keep a staged batch beside the table until its commit; returns the kept batch.
@@ -199,11 +199,11 @@ class Table:
         Raises:
             InvalidRequestError: the batch was staged without a `commit_identifier`.
         """
-        return keep_pending(self.files, staged)
+        return keep_pending(self.table_files, staged)
 
     def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
         """All kept and uncommitted batches, by user and identifier."""
-        return pending_batches(self.files, commit_user)
+        return pending_batches(self.table_files, commit_user)
 
     def commit_pending(
         self, commit_user: str, *, up_to: int | None = None
@@ -215,8 +215,8 @@ class Table:
                 this batch and later ones stay kept, for `abort`.
             CommitOutcomeUnknownError: the store failed during a commit; call again.
         """
-        results = commit_pending(self.files, commit_user, up_to=up_to)
-        tag_what_is_due(self.files)
+        results = commit_pending(self.table_files, commit_user, up_to=up_to)
+        tag_what_is_due(self.table_files)
         return results
 
     def write(
@@ -240,7 +240,7 @@ class Table:
             InvalidRequestError: `compact` is given, and option `write-only` forbids it.
         """
         if compact:
-            check_writer_may_compact(self.files)
+            check_writer_may_compact(self.table_files)
         staged = self.stage(
             rows,
             mode=mode,
@@ -293,7 +293,7 @@ class Table:
             TagNotFound: the tag does not exist.
         """
         found = choose_snapshot(
-            self.files,
+            self.table_files,
             snapshot_id=snapshot,
             tag=tag,
             as_of_ms=None if time is None else time_ms(time),
@@ -301,7 +301,7 @@ class Table:
             version=version,
         )
         is_latest = (snapshot, tag, time, watermark, version) == (None,) * 5
-        files = self.files
+        files = self.table_files
         if found is not None and not is_latest:
             files = files.at_schema(found.schema_id)
         return TableAt(files, found, is_latest)
@@ -362,10 +362,10 @@ class Table:
         """
         predicate = predicate_of(where, self.schema)
         plan = plan_incremental(
-            self.files, start, end, mode=incremental_mode(mode), predicate=predicate
+            self.table_files, start, end, mode=incremental_mode(mode), predicate=predicate
         )
         reader = ChangeReader(
-            self.files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
+            self.table_files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
         )
         return ChangeScan(plan, reader)
 
@@ -387,7 +387,7 @@ class Table:
     @property
     def upkeep(self) -> Upkeep:
         """Compaction, expiry and the other verbs of upkeep."""
-        return Upkeep(self.files)
+        return Upkeep(self.table_files)
 
     @property
     def history(self) -> History:

@@ -233,7 +233,7 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
 
 def _check_order(table: Table, order: WriteOrder) -> None:
     if order.compact:
-        check_writer_may_compact(table.files)
+        check_writer_may_compact(table.table_files)
     if order.micro_batches < 1:
         raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
     if order.micro_batches == 1:

@@ -64,7 +64,7 @@ def _steps(
         else:
             done = replace(done, result=done.result.and_then(step.result))
         yield done
-        check_held(table.files, work.lease)
+        check_held(table.table_files, work.lease)
 
 
 def _snapshots_report(
@@ -73,7 +73,7 @@ def _snapshots_report(
     plan, result = done.plan, done.result
     if result is None:
         return _snapshots_plan_report(plan)
-    left = len(table.files.snapshots.ids())
+    left = len(table.table_files.snapshots.ids())
     facts = {
         **asdict(result),
         "snapshots_before": left + len(result.expired),

@@ -150,7 +150,7 @@ def _steps(
         plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
         expired = expired.and_then(step.result)
         yield Outcome(options=options, plan=plan, result=expired)
-        check_held(table.files, work.lease)
+        check_held(table.table_files, work.lease)
     if plan is None:
         return
     tags = table.upkeep.plan_expire_tags()
@@ -159,7 +159,7 @@ def _steps(
     yield Outcome(options=options, plan=plan, result=expired)
     # Each step of snapshots may have left changelogs for one step of their own.
     for _ in range(steps):
-        check_held(table.files, work.lease)
+        check_held(table.table_files, work.lease)
         changelogs = table.upkeep.plan_expire_changelogs()
         plan = plan.and_then(changelogs)
         expired = expired.and_then(table.upkeep.run(changelogs))
@@ -191,7 +191,7 @@ def _report(table: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> 
         summary=f"expired {_counts(*counts)}",
         facts={
             "snapshots_expired": len(expired.snapshots),
-            "snapshots_left": len(table.files.snapshots.ids()),
+            "snapshots_left": len(table.table_files.snapshots.ids()),
             "tags_expired": len(expired.tags),
             "tags_left": len(table.history.tags()),
             "changelogs_expired": len(expired.changelogs),

@@ -243,7 +243,7 @@ def carry_out(
         return Outcome(options=options, plan=plan)
     alone = None
     if verb.alone is not None:
-        alone = LeaseNeed(kind=verb.alone, scope=whole_table(table.files))
+        alone = LeaseNeed(kind=verb.alone, scope=whole_table(table.table_files))
     with _leased(table, alone, work) as leased:
         if plan is None and verb.steps is not None:
             for done in verb.steps(table, options, leased):

@@ -217,17 +217,17 @@ def _leased(table: Table) -> str:
     """Somebody holds all of it, for longer than any try takes."""
     request = LeaseRequest(
         kind=LeaseKind.RESCALE,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder="somebody",
         duration_ms=LATER_MS,
     )
-    return acquire_lease(table.files, request).id
+    return acquire_lease(table.table_files, request).id
 
 
 def _orphans(table: Table) -> None:
     """What a write leaves that nobody commits, and one that stopped halfway."""
     _stage(table)
-    files, root = table.files.fs, table.files.paths.root
+    files, root = table.table_files.fs, table.table_files.paths.root
     files.write_bytes(f"{root}/manifest/manifest-cut-0", b"cut")
     files.write_bytes(f"{root}/snapshot/.snapshot-9.cut.tmp", b"cut")
 

@@ -31,7 +31,7 @@ def assert_read_alike(catalog: Catalog, table: Table, *readers: Oracle) -> None:
 def bucket_counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 

@@ -193,7 +193,7 @@ def test_we_pick_what_java_picks(
         table.write(rows(table, values))
         # A table of its own, so that Java sees the very same files.
         copy = f"db.copy{step}"
-        root = Path(table.files.paths.root)
+        root = Path(table.table_files.paths.root)
         shutil.copytree(root, root.with_name(f"copy{step}"))
         java.compact(catalog.root, copy, full=False)
         picked += compact(table).snapshot is not None

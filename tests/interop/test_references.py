@@ -382,7 +382,7 @@ def test_changelogs_that_outlive_our_snapshots_are_read_and_expired_by_java(
     assert java.changes(catalog.root, "db.t", 1, last) == before
     assert as_read_by(java, catalog, table) == content(table)
     java.expire_changelogs(catalog.root, "db.t", retain_min=4)
-    kept = [each.id for each in table.files.references.changelogs()]
+    kept = [each.id for each in table.table_files.references.changelogs()]
     assert kept
     assert kept[0] > 1
     later = [each for each in before if each.snapshot >= kept[0]]
@@ -399,7 +399,7 @@ def test_changelogs_that_java_keeps_are_expired_by_us(catalog: Catalog, java: Ja
     java.expire_snapshots(
         catalog.root, "db.t", retain_max=1, retain_min=1, changelog_retain_min=100
     )
-    assert [each.id for each in table.files.references.changelogs()] == list(range(1, last))
+    assert [each.id for each in table.table_files.references.changelogs()] == list(range(1, last))
     assert java.changes(catalog.root, "db.t", 1, last) == before
     assert_only_reachable_files(table)
     step(table, "d")
@@ -423,7 +423,7 @@ def test_java_finds_no_orphans_among_what_our_references_keep(
     removed = java.remove_orphan_files(catalog.root, "db.t", older_than="2100-01-01 00:00:00")
     assert removed == []
     assert (content(table.at(tag="t")), content(branch)) == then
-    assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
+    assert json.loads(branch.table_files.snapshots.read_file(3))["id"] == 3
     assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
 
 
@@ -437,9 +437,9 @@ def test_a_history_that_others_wrote_is_one_lineage_and_expires_in_steps(
     )
     for number in range(7):
         client.write(catalog.root, "db.t", events(number, number + 3, v=str(number)))
-    listed = table.files.snapshots.listed()
+    listed = table.table_files.snapshots.listed()
     assert len(listed) >= 7
-    assert Lineage().breaks(table.files, listed, min(listed)) == ()
+    assert Lineage().breaks(table.table_files, listed, min(listed)) == ()
     before = content(table)
     while len(table.history.snapshots()) > 1:
         expire(table, max_deletes=2)

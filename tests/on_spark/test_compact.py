@@ -54,7 +54,7 @@ def test_a_task_that_fails_stops_the_compaction_and_keeps_its_kind(
     before = content(table)
     plan = table.upkeep.plan_compact(full=True)
     victim = next(entry for entry in table.at().files() if entry.file.level == 0)
-    path = Path(table.files.data_file_path(victim.place, victim.file))
+    path = Path(table.table_files.data_file_path(victim.place, victim.file))
     kept = path.read_bytes()
     path.write_bytes(kept[:-8] + b"damaged!")
     with pytest.raises(CorruptionError, match="cannot be read"):

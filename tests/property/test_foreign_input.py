@@ -87,7 +87,9 @@ OTHER_FILES = ("snapshot/LATEST", "snapshot/EARLIEST", "index/index-*")
 
 def looks(table: Table) -> Iterator[Callable[[], object]]:
     """What only looks; a table is opened again, so that its schema is read too."""
-    catalog = Catalog(table.files.fs, str(root_of(table).parent.parent), table.files.env)
+    catalog = Catalog(
+        table.table_files.fs, str(root_of(table).parent.parent), table.table_files.env
+    )
     yield lambda: catalog.table("db.t").read()
     yield table.read
     yield table.history.snapshots

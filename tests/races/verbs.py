@@ -28,7 +28,7 @@ class Arena:
     def table_on(self, files: SteppedFiles, seed: int = 0) -> Table:
         """The table on another store, with a clock and ids of its own."""
         env = FixedEnv(FixedClock(NOW_MS), SeededIds(seed))
-        return Table(replace(self.table.files, fs=files, env=env))
+        return Table(replace(self.table.table_files, fs=files, env=env))
 
     def table_in(self, content: Content) -> Table:
         """The table as a store holds it."""
@@ -67,12 +67,12 @@ def _day(day: str, ids: list[int], v: str) -> list[Values]:
 
 def litter(table: Table) -> set[str]:
     """Paths of what processes that died have left behind."""
-    root = table.files.paths.root
+    root = table.table_files.paths.root
     return {f"{root}/day=a/bucket-0/data-dead-0.parquet", f"{root}/manifest/manifest-dead-0"}
 
 
 def _with_litter(table: Table) -> Arena:
-    fs = table.files.fs
+    fs = table.table_files.fs
     assert isinstance(fs, DictFiles)
     found = fs.content | {path: Stored(b"left behind", START_MS) for path in litter(table)}
     return Arena(table, found)
@@ -115,7 +115,7 @@ def _remove_orphans(table: Table, number: int) -> str:
 
 
 def _rescale(table: Table, number: int) -> str:
-    engine = LocalEngine(env=table.files.env)
+    engine = LocalEngine(env=table.table_files.env)
     result = table.upkeep.run(table.upkeep.plan_rescale(1 + number), engine)
     return f"{len(result.dropped)} left out" if result.dropped else ""
 

@@ -132,7 +132,10 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
 
 def contents(table: Table, paths: Sequence[str]) -> dict[str, bytes]:
     """The bytes of a table's files."""
-    return {path: table.files.fs.read_bytes(f"{table.files.paths.root}/{path}") for path in paths}
+    return {
+        path: table.table_files.fs.read_bytes(f"{table.table_files.paths.root}/{path}")
+        for path in paths
+    }
 
 
 @pytest.mark.mission("FS9", "FS10", "RS8")

@@ -65,7 +65,7 @@ def with_options(table: Table, **options: str) -> Table:
     """The same table with other options (underscores stand for hyphens, `__` for dots)."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = replace(table.schema, options={**table.schema.options, **named})
-    return Table(replace(table.files, schema=schema))
+    return Table(replace(table.table_files, schema=schema))
 
 
 def rows(table: Table, values: Iterable[Values], kinds: Sequence[str] | None = None) -> pa.Table:

@@ -79,13 +79,17 @@ def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: Verb
     branch = table.history.at_branch("b")
     branch.write(rows(branch, events(20, 21)))
     table.stage(rows(table, events(30, 31)))
-    paths = {each.path for each in table.files.fs.list_tree(table.files.paths.root)}
+    paths = {each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)}
     plan = verb(table, dry_run=True)
     assert isinstance(plan, Plan)
-    assert {each.path for each in table.files.fs.list_tree(table.files.paths.root)} == paths
+    assert {
+        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
+    } == paths
     result = verb(table)
     assert not isinstance(result, Plan)
-    assert {each.path for each in table.files.fs.list_tree(table.files.paths.root)} != paths
+    assert {
+        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
+    } != paths
     remove_orphans(table)
 
 

@@ -98,7 +98,7 @@ def _check_partitions(path: str, plan: Plan[Any], table: Table) -> None:
         return
     keys = list(table.schema.partition_keys)
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):
-        if list(table.files.partitions.stored(part.partition)) != keys:
+        if list(table.table_files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
                 f"{path} is no plan of {table.name}: it names the partition {part.partition}, and "
                 f"the partition keys are {', '.join(keys) or 'none'}"

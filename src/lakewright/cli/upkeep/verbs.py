@@ -83,7 +83,7 @@ def run_verb(verb: AnyVerb, call: Call, table: Table, options: object) -> Answer
             table,
             options,
             _ShownWork(
-                run=f"lakewright {call.command} ({table.files.env.new_id()[:8]})",
+                run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
                 session=lambda: _session(call.command, steps),
                 steps=steps,
                 step=call.command,

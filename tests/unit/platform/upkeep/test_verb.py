@@ -77,7 +77,7 @@ def postponed(catalog: Catalog) -> Table:
 def tagged(catalog: Catalog) -> Table:
     table = appended(catalog)
     table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
-    table.files.env.sleep_ms(1000)
+    table.table_files.env.sleep_ms(1000)
     return table
 
 
@@ -242,9 +242,9 @@ def test_a_rewrite_leases_what_it_plans_and_begins_nothing_that_others_hold(
 ) -> None:
     table = appended(catalog)
     request = LeaseRequest(
-        kind=LeaseKind.COMPACT, scope=whole_table(table.files), holder="the first"
+        kind=LeaseKind.COMPACT, scope=whole_table(table.table_files), holder="the first"
     )
-    acquire_lease(table.files, request)
+    acquire_lease(table.table_files, request)
 
     with pytest.raises(LeaseHeld):
         carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)

@@ -227,7 +227,9 @@ def test_states_larger_than_memory_differ_in_the_same_rows(catalog: Catalog) -> 
     plan = table.scan_changes(1, 2, mode="diff").plan
     at_once, in_heaps = (
         collect_changes(
-            ChangeReader(table.files, columns=None, predicate=None, compared_bytes=most_bytes),
+            ChangeReader(
+                table.table_files, columns=None, predicate=None, compared_bytes=most_bytes
+            ),
             plan.splits,
         )
         for most_bytes in (2**30, 4_000)

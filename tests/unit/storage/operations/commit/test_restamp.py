@@ -140,7 +140,7 @@ def beside_another(table: Table) -> Table:
 
 
 def renumbered(table: Table) -> list[str]:
-    listed = table.files.fs.list_tree(table.files.paths.root)
+    listed = table.table_files.fs.list_tree(table.table_files.paths.root)
     return [each.name for each in listed if "renumbered" in each.name]
 
 

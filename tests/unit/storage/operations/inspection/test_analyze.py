@@ -90,8 +90,8 @@ def published(table: Table) -> TableStatistics:
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
-    path = table.files.paths.statistics(snapshot.statistics)
-    return decode_statistics(table.files.fs.read_bytes(path), name=path)
+    path = table.table_files.paths.statistics(snapshot.statistics)
+    return decode_statistics(table.table_files.fs.read_bytes(path), name=path)
 
 
 @pytest.mark.mission("FS1", "FS19", "CT7")
@@ -164,10 +164,10 @@ def test_statistics_stay_through_later_commits_and_go_with_their_snapshots(
     second = analyze(table).statistics
     assert second is not None
     assert (second.snapshot_id, second.merged_record_count) == (4, 20)
-    folder = table.files.paths.statistics_dir + "/"
-    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 2
+    folder = table.table_files.paths.statistics_dir + "/"
+    assert len(table.table_files.fs.list_dir(folder.rstrip("/"))) == 2
     expire(table)
-    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 1
+    assert len(table.table_files.fs.list_dir(folder.rstrip("/"))) == 1
     assert published(table) == second
 
 
@@ -241,7 +241,7 @@ def test_a_plan_whose_snapshot_is_expired_is_refused(catalog: Catalog) -> None:
 def evolved(table: Table) -> TableSchema:
     """Give the table a second schema, as another client would."""
     schema = replace(table.schema, id=1, options={**table.schema.options, "comment": "two"})
-    assert table.files.schemas.put_schema(schema)
+    assert table.table_files.schemas.put_schema(schema)
     return schema
 
 
@@ -288,6 +288,6 @@ def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> 
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
-    table.files.fs.delete(table.files.paths.statistics(snapshot.statistics))
+    table.table_files.fs.delete(table.table_files.paths.statistics(snapshot.statistics))
     with pytest.raises(CorruptionError, match=f"{snapshot.statistics} is missing"):
         table.upkeep.plan_analyze()

@@ -109,7 +109,7 @@ def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> No
     branch = table.history.create_branch("b", tag="start")
     table.history.run(table.history.plan_delete_tags("start"))
     assert values(branch) == "a"
-    assert b"tagCreateTime" not in branch.files.snapshots.read_file(2)
+    assert b"tagCreateTime" not in branch.table_files.snapshots.read_file(2)
     replace_rows(branch, "x")
     assert_sound(table)
 
@@ -317,11 +317,11 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
 def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
-    branch.files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
+    branch.table_files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
     branch = table.history.at_branch("b")
     replace_rows(branch, "x")
     for number in (1, 2):
-        table.files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
+        table.table_files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
     replace_rows(catalog.table("db.t"), "m")
     assert table.history.at_branch("b").schema.comment == "of the branch"
     table.history.run(table.history.plan_fast_forward("b"))
@@ -340,8 +340,8 @@ def with_column(table: Table, name: str) -> Table:
         fields=(*schema.fields, column),
         highest_field_id=column.id,
     )
-    assert table.files.schemas.put_schema(wider)
-    return Table(replace(table.files, schema=wider))
+    assert table.table_files.schemas.put_schema(wider)
+    return Table(replace(table.table_files, schema=wider))
 
 
 @pytest.mark.parametrize("branch_changes_too", [False, True])
@@ -398,11 +398,15 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
             assert number > 5
             return
         place = f"{fs.changes[number - 1]}"
-        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        table = Table(
+            replace(table.table_files, schema=table.table_files.schemas.latest(table="db.t"))
+        )
         for snapshot in table.history.snapshots():
             assert table.at(snapshot=snapshot.id).read().num_rows == 3, place
         forward(table)
-        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        table = Table(
+            replace(table.table_files, schema=table.table_files.schemas.latest(table="db.t"))
+        )
         assert values(table) == "x", place
         assert "of_branch" in table.arrow_schema.names
         assert_nothing_missing(table)
@@ -488,7 +492,7 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
     replace_rows(table, "c")
     # What was written with it goes first, so that the table can be read without.
     expire(table)
-    table.files.fs.delete(table.files.paths.schema(0))
+    table.table_files.fs.delete(table.table_files.paths.schema(0))
     branch = table.history.create_branch("b", snapshot=6)
     assert names(table) == ["b"]
     replace_rows(table, "d")
@@ -514,9 +518,9 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     replace_rows(table, "c")
     expire(table)
     assert values(table) == "c"
-    if "b" in table.files.references.branches():
+    if "b" in table.table_files.references.branches():
         table.history.run(table.history.plan_delete_branch("b"))
-    assert "b" not in table.files.references.branches()
+    assert "b" not in table.table_files.references.branches()
     assert values(table.history.create_branch("b", snapshot=6)) == "c"
     assert_nothing_missing(table)
 

@@ -25,7 +25,7 @@ def commits(catalog: Catalog, count: int = 5) -> Table:
 
 def moved(table: Table, name: str, time_ms: int) -> None:
     """Make a consumer's file as old as it would be by the test's clock."""
-    os.utime(Path(table.files.paths.consumer(name)), (time_ms / 1000, time_ms / 1000))
+    os.utime(Path(table.table_files.paths.consumer(name)), (time_ms / 1000, time_ms / 1000))
 
 
 def ids(table: Table) -> list[int]:
@@ -36,7 +36,7 @@ def ids(table: Table) -> list[int]:
 def test_a_consumer_holds_expiry_back_until_it_moves_or_is_deleted(any_catalog: Catalog) -> None:
     table = commits(any_catalog)
     table.history.set_consumer("me", 3)
-    assert json.loads(table.files.fs.read_bytes(table.files.paths.consumer("me"))) == {
+    assert json.loads(table.table_files.fs.read_bytes(table.table_files.paths.consumer("me"))) == {
         "nextSnapshot": 3
     }
     expire(table)

@@ -58,7 +58,7 @@ def delete_tag(table: Table) -> object:
 
 def whole(table: Table, place: str) -> None:
     """Whatever there is can be read; without what an expiry has begun to take."""
-    for each in table.files.snapshots.kept_ids():
+    for each in table.table_files.snapshots.kept_ids():
         assert table.at(snapshot=each).read().num_rows == 3, place
     for each in table.history.tags():
         assert table.at(tag=each.name).read().num_rows == 3, place

@@ -113,7 +113,7 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
     assert [tag.name for tag in table.history.tags()] == ["t"]
     assert content(table) == content(table.at(tag="t")) == before
     assert_sound(table)
-    restored = table.files.snapshots.read_file(target)
+    restored = table.table_files.snapshots.read_file(target)
     assert b"tagTimeRetained" not in restored
     # And on, with the files of the tag still its own.
     table.write(rows(table, events(0, 3, v="new")))
@@ -272,7 +272,7 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
 
 def files_of(table: Table) -> set[str]:
     """Paths of data files, manifests and lists."""
-    listed = table.files.fs.list_tree(table.files.paths.root)
+    listed = table.table_files.fs.list_tree(table.table_files.paths.root)
     return {each.path for each in listed if "/bucket-" in each.path or "/manifest/" in each.path}
 
 
@@ -312,12 +312,12 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
 ) -> None:
     """By a commit that died before it looked whether its base is there."""
     table = replacing(catalog, "abcd")
-    fs, root = table.files.fs, table.files.paths.root
+    fs, root = table.table_files.fs, table.table_files.paths.root
     table.write(rows(table, events(3, 5)))
     files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
     table.history.run(table.history.plan_rollback(snapshot=8))
     gone = {path: data for path, data in files.items() if not fs.exists(path)}
-    assert table.files.paths.snapshot(9) in gone
+    assert table.table_files.paths.snapshot(9) in gone
 
     def commit_and_die() -> None:
         for path, data in gone.items():
@@ -393,7 +393,7 @@ def half_expired(catalog: Catalog) -> Table:
     )
     with suppress(Crashed):
         broken.upkeep.run(plan)
-    assert (ids(table)[0], table.files.snapshots.kept_ids()[0]) == (1, 6)
+    assert (ids(table)[0], table.table_files.snapshots.kept_ids()[0]) == (1, 6)
     return table
 
 
@@ -406,13 +406,13 @@ def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -
 def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
-    roots = all_roots(table.files)
-    assert not are_back(table.files, roots)
+    roots = all_roots(table.table_files)
+    assert not are_back(table.table_files, roots)
     # A later one was committed, and no matter of a rollback.
-    assert not are_back(table.files, [root for root in roots if root.snapshot.id < 8])
+    assert not are_back(table.table_files, [root for root in roots if root.snapshot.id < 8])
     for back in (2, 7):
         seen = [root for root in roots if root.label != back]
-        assert are_back(table.files, seen), back
+        assert are_back(table.table_files, seen), back
 
 
 def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
@@ -422,7 +422,7 @@ def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
     plan = table.history.plan_rollback(tag="t")
     assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
     table.history.run(plan)
-    assert table.files.snapshots.kept_ids() == [2]
+    assert table.table_files.snapshots.kept_ids() == [2]
     assert values_of(table, "v") == ["a0", "a1", "a2"]
     expire(table)
     assert ids(table) == [2]
@@ -451,10 +451,10 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
     late, _ = interrupted(
         table,
         when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
-        meanwhile=lambda: table.files.snapshots.hint_earliest(7),
+        meanwhile=lambda: table.table_files.snapshots.hint_earliest(7),
     )
     late.history.run(late.history.plan_rollback(snapshot=4))
-    assert table.files.snapshots.hinted_earliest() == 1
+    assert table.table_files.snapshots.hinted_earliest() == 1
     assert_sound(table)
 
 
@@ -467,26 +467,26 @@ def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
         when=lambda call: call.path.endswith("/snapshot-8"),
         meanwhile=lambda: half_rolled_back(table, 4),
     )
-    assert settled_roots(late.files) is None
+    assert settled_roots(late.table_files) is None
     assert fs.has_happened
 
 
 def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
-    check_nothing_newer(table.files, 8, "it was being watched")
+    check_nothing_newer(table.table_files, 8, "it was being watched")
     told = r"snapshot 8 was committed to db\.t while it was being watched, .* roll back to 7"
     with pytest.raises(StalePlan, match=told):
-        check_nothing_newer(table.files, 7, "it was being watched")
+        check_nothing_newer(table.table_files, 7, "it was being watched")
 
 
 def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
     table, empty = replacing(catalog, "a"), new_table(catalog, name="db.empty")
     first, second = table.history.snapshots()
-    assert is_latest(empty.files, None)
-    assert not is_latest(empty.files, first)
-    assert not is_latest(table.files, None)
-    assert [is_latest(table.files, each) for each in (first, second)] == [False, True]
+    assert is_latest(empty.table_files, None)
+    assert not is_latest(empty.table_files, first)
+    assert not is_latest(table.table_files, None)
+    assert [is_latest(table.table_files, each) for each in (first, second)] == [False, True]
     table.history.run(table.history.plan_rollback(snapshot=1))
     table.write(rows(table, events(5, 6)))
     assert ids(table) == [1, 2]
-    assert not is_latest(table.files, second)
+    assert not is_latest(table.table_files, second)

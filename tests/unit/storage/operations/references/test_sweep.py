@@ -92,7 +92,7 @@ def test_aborting_a_write_leaves_what_a_long_lived_changelog_keeps(catalog: Cata
     compact(table, full=True)
     table.write(rows(table, events(3, 4)))
     expire(table)
-    assert table.files.references.changelogs()
+    assert table.table_files.references.changelogs()
     assert table.abort(staged) == 0
     assert_only_reachable_files(table)
 
@@ -334,7 +334,7 @@ def test_of_a_write_whose_tasks_ran_twice_only_what_counts_stays(catalog: Catalo
     assert lost.write_id == counts.write_id
     other = table.stage(rows(table, events(7, 9)))
 
-    found = sweep_repeated(table.files, job.write_id, counts.messages, since_snapshot_id=None)
+    found = sweep_repeated(table.table_files, job.write_id, counts.messages, since_snapshot_id=None)
 
     # Of each partition a data file and an index.
     assert found == 4

@@ -41,7 +41,7 @@ DAY = 24 * HOUR
 
 
 def tag_json(table: Table, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(table.files.references.read_tag_file(name))
+    found: dict[str, Any] = json.loads(table.table_files.references.read_tag_file(name))
     return found
 
 
@@ -72,19 +72,19 @@ def test_a_tag_is_read_after_its_snapshot_expired(any_catalog: Catalog) -> None:
 
 def test_a_tag_is_the_text_of_its_snapshot(catalog: Catalog) -> None:
     table = replacing(catalog)
-    path = Path(table.files.paths.snapshot(2))
+    path = Path(table.table_files.paths.snapshot(2))
     # What other writers know of a snapshot and we do not is carried over.
     path.write_text(json.dumps({**json.loads(path.read_text()), "uuid": "u", "logOffsets": {}}))
     table.history.create_tag("plain", snapshot=2)
-    assert table.files.references.read_tag_file("plain") == path.read_bytes()
-    assert table.files.references.tag("plain").expires_at is None
+    assert table.table_files.references.read_tag_file("plain") == path.read_bytes()
+    assert table.table_files.references.tag("plain").expires_at is None
 
     table.history.create_tag("timed", snapshot=2, time_retained_ms=3 * DAY + 500)
     found = tag_json(table, "timed")
     assert found["uuid"] == "u"
     assert found["tagTimeRetained"] == 259200.5
     created = dt.datetime(*found["tagCreateTime"][:6])
-    now = dt.datetime.fromtimestamp(table.files.env.now_ms() / 1000)  # noqa: DTZ006 - as stored
+    now = dt.datetime.fromtimestamp(table.table_files.env.now_ms() / 1000)  # noqa: DTZ006 - as stored
     assert dt.timedelta(0) <= now - created < dt.timedelta(minutes=1)
     # Nanoseconds, as Java writes them.
     assert found["tagCreateTime"][6] % 1_000_000 == 0
@@ -102,9 +102,9 @@ def test_times_of_tags_that_others_made_are_read(
     catalog: Catalog, parts: list[int], time: dt.datetime
 ) -> None:
     table = replacing(catalog, "a")
-    found = json.loads(Path(table.files.paths.snapshot(1)).read_text())
+    found = json.loads(Path(table.table_files.paths.snapshot(1)).read_text())
     found |= {"tagCreateTime": parts, "tagTimeRetained": 1.5}
-    table.files.references.put_tag("theirs", json.dumps(found).encode())
+    table.table_files.references.put_tag("theirs", json.dumps(found).encode())
     (tag,) = table.history.tags()
     assert (tag.create_time, tag.time_retained_ms) == (time, 1500)
     assert tag.expires_at == time + dt.timedelta(seconds=1.5)
@@ -231,7 +231,7 @@ def test_folders_that_a_tag_leaves_empty_go_if_the_table_says_so(catalog: Catalo
     table.history.create_tag("a")
     table.write(rows(table, []), mode="overwrite", partition={"day": "a"})
     expire(table)
-    folder = Path(table.files.paths.root) / "day=a"
+    folder = Path(table.table_files.paths.root) / "day=a"
     assert folder.exists()
     delete(table, "a")
     assert not folder.exists()
@@ -246,10 +246,10 @@ def test_a_tag_is_replaced_and_renamed(catalog: Catalog) -> None:
     assert tag_json(table, "now")["tagTimeRetained"] == 3600.0
     # What only the old one needed is gone.
     assert_only_reachable_files(table)
-    before = table.files.references.read_tag_file("now")
+    before = table.table_files.references.read_tag_file("now")
     table.history.rename_tag("now", "then")
     assert names(table) == ["then"]
-    assert table.files.references.read_tag_file("then") == before
+    assert table.table_files.references.read_tag_file("then") == before
     table.history.create_tag("now")
     with pytest.raises(AlreadyExistsError, match="tag now"):
         table.history.rename_tag("then", "now")
@@ -363,7 +363,7 @@ def test_a_commit_looks_at_one_snapshot_while_no_tag_is_due(
     read = [
         call.path for call in fs.calls if call.name == "read_bytes" and "snapshot-" in call.path
     ]
-    assert read == [table.files.paths.snapshot(12)]
+    assert read == [table.table_files.paths.snapshot(12)]
 
 
 def test_completion_gives_the_missing_periods_a_tag(catalog: Catalog, env: FixedEnv) -> None:
@@ -498,10 +498,10 @@ def test_a_delay_as_long_as_the_period_is_refused(catalog: Catalog) -> None:
 def test_a_commit_stands_when_its_tag_cannot_be_made(unchecked_catalog: Catalog) -> None:
     table = automatic(unchecked_catalog)
     # A file in the place of the folder of tags.
-    Path(table.files.paths.tag_dir).write_text("")
+    Path(table.table_files.paths.tag_dir).write_text("")
     commit(table)
     assert table.read().num_rows == 1
-    Path(table.files.paths.tag_dir).unlink()
+    Path(table.table_files.paths.tag_dir).unlink()
     commit(table)
     assert names(table) == ["2023-12-31"]
     assert table.history.tags()[0].snapshot.id == 1

@@ -51,20 +51,20 @@ def write(table: Table, number: int) -> None:
 
 
 def names_on_disk(table: Table, prefix: str) -> list[str]:
-    found = (each.name for each in table.files.fs.list_tree(table.files.paths.root))
+    found = (each.name for each in table.table_files.fs.list_tree(table.table_files.paths.root))
     return sorted(name for name in found if name.startswith(prefix))
 
 
 def changelog_ids(table: Table) -> list[int]:
-    return [changelog.id for changelog in table.files.references.changelogs()]
+    return [changelog.id for changelog in table.table_files.references.changelogs()]
 
 
 def hints(table: Table) -> tuple[int | None, int | None]:
-    paths = table.files.paths
+    paths = table.table_files.paths
     found = []
     for path in (paths.changelog_earliest_hint, paths.changelog_latest_hint):
-        is_there = table.files.fs.exists(path)
-        found.append(int(table.files.fs.read_bytes(path)) if is_there else None)
+        is_there = table.table_files.fs.exists(path)
+        found.append(int(table.table_files.fs.read_bytes(path)) if is_there else None)
     return found[0], found[1]
 
 
@@ -112,11 +112,14 @@ def test_changelogs_outlive_their_snapshots(any_catalog: Catalog, env: FixedEnv)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.changelog_ids == plan.snapshot_ids == (1, 2, 3, 4, 5)
     assert "their changelogs stay for longer" in plan.reasons
-    files = [table.files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
+    files = [table.table_files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
     table.upkeep.run(plan)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert hints(table) == (1, 5)
-    read = [table.files.fs.read_bytes(table.files.paths.changelog(n)) for n in (1, 2, 3, 4, 5)]
+    read = [
+        table.table_files.fs.read_bytes(table.table_files.paths.changelog(n))
+        for n in (1, 2, 3, 4, 5)
+    ]
     assert read == files
     # All changelog files are there, and of the data only what the last snapshot needs.
     assert len(names_on_disk(table, "changelog-")) == 3 + 5
@@ -186,8 +189,8 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     written = {
         entry.file.file_name
         for snapshot in table.history.snapshots()
-        for entry in table.files.manifests.entries(
-            table.files.manifests.read_list(snapshot.delta_manifest_list)
+        for entry in table.table_files.manifests.entries(
+            table.table_files.manifests.read_list(snapshot.delta_manifest_list)
         )
         if snapshot.commit_kind.value == "APPEND"
     }
@@ -210,7 +213,7 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     seen, fs = watched(table)
     seen.history.run(plan)
     # The last ones first: a rollback that dies leaves no gap.
-    gone = [table.files.paths.changelog(each) for each in (5, 4, 3)]
+    gone = [table.table_files.paths.changelog(each) for each in (5, 4, 3)]
     assert [each.path for each in fs.changes if each.path in gone] == gone
     # The snapshot that is back has its changelog still.
     assert (changelog_ids(table), hints(table)) == ([1, 2], (1, 2))
@@ -225,8 +228,8 @@ def test_a_plan_is_stale_when_changelogs_came(catalog: Catalog, env: FixedEnv) -
     table.upkeep.run(plan)
     assert changelog_ids(table) == [4, 5]
     late = table.upkeep.plan_expire_changelogs(every=True)
-    third = {**json.loads(table.files.snapshots.read_file(6)), "id": 3}
-    table.files.references.put_changelog(3, json.dumps(third).encode())
+    third = {**json.loads(table.table_files.snapshots.read_file(6)), "id": 3}
+    table.table_files.references.put_changelog(3, json.dumps(third).encode())
     with pytest.raises(StalePlan, match="plan again"):
         table.upkeep.run(late)
     assert changelog_ids(table) == [3, 4, 5]
@@ -236,10 +239,10 @@ def test_changelogs_of_other_writers_are_read_without_their_state(catalog: Catal
     """They delete the lists of a long-lived changelog's state, and keep that of its changes."""
     table = history(catalog, **LONG_LIVED)
     expire(table)
-    first = table.files.references.changelogs()[0]
+    first = table.table_files.references.changelogs()[0]
     assert first.changelog_manifest_list is not None
     for name in (first.base_manifest_list, first.delta_manifest_list):
-        assert not Path(table.files.paths.manifest(name)).exists()
+        assert not Path(table.table_files.paths.manifest(name)).exists()
     write(table, 5)
     expire(table)
     assert changelog_ids(table) == list(range(1, 8))
@@ -283,7 +286,7 @@ def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() 
         assert changelog_ids(table) == []
         assert values_of(table, "v") == ["v1-0", "v1-1", "v1-2"]
         assert_nothing_missing(table)
-        assert json.loads(table.files.snapshots.read_file(4))["id"] == 4
+        assert json.loads(table.table_files.snapshots.read_file(4))["id"] == 4
 
 
 def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Catalog) -> None:
@@ -292,7 +295,7 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     options = {**table.schema.options, "changelog-producer": "input"}
-    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, options=options))
     table = catalog.table("db.t")
     assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)

@@ -288,7 +288,7 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
     with pytest.raises(ValueError, match="no place below the table"):
         table.upkeep.run(type(plan).from_json(json.dumps(data)))
     assert outside(table) == before
-    assert table.files.snapshots.ids()[0] == 1
+    assert table.table_files.snapshots.ids()[0] == 1
 
 
 def test_tags_and_branches_of_a_plan_are_names(unchecked_catalog: Catalog, victim: Path) -> None:

@@ -59,18 +59,18 @@ def set_aside(table: Table) -> str:
 
 def content_of(table: Table) -> dict[str, bytes]:
     """Every file of a table, by its path."""
-    fs, root = table.files.fs, table.files.paths.root
+    fs, root = table.table_files.fs, table.table_files.paths.root
     return {
         each.path.removeprefix(f"{root}/"): fs.read_bytes(each.path) for each in fs.list_tree(root)
     }
 
 
 def write(table: Table, path: str, data: bytes) -> None:
-    table.files.fs.write_bytes(f"{table.files.paths.root}/{path}", data)
+    table.table_files.fs.write_bytes(f"{table.table_files.paths.root}/{path}", data)
 
 
 def manifest_of(table: Table, quarantine_id: str) -> str:
-    return table.files.paths.quarantine_manifest(quarantine_id)
+    return table.table_files.paths.quarantine_manifest(quarantine_id)
 
 
 # --- restore --------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_what_was_set_aside_comes_back_byte_for_byte(any_catalog: Catalog) -> No
     assert 0 < result.duration_ms < DAY
     assert content_of(table) == before
     assert table.upkeep.quarantines() == ()
-    assert not table.files.fs.list_subdirs(table.files.paths.root).count(".lakewright")
+    assert not table.table_files.fs.list_subdirs(table.table_files.paths.root).count(".lakewright")
     set_aside(table)
 
 
@@ -177,13 +177,13 @@ def test_a_file_that_was_changed_in_quarantine_does_not_come_back(
     table = with_orphans(unchecked_catalog)
     quarantine_id = set_aside(table)
     file = table.upkeep.quarantines()[0].files[0]
-    copy = Path(table.files.paths.quarantined(quarantine_id, file.path))
+    copy = Path(table.table_files.paths.quarantined(quarantine_id, file.path))
     data = copy.read_bytes()
     copy.write_bytes(bytes([data[0] ^ 1]) + data[1:] if damage is None else damage)
     with pytest.raises(CorruptionError, match="is not what was set aside"):
         table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert copy.exists()
-    assert not (Path(table.files.paths.root) / file.path).exists()
+    assert not (Path(table.table_files.paths.root) / file.path).exists()
 
 
 def test_a_restore_that_is_stale_says_what_is_missing(any_catalog: Catalog) -> None:
@@ -261,10 +261,10 @@ def test_a_purge_deletes_what_was_set_aside_seven_days_ago(catalog: Catalog) -> 
         before[old].bytes,
     )
     assert table.upkeep.quarantines() == (before[young],)
-    assert not Path(table.files.paths.quarantine(old)).exists()
+    assert not Path(table.table_files.paths.quarantine(old)).exists()
     assert table.upkeep.run(plan).files_deleted == 0
     table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
-    assert not Path(table.files.paths.upkeep_dir).exists()
+    assert not Path(table.table_files.paths.upkeep_dir).exists()
     assert values_of(table, "id") == [0, 1, 2]
 
 
@@ -340,7 +340,7 @@ def test_nothing_is_purged_when_what_refers_to_files_cannot_be_read(
     plan = table.upkeep.plan_purge(ttl_ms=0)
     latest = table.history.latest_snapshot()
     assert latest is not None
-    Path(table.files.paths.manifest(latest.delta_manifest_list)).write_bytes(b"garbage")
+    Path(table.table_files.paths.manifest(latest.delta_manifest_list)).write_bytes(b"garbage")
     before = content_of(table)
     for purge in (lambda: table.upkeep.plan_purge(ttl_ms=0), lambda: table.upkeep.run(plan)):
         with pytest.raises(CorruptionError):
@@ -358,7 +358,7 @@ def test_a_quarantine_from_the_future_makes_a_purge_stop(catalog: Catalog) -> No
 
 
 def test_one_file_from_the_future_is_found_among_any(catalog: Catalog) -> None:
-    files, now, minutes = new_table(catalog).files, 10 * DAY, 60_000
+    files, now, minutes = new_table(catalog).table_files, 10 * DAY, 60_000
     for name in "az":
         others = [("b", now - DAY), ("y", now)]
         with pytest.raises(ClockJumped, match=f"that {name} of db.t is of .* nothing was moved"):
@@ -473,8 +473,8 @@ def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
     before = content_of(table)
     first = unreachable_files(table)[0]
     dead = set_aside(table)
-    copy = Path(table.files.paths.quarantined(dead, first))
-    original = Path(table.files.paths.root) / first
+    copy = Path(table.table_files.paths.quarantined(dead, first))
+    original = Path(table.table_files.paths.root) / first
     original.parent.mkdir(parents=True, exist_ok=True)
     os.link(copy, original)
     again = set_aside(table)
@@ -491,7 +491,7 @@ def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
 )
 def test_orphans_that_are_many_move_in_parts(catalog: Catalog, count: int, held: list[int]) -> None:
     table = new_table(catalog)
-    folder = Path(table.files.paths.root) / "bucket-0"
+    folder = Path(table.table_files.paths.root) / "bucket-0"
     folder.mkdir()
     for number in range(count):
         (folder / f"left-{number}").write_text(str(number))
@@ -517,7 +517,7 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
     assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     # Neither does giving a write up take away what is accounted for in quarantine.
     table.abort(staged)
-    assert sweep(table.files, staged.write_id, since_snapshot_id=None) == 0
+    assert sweep(table.table_files, staged.write_id, since_snapshot_id=None) == 0
     assert len(table.upkeep.quarantines()[0].files) == 1
     assert count == len([path for path in content_of(table) if not path.startswith(".")])
     assert_sound(table)
@@ -526,7 +526,7 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
 def test_what_upkeep_did_not_finish_goes_with_the_orphans(catalog: Catalog) -> None:
     table = with_orphans(catalog)
     quarantine_id = set_aside(table)
-    folder = Path(table.files.paths.quarantine(quarantine_id))
+    folder = Path(table.table_files.paths.quarantine(quarantine_id))
     (folder / ".manifest.json.1.tmp").write_text("{")
     (folder.parent.parent / ".book-3.1.tmp").write_text("{")
     (folder.parent.parent / "clock").write_text("?")

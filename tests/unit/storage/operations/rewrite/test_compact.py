@@ -297,10 +297,12 @@ def test_a_compaction_that_would_lose_a_row_commits_nothing(unchecked_catalog: C
     table = new_table(unchecked_catalog)
     small_appends(table, 3)
     before = content(table)
-    paths = [Path(table.files.data_file_path(each.place, each.file)) for each in table.at().files()]
+    paths = [
+        Path(table.table_files.data_file_path(each.place, each.file)) for each in table.at().files()
+    ]
     table.write(rows(table, events(0, 2)))
     entry = table.at().files()[-1]
-    two_rows = Path(table.files.data_file_path(entry.place, entry.file))
+    two_rows = Path(table.table_files.data_file_path(entry.place, entry.file))
     kept = two_rows.read_bytes()
     two_rows.write_bytes(paths[0].read_bytes())
     with pytest.raises(CorruptionError, match="holds 1 rows, its manifest says 2"):
@@ -336,7 +338,7 @@ def test_compaction_brings_files_to_the_schema_of_today(catalog: Catalog) -> Non
     table = new_table(catalog)
     small_appends(table, 2)
     fields = (*table.schema.fields[:2], replace(table.schema.fields[2], name="renamed"))
-    table.files.schemas.put_schema(replace(table.schema, id=1, fields=fields))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, fields=fields))
     later = catalog.table("db.t")
     compact(later, full=True)
     assert {entry.file.schema_id for entry in later.at().files()} == {1}
@@ -348,7 +350,7 @@ def test_compaction_brings_files_to_the_schema_of_today(catalog: Catalog) -> Non
 
 def with_deleted_rows(table: Table, gone: dict[str, list[int]]) -> None:
     """Commit deletion vectors, as a client that deletes from append tables does."""
-    index = table.files.indexes.write_deletion_vectors(
+    index = table.table_files.indexes.write_deletion_vectors(
         {name: np.array(rows_gone) for name, rows_gone in gone.items()}, write_id="deleted"
     )
     entry, latest = table.at().files()[0], table.history.latest_snapshot()
@@ -359,13 +361,13 @@ def with_deleted_rows(table: Table, gone: dict[str, list[int]]) -> None:
         total_buckets=entry.total_buckets,
         new_indexes=(index,),
     )
-    commit_compaction(table.files, [message], user="deleter", base_snapshot_id=latest.id)
+    commit_compaction(table.table_files, [message], user="deleter", base_snapshot_id=latest.id)
 
 
 def deletions(table: Table) -> dict[str, int | None]:
     return {
         vector.data_file: vector.cardinality
-        for entry in index_entries(table.files, table.history.latest_snapshot())
+        for entry in index_entries(table.table_files, table.history.latest_snapshot())
         for vector in entry.file.deletion_vectors or ()
     }
 
@@ -431,7 +433,7 @@ def ids_in_order(table: Table) -> list[int]:
     found: list[int] = []
     for split in table.scan().plan.splits:
         for file in sorted(split.files, key=lambda each: each.min_sequence_number):
-            for read in FileRows(table.files, table.schema.fields).rows(split, file):
+            for read in FileRows(table.table_files, table.schema.fields).rows(split, file):
                 found += read.column("id").to_pylist()
     return found
 
@@ -463,13 +465,13 @@ def test_an_index_file_that_was_cut_off_is_damaged_and_no_rows_come_back(
     for first in range(2):
         table.write(rows(table, [{"id": 10 * first + n} for n in range(10)]))
     with_deleted_rows(table, {each.file.file_name: [0, 9] for each in table.at().files()})
-    (entry,) = index_entries(table.files, table.history.latest_snapshot())
-    path = table.files.paths.index(entry.file.file_name)
-    whole = table.files.fs.read_bytes(path)
-    table.files.fs.replace(path, whole[:left])
+    (entry,) = index_entries(table.table_files, table.history.latest_snapshot())
+    path = table.table_files.paths.index(entry.file.file_name)
+    whole = table.table_files.fs.read_bytes(path)
+    table.table_files.fs.replace(path, whole[:left])
     with pytest.raises(CorruptionError, match=entry.file.file_name):
         table.read()
-    table.files.fs.replace(path, whole)
+    table.table_files.fs.replace(path, whole)
     assert len(content(table)) == 16
 
 

@@ -58,13 +58,13 @@ def changes(table: Table, snapshot: Snapshot) -> list[tuple[str, int, str | None
     """What the changelog of a snapshot says, in its order."""
     if snapshot.changelog_manifest_list is None:
         return []
-    metas = table.files.manifests.read_list(snapshot.changelog_manifest_list)
+    metas = table.table_files.manifests.read_list(snapshot.changelog_manifest_list)
     found = []
-    for entry in table.files.manifests.entries(metas):
+    for entry in table.table_files.manifests.entries(metas):
         assert entry.kind is FileKind.ADD
-        path = table.files.data_file_path(entry.place, entry.file)
+        path = table.table_files.data_file_path(entry.place, entry.file)
         assert path.rsplit("/", 1)[-1].startswith("changelog-")
-        with table.files.fs.open_input(path) as source:
+        with table.table_files.fs.open_input(path) as source:
             read = pq.read_table(source)
         for row in read.to_pylist():
             kind = ("+I", "-U", "+U", "-D")[row["_VALUE_KIND"]]
@@ -97,7 +97,7 @@ def deleted_rows(table: Table) -> dict[str, int]:
     """Rows that deletion vectors take out, by data file."""
     return {
         vector.data_file: vector.cardinality or 0
-        for entry in index_entries(table.files, table.history.latest_snapshot())
+        for entry in index_entries(table.table_files, table.history.latest_snapshot())
         for vector in entry.file.deletion_vectors or ()
     }
 
@@ -590,10 +590,10 @@ def tell(table: Table, snapshot: Snapshot, state: dict[int, tuple[Any, Any]]) ->
     """Apply a snapshot's changelog, each of whose rows must say what was there before."""
     if snapshot.changelog_manifest_list is None:
         return
-    metas = table.files.manifests.read_list(snapshot.changelog_manifest_list)
-    for entry in table.files.manifests.entries(metas):
-        path = table.files.data_file_path(entry.place, entry.file)
-        with table.files.fs.open_input(path) as source:
+    metas = table.table_files.manifests.read_list(snapshot.changelog_manifest_list)
+    for entry in table.table_files.manifests.entries(metas):
+        path = table.table_files.data_file_path(entry.place, entry.file)
+        with table.table_files.fs.open_input(path) as source:
             read = pq.read_table(source).to_pylist()
         for row in read:
             kind, key, value = row["_VALUE_KIND"], row["id"], (row["n"], row["s"])
@@ -707,7 +707,7 @@ def test_of_rows_numbered_alike_the_same_one_is_read_before_and_after_a_compacti
 
 @pytest.mark.mission("FS12")
 def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
-    assert universal_policy(keyed(catalog, "db.defaults").files) == UniversalPolicy()
+    assert universal_policy(keyed(catalog, "db.defaults").table_files) == UniversalPolicy()
     table = keyed(
         catalog,
         **{
@@ -723,7 +723,7 @@ def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
             "compaction.offpeak-ratio": "30",
         },
     )
-    assert universal_policy(table.files) == UniversalPolicy(
+    assert universal_policy(table.table_files) == UniversalPolicy(
         max_size_amplification_percent=50,
         size_ratio_percent=7,
         run_trigger=4,
@@ -733,11 +733,11 @@ def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
         force_up_level0=True,
         off_peak=OffPeakHours(22, 6, 30),
     )
-    assert universal_policy(table.files, 9).run_trigger == 9
+    assert universal_policy(table.table_files, 9).run_trigger == 9
     assert table.options.num_sorted_run_stop_trigger == 7
     for lookups in ({"changelog_producer": "lookup"}, {"deletion_vectors__enabled": "true"}):
         looking = keyed(catalog, f"db.{next(iter(lookups))}", **lookups)
-        assert universal_policy(looking.files).force_up_level0
+        assert universal_policy(looking.table_files).force_up_level0
 
 
 def test_a_full_compaction_comes_again_after_its_interval(catalog: Catalog, env: FixedEnv) -> None:

@@ -50,7 +50,7 @@ def settle(table: Table, partitions: Sequence[dict[str, object]] | None = None) 
 def counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 
@@ -212,7 +212,7 @@ def test_files_are_named_after_who_wrote_them(catalog: Catalog) -> None:
     (entry,) = table.at().files()
     assert entry.file.file_name.startswith("data--u-jobs%2F1 %5Bx%5D-s-")
     assert "-w-" in entry.file.file_name
-    path = table.files.data_file_path(entry.place, entry.file)
+    path = table.table_files.data_file_path(entry.place, entry.file)
     assert path.split("/")[-2] == "bucket-postpone"
     settle(table)
     assert table.read().num_rows == 2

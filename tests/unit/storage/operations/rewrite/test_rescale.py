@@ -60,7 +60,7 @@ def counts(table: Table) -> dict[Any, set[int]]:
     """How many buckets the files of each partition say there are."""
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 
@@ -159,8 +159,8 @@ def altered(table: Table, **options: str) -> Table:
     schema: TableSchema = replace(
         table.schema, id=table.schema.id + 1, options={**table.schema.options, **options}
     )
-    assert table.files.schemas.put_schema(schema)
-    return Table(replace(table.files, schema=schema))
+    assert table.table_files.schemas.put_schema(schema)
+    return Table(replace(table.table_files, schema=schema))
 
 
 @pytest.mark.mission("FS2")

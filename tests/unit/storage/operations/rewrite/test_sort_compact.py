@@ -41,8 +41,8 @@ def stored(table: Table, column: str) -> list[list[Any]]:
     """Values of a column file by file, in the order of the files' names."""
     found = []
     for entry in sorted(table.at().files(), key=lambda each: each.file.file_name):
-        path = table.files.data_file_path(entry.place, entry.file)
-        with table.files.fs.open_input(path) as source:
+        path = table.table_files.data_file_path(entry.place, entry.file)
+        with table.table_files.fs.open_input(path) as source:
             found.append(pq.read_table(source, columns=[column]).column(column).to_pylist())
     return found
 
@@ -82,7 +82,7 @@ def test_more_than_fits_in_memory_is_sorted_part_by_part(catalog: Catalog, order
     plan = parts.upkeep.plan_sort_compact(by, order=order)
     # Ten times what a part may hold.
     size = parts.read().nbytes // 10
-    run_sort_compact(parts.files, plan, LocalEngine(), part_bytes=size)
+    run_sort_compact(parts.table_files, plan, LocalEngine(), part_bytes=size)
     assert stored(parts, "s") == stored(whole, "s")
     assert content(parts) == content(whole)
 

@@ -40,7 +40,7 @@ def with_new_column(catalog: Catalog, table: Table) -> Table:
     """Somebody adds a column and writes it."""
     schema = table.schema
     field = replace(schema.fields[-1], id=schema.highest_field_id + 1, name="x")
-    table.files.schemas.put_schema(
+    table.table_files.schemas.put_schema(
         replace(
             schema,
             id=schema.id + 1,

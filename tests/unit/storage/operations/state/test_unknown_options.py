@@ -70,8 +70,8 @@ def known() -> Iterator[Table]:
 def test_what_deletes_leaves_a_table_with_an_option_of_later_alone(known: Table, verb: str) -> None:
     plan, run = VERBS[verb]
     planned = plan(known)
-    fs = WatchedFiles(known.files.fs)
-    later = with_options(Table(replace(known.files, fs=fs)), row_tracking__of__later="true")
+    fs = WatchedFiles(known.table_files.fs)
+    later = with_options(Table(replace(known.table_files, fs=fs)), row_tracking__of__later="true")
     for refused in (lambda: plan(later), lambda: run(later, planned)):
         with pytest.raises(UnsupportedError, match="the table was not touched"):
             refused()

@@ -142,7 +142,7 @@ def test_a_filter_on_a_key_finds_both_zeros_in_whatever_bucket(
             assert values(table, where=Leaf("k", Operator.IN, (zero, 9.0))) == ["minus", "plus"]
         assert values(table, where=Leaf("k", Operator.EQ, (NAN,))) == ["nan"]
         for k, v in held:
-            found = lookup(table.files, pa.table({"k": [k]}), table.history.latest_snapshot())
+            found = lookup(table.table_files, pa.table({"k": [k]}), table.history.latest_snapshot())
             assert found.rows.column("v").to_pylist() == [v]
 
 
