@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     StorageError,
 )
-from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.changes.change_plan import incremental_mode
@@ -42,25 +39,15 @@ from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dat
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.table_at import TableAt
+from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from lakewright.storage.spark import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(Readable):
     """A table with the schema it had when it was opened."""
-
-    table_files: TableFiles
-
-    @property
-    def name(self) -> str:
-        return self.table_files.name
 
     @property
     def location(self) -> str:
@@ -73,16 +60,8 @@ class Table:
         return f"{self.name}.{created}"
 
     @property
-    def schema(self) -> TableSchema:
-        return self.table_files.schema
-
-    @property
     def options(self) -> TableOptions:
         return self.table_files.options
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return to_arrow_schema(self.schema.fields)
 
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an earlier attempt of the same commit made, if any."""
@@ -309,32 +288,6 @@ class Table:
     def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
         """Plan a read of the latest snapshot; see `TableAt.scan`."""
         return self.at().scan(where, columns)
-
-    def read(
-        self,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Rows of the latest snapshot in memory, in no defined order.
-
-        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a parsed filter.
-
-        Raises:
-            InvalidPredicate: `where` is not a valid filter on the table's columns.
-            UnsupportedError: the table has an option that is not implemented.
-        """
-        return self.at().read(where, columns, limit=limit)
-
-    def to_spark(
-        self,
-        spark: SparkSession,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> DataFrame:
-        """Rows of the latest snapshot as a DataFrame; see `TableAt.to_spark`."""
-        return self.at().to_spark(spark, where, columns)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
