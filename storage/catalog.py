@@ -147,7 +147,7 @@ class Catalog:
     def table_exists(self, name: str) -> bool:
         name, mark, branch = name.partition(BRANCH_MARK)
         exists = self._has_schema(self._table_path(name))
-        return exists and (not mark or branch in branch_names(self.table(name).files))
+        return exists and (not mark or branch in branch_names(self.table(name).table_files))
 
     def table(self, name: str) -> Table:
         """The table, with its latest schema; a branch of it is `database.table$branch_name`.

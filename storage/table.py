@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     StorageError,
 )
-from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.changes.change_plan import incremental_mode
@@ -42,51 +39,33 @@ from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dat
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.table_at import TableAt
+from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from lakewright.storage.spark import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(Readable):
     """A table with the schema it had when it was opened."""
-
-    files: TableFiles
-
-    @property
-    def name(self) -> str:
-        return self.files.name
 
     @property
     def location(self) -> str:
-        return self.files.fs.uri(self.files.paths.root)
+        return self.table_files.fs.uri(self.table_files.paths.root)
 
     @property
     def uuid(self) -> str:
         """The id of the table; a table that is dropped and created again has a new id."""
-        created = self.files.schemas.read(self.files.schemas.ids()[0]).time_millis
+        created = self.table_files.schemas.read(self.table_files.schemas.ids()[0]).time_millis
         return f"{self.name}.{created}"
 
     @property
-    def schema(self) -> TableSchema:
-        return self.files.schema
-
-    @property
     def options(self) -> TableOptions:
-        return self.files.options
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return to_arrow_schema(self.schema.fields)
+        return self.table_files.options
 
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an earlier attempt of the same commit made, if any."""
-        return find_committed(self.files, commit_user, commit_identifier)
+        return find_committed(self.table_files, commit_user, commit_identifier)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{each.name} {each.type}" for each in self.schema.fields)
@@ -159,7 +138,7 @@ class Table:
     ) -> StagingJob:
         """A job with which an engine's tasks stage their shares of the rows."""
         return prepare_write(
-            self.files,
+            self.table_files,
             mode=write_mode(mode),
             partition=partition,
             dynamic=dynamic,
@@ -173,7 +152,7 @@ class Table:
 
     def scan_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> Scan:
         """The files of a staged write, for reading as Arrow or in Spark."""
-        return scan_staged(self.files, staged, columns)
+        return scan_staged(self.table_files, staged, columns)
 
     def commit(self, staged: StagedWrite) -> CommitResult:
         """Publish a staged write once; a second call finds the first commit.
@@ -182,13 +161,13 @@ class Table:
             CommitConflictError: a concurrent change of the table conflicts with the rows.
             CommitOutcomeUnknownError: the store failed while the snapshot was created.
         """
-        result = commit_write(self.files, staged)
-        tag_what_is_due(self.files)
+        result = commit_write(self.table_files, staged)
+        tag_what_is_due(self.table_files)
         return result
 
     def abort(self, staged: StagedWrite) -> int:
         """Delete the files of an uncommitted staged write; returns how many existed."""
-        return abort_pending(self.files, staged)
+        return abort_pending(self.table_files, staged)
 
     def keep_pending(self, staged: StagedWrite) -> StagedWrite:
         """Keep a staged batch beside the table until its commit; returns the kept batch.
@@ -199,11 +178,11 @@ class Table:
         Raises:
             InvalidRequestError: the batch was staged without a `commit_identifier`.
         """
-        return keep_pending(self.files, staged)
+        return keep_pending(self.table_files, staged)
 
     def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
         """All kept and uncommitted batches, by user and identifier."""
-        return pending_batches(self.files, commit_user)
+        return pending_batches(self.table_files, commit_user)
 
     def commit_pending(
         self, commit_user: str, *, up_to: int | None = None
@@ -215,8 +194,8 @@ class Table:
                 this batch and later ones stay kept, for `abort`.
             CommitOutcomeUnknownError: the store failed during a commit; call again.
         """
-        results = commit_pending(self.files, commit_user, up_to=up_to)
-        tag_what_is_due(self.files)
+        results = commit_pending(self.table_files, commit_user, up_to=up_to)
+        tag_what_is_due(self.table_files)
         return results
 
     def write(
@@ -240,8 +219,8 @@ class Table:
             InvalidRequestError: `compact` is given, and option `write-only` forbids it.
         """
         if compact:
-            check_writer_may_compact(self.files)
-        once = Table(self.files.reading_once())
+            check_writer_may_compact(self.table_files)
+        once = Table(self.table_files.reading_once())
         staged = once.stage(
             rows,
             mode=mode,
@@ -294,7 +273,7 @@ class Table:
             TagNotFound: the tag does not exist.
         """
         found = choose_snapshot(
-            self.files,
+            self.table_files,
             snapshot_id=snapshot,
             tag=tag,
             as_of_ms=None if time is None else time_ms(time),
@@ -302,7 +281,7 @@ class Table:
             version=version,
         )
         is_latest = (snapshot, tag, time, watermark, version) == (None,) * 5
-        files = self.files
+        files = self.table_files
         if found is not None and not is_latest:
             files = files.at_schema(found.schema_id)
         return TableAt(files, found, is_latest)
@@ -310,32 +289,6 @@ class Table:
     def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
         """Plan a read of the latest snapshot; see `TableAt.scan`."""
         return self.at().scan(where, columns)
-
-    def read(
-        self,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Rows of the latest snapshot in memory, in no defined order.
-
-        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a parsed filter.
-
-        Raises:
-            InvalidPredicate: `where` is not a valid filter on the table's columns.
-            UnsupportedError: the table has an option that is not implemented.
-        """
-        return self.at().read(where, columns, limit=limit)
-
-    def to_spark(
-        self,
-        spark: SparkSession,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> DataFrame:
-        """Rows of the latest snapshot as a DataFrame; see `TableAt.to_spark`."""
-        return self.at().to_spark(spark, where, columns)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
@@ -363,10 +316,10 @@ class Table:
         """
         predicate = predicate_of(where, self.schema)
         plan = plan_incremental(
-            self.files, start, end, mode=incremental_mode(mode), predicate=predicate
+            self.table_files, start, end, mode=incremental_mode(mode), predicate=predicate
         )
         reader = ChangeReader(
-            self.files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
+            self.table_files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
         )
         return ChangeScan(plan, reader)
 
@@ -388,7 +341,7 @@ class Table:
     @property
     def upkeep(self) -> Upkeep:
         """Compaction, expiry and the other verbs of upkeep."""
-        return Upkeep(self.files)
+        return Upkeep(self.table_files)
 
     @property
     def history(self) -> History:

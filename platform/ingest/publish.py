@@ -145,7 +145,7 @@ def publish(
     env = env or SystemEnv()
     started = env.now_ms()
     # Staging and commit share the manifests that they read.
-    table = Table(table.files.reading_once())
+    table = Table(table.table_files.reading_once())
     _check_order(table, order)
     done = table.find_committed(order.commit_user, LAST_COMMIT)
     if done is not None:
@@ -236,7 +236,7 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
 
 def _check_order(table: Table, order: WriteOrder) -> None:
     if order.compact:
-        check_writer_may_compact(table.files)
+        check_writer_may_compact(table.table_files)
     if order.micro_batches < 1:
         raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
     if order.micro_batches == 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from lakewright.platform.upkeep.words import size_text
+
 _WIDTH = 640
 _ROW_HEIGHT = 92
 _MARGIN = 12
@@ -35,20 +37,10 @@ def as_markdown(svg: str, title: str) -> str:
     return f"![{title}](data:image/svg+xml;base64,{encoded})"
 
 
-def human_bytes(size_bytes: int) -> str:
-    """`1.4 MiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
 def _row(sizes: Sequence[int], tallest: int, position: int, name: str, color: str) -> str:
     top = position * _ROW_HEIGHT + _MARGIN
     floor = top + _ROW_HEIGHT - _MARGIN
-    label = f"{name}: {len(sizes)} files, {human_bytes(sum(sizes))}"
+    label = f"{name}: {len(sizes)} files, {size_text(sum(sizes))}"
     shown = sorted(sizes, reverse=True)
     if len(shown) > _MAX_BARS:
         label += f" (the {_MAX_BARS} largest shown)"

@@ -135,7 +135,11 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
 
 def report_metadata(report: Report) -> Metadata:
     """What a verb would do, or did, with its picture and its tables."""
-    metadata: dict[str, Any] = {f"lakewright/{name}": fact for name, fact in report.facts.items()}
+    metadata: dict[str, Any] = {
+        f"lakewright/{name}": fact
+        for name, fact in report.facts.items()
+        if isinstance(fact, str | int | float)
+    }
     if report.file_sizes is not None:
         picture = file_sizes_picture(*report.file_sizes)
         metadata["file sizes"] = dg.MetadataValue.md(
@@ -144,8 +148,9 @@ def report_metadata(report: Report) -> Metadata:
     if report.snapshot is not None:
         metadata["lakewright/snapshot_id"] = report.snapshot.id
         metadata["dagster/row_count"] = report.snapshot.total_record_count
-    if report.notes:
-        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in report.notes))
+    notes = report.notes[:_MAX_ROWS]
+    if notes:
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in notes))
     metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
     return metadata
 

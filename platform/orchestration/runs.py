@@ -49,7 +49,7 @@ def release_of_ended_runs(
     """
     for lease in table.upkeep.leases():
         if _has_ended(instance, lease.owner):
-            release_lease(table.files, lease.id)
+            release_lease(table.table_files, lease.id)
             tell(f"lease {lease.id} of {lease.holder} was given back, since that run has ended")
 
 

@@ -22,7 +22,7 @@ def unknown_partitions(
     Raises:
         InvalidRequestError: a spec names an unknown column, or a value does not fit its type.
     """
-    asked = [table.files.partitions.stored(spec) for spec in specs]
+    asked = [table.table_files.partitions.stored(spec) for spec in specs]
     present = [each.partition for each in table.at().partitions()]
     return [
         spec

@@ -75,8 +75,8 @@ def writing(
     with ExitStack() as held:
         lease = None
         try:
-            lease = held.enter_context(leased(table.files, request, wait_ms=wait_ms))
-            held.enter_context(renewed(table.files, lease))
+            lease = held.enter_context(leased(table.table_files, request, wait_ms=wait_ms))
+            held.enter_context(renewed(table.table_files, lease))
         except StorageError as error:
             warn(f"{table.name} is written without a lease: {error}")
         yield lease
@@ -91,7 +91,10 @@ def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -
         ClockJumped: the holder's clock is far ahead of ours.
     """
     request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
-    with leased(table.files, request, free_only=True) as lease, renewed(table.files, lease):
+    with (
+        leased(table.table_files, request, free_only=True) as lease,
+        renewed(table.table_files, lease),
+    ):
         yield lease
 
 
@@ -120,12 +123,16 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
 
 def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | None) -> LeaseScope:
     """The named partitions; without names the whole table."""
-    return whole_table(table.files) if partitions is None else scope_of(table.files, partitions)
+    return (
+        whole_table(table.table_files)
+        if partitions is None
+        else scope_of(table.table_files, partitions)
+    )
 
 
 def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
     """The partitions that a plan rewrites."""
-    return scope_of(table.files, [task.partition for task in plan.tasks])
+    return scope_of(table.table_files, [task.partition for task in plan.tasks])
 
 
 def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:

@@ -193,7 +193,7 @@ def test_we_pick_what_java_picks(
         table.write(rows(table, values))
         # A table of its own, so that Java sees the very same files.
         copy = f"db.copy{step}"
-        root = Path(table.files.paths.root)
+        root = Path(table.table_files.paths.root)
         shutil.copytree(root, root.with_name(f"copy{step}"))
         java.compact(catalog.root, copy, full=False)
         picked += compact(table).snapshot is not None
@@ -219,7 +219,7 @@ def test_others_read_sorted_tables(
             for each in range(first, first + 50)
         ]
         table.write(rows(table, values))
-    table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["v", "id"], order="zorder"))
+    table.upkeep.run(table.upkeep.plan_sort_compact(["v", "id"], order="zorder"))
     table.write(rows(table, [{"id": 1000, "v": "later", "p": "a"}]))
     for reader in (java, rust, released_pypaimon):
         theirs = reader.read(catalog.root, table.name)

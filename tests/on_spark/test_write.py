@@ -72,7 +72,7 @@ def by_bucket(table: Table) -> dict[tuple[bytes, int], list[str]]:
     """Rows as they lie in data files, by partition and bucket."""
     found: dict[tuple[bytes, int], list[str]] = {}
     for entry in table.at().files():
-        path = table.files.data_file_path(entry.place, entry.file)
+        path = table.table_files.data_file_path(entry.place, entry.file)
         own = pq.read_table(path, partitioning=None).select(list(table.schema.field_names))
         found.setdefault((entry.partition, entry.bucket), []).extend(comparable(own))
     return {place: sorted(lines) for place, lines in found.items()}
@@ -350,7 +350,7 @@ def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
     seen: list[dict[str, int]] = []
 
     def look() -> None:
-        listed = table.files.fs.list_tree(table.files.paths.root)
+        listed = table.table_files.fs.list_tree(table.table_files.paths.root)
         seen.append({each.path: each.modified_ms for each in listed})
 
     look()
@@ -359,7 +359,7 @@ def test_tasks_write_files_of_buckets_and_the_driver_commits_once(
     table.commit(staged)
     look()
     plan = table.upkeep.plan_compact(full=True)
-    result = table.upkeep.run_compact(plan, Watching(SparkEngine(spark), look))
+    result = table.upkeep.run(plan, Watching(SparkEngine(spark), look))
     look()
 
     assert result.snapshot is not None

@@ -193,11 +193,11 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
     table = lake.table()
     request = LeaseRequest(
         kind=kind,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder="the dead",
         owner=f"{commit_user(dead, job)} {kind.value}",
     )
-    acquire_lease(table.files, request)
+    acquire_lease(table.table_files, request)
 
     outcome = lake.run(verb)
 

@@ -66,7 +66,7 @@ class Leases(RuleBasedStateMachine):
         catalog = Catalog.open(memory_uri(), env=self.env)
         self.files = new_table(
             catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "2"}
-        ).files
+        ).table_files
         self.held: dict[str, Held] = {}
 
     def _request(self, kind: LeaseKind, days: frozenset[str]) -> LeaseRequest:

@@ -65,7 +65,7 @@ _FIXED_LENGTHS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzePlan(Plan):
+class AnalyzePlan(Plan["AnalyzeResult"]):
     """What an analysis would read; `rows` counts rows in files, before merging."""
 
     table: str

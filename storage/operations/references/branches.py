@@ -214,7 +214,7 @@ def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteBranchPlan(DeletionPlan):
+class DeleteBranchPlan(DeletionPlan["BranchResult"]):
     """A branch to delete, its snapshots and tags, and the files that only it keeps."""
 
     branch: str

@@ -51,7 +51,7 @@ from lakewright.storage.spec.tag import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FastForwardPlan(DeletionPlan):
+class FastForwardPlan(DeletionPlan[BranchResult]):
     """The snapshots that main gets from a branch, what main loses, and the files to delete.
 
     `snapshot_ids` and `tags` are main's at the time of the plan; `new_snapshot_ids` are the

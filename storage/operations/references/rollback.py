@@ -56,7 +56,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackPlan(DeletionPlan):
+class RollbackPlan(DeletionPlan["RollbackResult"]):
     """The target, and what is deleted; `restored_tag` is set if only a tag holds the target."""
 
     target_id: int

@@ -337,7 +337,7 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsPlan(DeletionPlan):
+class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     """Tags to delete, their snapshots, and the files that only they keep."""
 
     tags: tuple[str, ...]

@@ -41,7 +41,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsPlan(DeletionPlan):
+class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
     """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
 
     changelog_ids: tuple[int, ...]

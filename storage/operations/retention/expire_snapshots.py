@@ -54,7 +54,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpirePlan(DeletionPlan):
+class ExpirePlan(DeletionPlan["ExpireResult"]):
     """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
 
     `changelog_ids` are the snapshots whose changelogs stay. `consumers` have not moved for too

@@ -37,7 +37,7 @@ TIME_TO_LIVE_MS = 7 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PurgePlan(DeletionPlan):
+class PurgePlan(DeletionPlan["PurgeResult"]):
     """Quarantines to end, and the paths of their files to delete, in the quarantine folders.
 
     `wanted` are original paths below the table that a root or pending batch needs; these files are

@@ -58,7 +58,7 @@ _UNFINISHED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansPlan(DeletionPlan):
+class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
     `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in

@@ -25,7 +25,7 @@ from lakewright.storage.spec.shown import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan(Plan):
+class RestorePlan(Plan["RestoreResult"]):
     """Files to restore from a quarantine; paths are below the table's root."""
 
     table: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -65,7 +66,7 @@ def check_writer_may_compact(files: TableFiles) -> None:
 def compact_written(
     files: TableFiles,
     partitions: Sequence[Mapping[str, object]],
-    engine_for: Callable[[RewritePlan], Engine],
+    engine_for: Callable[[RewritePlan[Any]], Engine],
     *,
     min_file_num: int | None = None,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,

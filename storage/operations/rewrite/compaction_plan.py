@@ -55,7 +55,7 @@ class SkippedBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan(RewritePlan):
+class CompactionPlan(RewritePlan["CompactionResult"]):
     """What a compaction would do, as of one snapshot."""
 
     tasks: tuple[CompactionTask, ...]

@@ -56,7 +56,7 @@ class PostponeTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostponePlan(RewritePlan):
+class PostponePlan(RewritePlan["PostponeResult"]):
     """What a postpone compaction would do, as of one snapshot."""
 
     tasks: tuple[PostponeTask, ...]

@@ -67,7 +67,7 @@ class RescaleTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescalePlan(RewritePlan):
+class RescalePlan(RewritePlan["RescaleResult"]):
     """What a rescale would do, as of one snapshot; `bucket_option` is the option's new value."""
 
     schema_id: int

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -83,7 +83,7 @@ class Rewrite(Generic[Task, Work]):
     failure. With `by_partition` each task is a whole partition with its own commit.
     """
 
-    plan: RewritePlan
+    plan: RewritePlan[Any]
     tasks: Sequence[Task]
     part_of: Callable[[Task, HeldPartition], Part[Work] | None]
     write: Callable[[TableFiles, str, Work], Sequence[CommitMessage]]

@@ -65,7 +65,7 @@ _WEIGHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortCompactionPlan(Plan):
+class SortCompactionPlan(Plan[CompactionResult]):
     """Which files are sorted, and how."""
 
     order: SortOrder

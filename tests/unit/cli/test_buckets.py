@@ -31,7 +31,7 @@ def test_a_rescale_is_planned_shown_and_done(
     assert planned[0].startswith("2 partitions of db.t to rescale, at snapshot 2: 6 files, ")
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
-    assert planned[-2:] == ["option bucket becomes 4", "dry run: nothing was written"]
+    assert planned[-2:] == ["  option bucket becomes 4", "dry run: nothing was written"]
     assert table.history.latest_snapshot() == catalog.table("db.t").history.latest_snapshot()
     plan = tmp_path / "plan.json"
     saved = lakewright(catalog, "rescale", "db.t", "--buckets", "4", "--save-plan", str(plan)).lines
@@ -71,7 +71,7 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
     monkeypatch.setattr(LocalEngine, "map", beaten)
     told = lakewright(catalog, "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
     assert told.lines[-2].startswith("no snapshot of db.t: 0 partitions in")
-    assert told.lines[-1].startswith("1 partition left alone: others changed them meanwhile")
+    assert told.lines[-1].startswith("  1 partition left alone: others changed them meanwhile")
 
 
 @pytest.mark.parametrize(

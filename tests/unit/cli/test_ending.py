@@ -134,7 +134,7 @@ def test_an_option_that_is_not_implemented_ends_with_4(
     unchecked_catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table = written_table(unchecked_catalog)
-    schema = Path(table.files.paths.schema(0))
+    schema = Path(table.table_files.paths.schema(0))
     text = schema.read_text("utf-8")
     schema.write_text(text.replace('"options": {', '"options": {"query-auth.enabled": "true", '))
     ended = lakewright(unchecked_catalog, "read", "db.t")
@@ -144,7 +144,7 @@ def test_an_option_that_is_not_implemented_ends_with_4(
 
 def test_damaged_files_end_with_6(unchecked_catalog: Catalog, lakewright: Lakewright) -> None:
     table = written_table(unchecked_catalog)
-    Path(table.files.paths.snapshot(1)).write_text("{}", "utf-8")
+    Path(table.table_files.paths.snapshot(1)).write_text("{}", "utf-8")
     ended = lakewright(unchecked_catalog, "read", "db.t")
     assert ended.code == 6
     assert "snapshot-1" in ended.err
@@ -152,7 +152,7 @@ def test_damaged_files_end_with_6(unchecked_catalog: Catalog, lakewright: Lakewr
 
 def test_a_store_that_fails_ends_with_7(unchecked_catalog: Catalog, lakewright: Lakewright) -> None:
     table = written_table(unchecked_catalog)
-    hint = Path(table.files.paths.latest_hint)
+    hint = Path(table.table_files.paths.latest_hint)
     hint.unlink()
     # A folder in the place of a file cannot be read, whoever asks.
     hint.mkdir()

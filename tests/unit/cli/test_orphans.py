@@ -17,9 +17,9 @@ ORPHAN = "bucket-0/data-left-behind.parquet"
 def with_orphan(catalog: Catalog) -> tuple[Table, Path]:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    orphan = Path(table.files.paths.root) / ORPHAN
+    orphan = Path(table.table_files.paths.root) / ORPHAN
     orphan.write_bytes(b"rows")
-    for path in (orphan, Path(table.files.paths.manifest_dir)):
+    for path in (orphan, Path(table.table_files.paths.manifest_dir)):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     return table, orphan
 
@@ -128,4 +128,4 @@ def test_quarantines_are_listed_restored_and_purged(
     ).json
     assert (purged["quarantines"], purged["files_deleted"]) == ([quarantine.id], 1)
     assert lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id).code == 3
-    assert not Path(table.files.paths.upkeep_dir).exists()
+    assert not Path(table.table_files.paths.upkeep_dir).exists()

@@ -272,7 +272,7 @@ def test_consumers_are_set_listed_and_deleted(catalog: Catalog, lakewright: Lake
     assert lakewright(catalog, "consumer", "list", "db.t").lines == ["db.t has no consumer"]
     unknown = lakewright(catalog, "consumer", "delete", "db.t", "me")
     assert (unknown.code, "there are none" in unknown.err) == (3, True)
-    assert not list(Path(table.files.paths.consumer_dir).iterdir())
+    assert not list(Path(table.table_files.paths.consumer_dir).iterdir())
 
 
 # --- changelogs --------------------------------------------------------------------------------

@@ -263,7 +263,7 @@ def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
 
 def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
-    table.upkeep.run_compact(table.upkeep.plan_compact())
+    table.upkeep.run(table.upkeep.plan_compact())
     before = content(table)
     planned = lakewright(
         catalog,
@@ -314,7 +314,7 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
 ) -> None:
     table = table_of_small_files(catalog)
     options = {**table.schema.options, "snapshot.expire.limit": "2"}
-    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, options=options))
     planned = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", "--retain-min", "1")
     assert planned.lines[0].startswith("expiry of db.t: 2 snapshots (1 to 2) to go")
     assert planned.lines[1].startswith("  this is one step; about 3 more snapshots may go after it")

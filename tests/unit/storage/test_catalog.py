@@ -122,8 +122,8 @@ def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Cat
     """So no reader sees half a table, and the leftovers of a table are recognised."""
     table = new_table(catalog)
     table.write(rows(table, events(0, 2)))
-    inner, paths = table.files.fs, table.files.paths
-    assert table.files.schemas.put_schema(replace(table.schema, id=1))
+    inner, paths = table.table_files.fs, table.table_files.paths
+    assert table.table_files.schemas.put_schema(replace(table.schema, id=1))
     folders = inner.list_subdirs(paths.root)
     seen, fs = watched_catalog(catalog)
     seen.drop_table("db.t")

@@ -70,7 +70,7 @@ class Call:
         is_plain = not mark or f"{mark}{last}".startswith(BRANCH_MARK)
         # A folder may bear such a name.
         if not is_plain and not catalog.table_exists(self.table_name):
-            check_system_table(catalog.table(name).files, last)
+            check_system_table(catalog.table(name).table_files, last)
             raise InvalidRequestError(
                 f"{self.table_name} is a system table; print it with "
                 f"`lakewright inspect {shlex.quote(name)} {last}`"

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
     """Partition values as JSON holds them: dates and times in ISO, decimals and bytes as text."""
-    return {name: _plain(value) for name, value in spec.items()}
+    return {name: plain_value(value) for name, value in spec.items()}
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
+    """A value as JSON holds it."""
     match value:
         case dt.datetime() if value.tzinfo is not None:
             return value.replace(tzinfo=None).isoformat() + "Z"

@@ -20,7 +20,8 @@ from lakewright.cli.output.tables import (
     row_lines,
 )
 from lakewright.cli.output.terminal import styled, width_of_terminal
-from lakewright.cli.output.text import NULL, counted, cut, printable, shown_text
+from lakewright.cli.output.text import NULL, cut, printable, shown_text
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
 # Rows turned into text at a time; the first batch sets the widths of a table.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
-from lakewright.cli.output.text import Cell, counted, iso_time, size_text, time_text
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO

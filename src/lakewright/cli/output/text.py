@@ -51,27 +51,6 @@ def cut(text: str, width: int) -> str:
     return set_cell_size(text[: 4 * width], width - 1).rstrip() + "…"
 
 
-def size_text(size_bytes: int) -> str:
-    """`1.4 MiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        # What rounds to 1024 of a unit is one of the next.
-        if round(size, 1) < 1024 or unit == "TiB":
-            return f"{size_bytes} B" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1024
-    raise AssertionError(size_bytes)
-
-
-def duration_text(duration_ms: int) -> str:
-    """`850 ms`, `12.3 s`, `4 min 5 s`."""
-    if duration_ms < 1000:
-        return f"{duration_ms} ms"
-    if duration_ms < 60_000:
-        return f"{duration_ms / 1000:.1f} s"
-    minutes, seconds = divmod(round(duration_ms / 1000), 60)
-    return f"{minutes} min {seconds} s"
-
-
 def time_text(time_ms: int) -> str:
     """A moment to the millisecond, in UTC: what `--as-of` takes back."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=time_ms)
@@ -81,8 +60,3 @@ def time_text(time_ms: int) -> str:
 def iso_time(time_ms: int) -> str:
     """The same for scripts."""
     return time_text(time_ms).replace(" ", "T") + "Z"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `1,200 files`."""
-    return f"{count:,} {noun if count == 1 else noun + 's'}"

@@ -186,7 +186,7 @@ def test_a_commit_that_fails_leaves_no_files(tmp_path: Path) -> None:
     catalog = Catalog.open(str(tmp_path / "warehouse"))
     created = catalog.create_table("shop.events", DECLARATION.schema_spec)
     with pytest.raises(InvalidRows):
-        publish(Unlucky(created.files), lambda: rows(("a", 1)), order("a"))
+        publish(Unlucky(created.table_files), lambda: rows(("a", 1)), order("a"))
     assert_sound(created)
 
 

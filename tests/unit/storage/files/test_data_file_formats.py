@@ -593,7 +593,7 @@ def test_orc_columns_carry_their_field_ids(catalog: Catalog) -> None:
     table = new_table(catalog, columns, options={"file.format": "orc"})
     table.write(rows(table, [{"k": 1, "t": dt.time(1, 2, 3), "r": {"a": 1}}]))
     (entry,) = table.at().files()
-    data = table.files.fs.read_bytes(table.files.entry_paths(entry)[0])
+    data = table.table_files.fs.read_bytes(table.table_files.entry_paths(entry)[0])
     schema = orc.ORCFile(BytesIO(data)).schema
     assert [field.metadata for field in schema] == [
         {b"paimon.id": str(field.id).encode()} for field in table.schema.fields

@@ -227,7 +227,9 @@ def test_states_larger_than_memory_differ_in_the_same_rows(catalog: Catalog) -> 
     plan = table.scan_changes(1, 2, mode="diff").plan
     at_once, in_heaps = (
         collect_changes(
-            ChangeReader(table.files, columns=None, predicate=None, compared_bytes=most_bytes),
+            ChangeReader(
+                table.table_files, columns=None, predicate=None, compared_bytes=most_bytes
+            ),
             plan.splits,
         )
         for most_bytes in (2**30, 4_000)
@@ -257,7 +259,7 @@ def test_a_difference_follows_keys_into_other_buckets(catalog: Catalog, engine: 
     table.write(rows(table, [*events(0, 10), *events(0, 3, day="b")]))
     compact(table, full=True)
     before = state(table)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+    table.upkeep.run(table.upkeep.plan_rescale(3))
     later = catalog.table(table.name)
     assert changes(later.read_changes(2, 3, mode="diff")) == []
     later.write(rows(later, events(8, 12, v="new")))

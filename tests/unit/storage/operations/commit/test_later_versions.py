@@ -21,12 +21,12 @@ WRITES: dict[str, Callable[[Table], object]] = {
     "write": lambda table: table.write(rows(table, events(3, 4))),
     "overwrite": lambda table: table.write(rows(table, events(3, 4)), mode="overwrite"),
     "compact": lambda table: compact(table, full=True),
-    "analyze": lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()),
+    "analyze": lambda table: table.upkeep.run(table.upkeep.plan_analyze()),
 }
 DELETIONS: dict[str, Callable[[Table], object]] = {
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.history.run_rollback(table.history.plan_rollback(snapshot=1)),
+    "roll back": lambda table: table.history.run(table.history.plan_rollback(snapshot=1)),
 }
 
 

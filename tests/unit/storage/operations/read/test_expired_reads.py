@@ -156,11 +156,11 @@ def test_a_consumer_protects_a_reader_of_changes() -> None:
 
 def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
     table = history()
-    env = table.files.env
+    env = table.table_files.env
     slow, fs = interrupted(
         table,
         when=lambda call: call.name == "open_input",
-        meanwhile=lambda: table.upkeep.run_expire_snapshots(
+        meanwhile=lambda: table.upkeep.run(
             table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=3_600_000)
         ),
     )
@@ -172,7 +172,7 @@ def test_retention_protects_a_reader_that_is_no_slower_than_it() -> None:
 def test_a_file_that_is_missing_though_its_snapshot_is_there_is_no_expiry() -> None:
     table = history()
     for entry in table.at().files():
-        table.files.fs.delete(table.files.data_file_path(entry.place, entry.file))
+        table.table_files.fs.delete(table.table_files.data_file_path(entry.place, entry.file))
     with pytest.raises(FileMissing):
         table.read()
 
@@ -205,10 +205,10 @@ def test_changes_across_missing_snapshots_are_refused(
     for number in range(8):
         table.write(rows(table, events(number, number + 1)))
         times.append(table.history.snapshots()[-1].time_millis)
-    Path(table.files.paths.snapshot(5)).unlink()
+    Path(table.table_files.paths.snapshot(5)).unlink()
     with pytest.raises(HistoryGap, match="of the snapshots between them 5 is missing"):
         table.read_changes(3, 6, mode=mode)
-    Path(table.files.paths.snapshot(4)).unlink()
+    Path(table.table_files.paths.snapshot(4)).unlink()
     with pytest.raises(HistoryGap) as told:
         table.read_changes(1, 7, mode=mode)
     assert "from snapshot 1 to 7" in told.value.message

@@ -122,19 +122,19 @@ REWRITES = {
         {"bucket": "1", "changelog-producer": "full-compaction"},
     ),
     "sort compact": Rewrite(
-        lambda table: table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["k"])),
+        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(["k"])),
         keyed=False,
     ),
     "rescale keyed": Rewrite(
-        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)), {"bucket": "1"}
+        lambda table: table.upkeep.run(table.upkeep.plan_rescale(3)), {"bucket": "1"}
     ),
     "rescale append": Rewrite(
-        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)),
+        lambda table: table.upkeep.run(table.upkeep.plan_rescale(3)),
         {"bucket": "1", "bucket-key": "k"},
         keyed=False,
     ),
     "postpone": Rewrite(
-        lambda table: table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact()),
+        lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()),
         {"bucket": "-2"},
     ),
 }

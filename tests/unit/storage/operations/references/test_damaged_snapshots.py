@@ -22,10 +22,10 @@ VERBS: dict[str, Callable[[Table], object]] = {
     "compact": lambda table: compact(table, full=True),
     "expire": expire,
     "remove orphans": remove_orphans,
-    "roll back": lambda table: table.history.run_rollback(table.history.plan_rollback(snapshot=1)),
+    "roll back": lambda table: table.history.run(table.history.plan_rollback(snapshot=1)),
     "snapshots": lambda table: table.history.snapshots(),
     "tag": lambda table: table.history.create_tag("new"),
-    "analyze": lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()),
+    "analyze": lambda table: table.upkeep.run(table.upkeep.plan_analyze()),
 }
 
 
@@ -88,7 +88,7 @@ def test_a_hint_that_is_junk_or_points_beyond_is_not_believed(
     (root_of(table) / "snapshot" / which).write_bytes(hint)
     assert content(table) == was
     table.write(rows(table, events(5, 6)))
-    assert table.files.snapshots.latest_id() == 10
+    assert table.table_files.snapshots.latest_id() == 10
     # With deletion vectors rows are seen once they are compacted.
     compact(table)
     expire(table)
@@ -106,7 +106,7 @@ def test_a_file_whose_number_is_spelled_in_another_way_is_none(table: Table, num
         if not copied.exists():
             copied.write_bytes(b"{}")
     assert content(table) == was
-    assert table.files.snapshots.latest_id() == 9
+    assert table.table_files.snapshots.latest_id() == 9
     assert table.upkeep.leases() == held
     compact(table)
     remove_orphans(table)
@@ -127,6 +127,6 @@ class Ghosts:
 
 
 def test_a_store_that_lists_what_it_does_not_have_is_told_after_a_while(table: Table) -> None:
-    haunted = Table(replace(table.files, fs=cast("FileSystem", Ghosts(table.files.fs))))
+    haunted = Table(replace(table.table_files, fs=cast("FileSystem", Ghosts(table.table_files.fs))))
     with pytest.raises(UnavailableError, match=f"{MOST_ROUNDS:,} times that its leases were read"):
         haunted.upkeep.leases()

@@ -60,26 +60,24 @@ def outside(table: Table) -> dict[str, bytes]:
 def verbs(table: Table) -> Iterator[Callable[[], object]]:
     """What reads metadata, and what deletes and writes by it; deletions come last."""
     yield lambda: table.history.delete_consumer("reader")
-    yield lambda: table.history.run_delete_branch(table.history.plan_delete_branch("side"))
-    yield lambda: table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
+    yield lambda: table.history.run(table.history.plan_delete_branch("side"))
+    yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
     yield lambda: list(
         table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0, max_deletes=4)
     )
     yield table.read
     yield lambda: table.inspect.table("files")
     yield lambda: table.write(rows(table, events(3, 5)))
-    yield lambda: table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    yield lambda: table.upkeep.run(table.upkeep.plan_compact(full=True))
     yield lambda: table.commit_pending("stream")
-    yield lambda: table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
     yield lambda: remove_orphans(table)
-    yield lambda: table.upkeep.run_remove_orphans(
+    yield lambda: table.upkeep.run(
         table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True), quarantine=False
     )
-    yield lambda: table.upkeep.run_expire_changelogs(
-        table.upkeep.plan_expire_changelogs(every=True)
-    )
+    yield lambda: table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     yield lambda: list(table.upkeep.expire_in_steps(retain_min=1, retain_max=1, time_retained_ms=0))
-    yield lambda: table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def everything_tried(table: Table) -> list[StorageError]:
@@ -288,9 +286,9 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
     data["files"].append({"path": path, "size_bytes": 1})
     before = outside(table)
     with pytest.raises(ValueError, match="no place below the table"):
-        table.upkeep.run_expire_snapshots(type(plan).from_json(json.dumps(data)))
+        table.upkeep.run(type(plan).from_json(json.dumps(data)))
     assert outside(table) == before
-    assert table.files.snapshots.ids()[0] == 1
+    assert table.table_files.snapshots.ids()[0] == 1
 
 
 def test_tags_and_branches_of_a_plan_are_names(unchecked_catalog: Catalog, victim: Path) -> None:
@@ -302,11 +300,11 @@ def test_tags_and_branches_of_a_plan_are_names(unchecked_catalog: Catalog, victi
     branch = table.history.plan_delete_branch("side")
     crossing = "side/../../../../victim"
     with pytest.raises(StorageError):
-        table.history.run_delete_tags(
+        table.history.run(
             type(tags).from_json(tags.to_json().replace('"kept"', f'"kept/../../{VICTIM}"'))
         )
     with pytest.raises(StorageError):
-        table.history.run_delete_branch(
+        table.history.run(
             type(branch).from_json(branch.to_json().replace('"side"', f'"{crossing}"'))
         )
     assert outside(table) == before
@@ -326,7 +324,7 @@ def test_a_link_in_a_table_is_taken_away_and_not_what_it_leads_to(
     for quarantine in (True, False):
         with suppress(StorageError):
             plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-            table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
+            table.upkeep.run(plan, quarantine=quarantine)
         assert outside(table) == before
     assert content(table) == was
     unchecked_catalog.drop_table("db.t")

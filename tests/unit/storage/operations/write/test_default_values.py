@@ -132,6 +132,6 @@ def test_a_default_that_is_no_text_is_refused(catalog: Catalog, data_type: str) 
         replace(each, default_value="\udc00" if each.name == "v" else None)
         for each in table.schema.fields
     )
-    files = replace(table.files, schema=replace(table.schema, fields=fields))
+    files = replace(table.table_files, schema=replace(table.schema, fields=fields))
     with pytest.raises(UnsupportedError, match="column v is"):
         with_left_out_columns(pa.table({"id": [1]}), files)

@@ -58,8 +58,8 @@ def test_partitions_appear_by_being_written(any_catalog: Catalog) -> None:
     assert table.read().column_names == ["id", "day", "v"]
     # The column lies in the files too.
     entry = table.at().files()[0]
-    path = table.files.data_file_path(entry.place, entry.file)
-    with table.files.fs.open_input(path) as source:
+    path = table.table_files.data_file_path(entry.place, entry.file)
+    with table.table_files.fs.open_input(path) as source:
         assert "day" in pq.ParquetFile(source).schema_arrow.names
 
 
@@ -260,7 +260,7 @@ def test_data_files_are_parquet_as_every_reader_wants_it(catalog: Catalog) -> No
     table = new_table(catalog, columns)
     table.write(rows(table, values))
     (entry,) = table.at().files()
-    path = table.files.data_file_path(entry.place, entry.file)
+    path = table.table_files.data_file_path(entry.place, entry.file)
     schema = pq.ParquetFile(path).schema
     physical = {
         schema.column(index).name: (schema.column(index).physical_type)
