@@ -41,7 +41,7 @@ class Inspection:
 
         Raises:
             InvalidRequestError: there is no system table of that name.
-            InvalidPredicate: `where` is no filter of its columns.
+            InvalidPredicate: `where` is not a filter of its columns.
         """
         predicate = predicate_of(where, self.table_schema(name))
         return read_system_table(self.table_files, name, self.snapshot, predicate)

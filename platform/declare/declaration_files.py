@@ -152,7 +152,7 @@ def _tables(
         return
     others = [key for key in value if key != "tables"]
     if others:
-        message = "nothing stands beside `tables`; move it into the tables"
+        message = "only `tables` may stand at the top of the file; move the key into the tables"
         problems.append(Problem(file, document.line_of((others[0],)), others[0], message))
     tables = value["tables"]
     if not isinstance(tables, list):
@@ -222,15 +222,15 @@ def _explain(detail: ErrorDetails) -> tuple[Place, str]:
         case "value_error":
             return place, str(context.get("error", detail["msg"]))
         case "enum":
-            return place, f"{given!r} is none of {context.get('expected', '')}".replace("'", "")
+            return place, f"{given!r} is not one of {context.get('expected', '')}".replace("'", "")
         case "string_type" if given is None:
-            return place, 'null is no text; write "null" in quotes for the word, or leave it out'
+            return place, 'null is not text; write "null" in quotes for the word, or leave it out'
         case "string_type":
-            return place, f"{given!r} is no text; put it in quotes"
+            return place, f"{given!r} is not text; put it in quotes"
         case "tuple_type" | "list_type":
-            return place, f"{given!r} is no list; write [{given}]"
+            return place, f"{given!r} is not a list; write [{given}]"
         case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
-            return place, f"{given!r} is no mapping of keys to values"
+            return place, f"{given!r} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
 

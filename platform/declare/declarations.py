@@ -58,7 +58,7 @@ def _as_moment(value: object) -> object:
             raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
         case dt.date():
             return dt.datetime(moment.year, moment.month, moment.day)
-    raise ValueError(f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00")
+    raise ValueError(f"{value!r} is not a date; write for example 2013-01-01 or 2013-01-01T06:00")
 
 
 def _as_duration_ms(value: object) -> object:

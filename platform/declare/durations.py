@@ -14,7 +14,7 @@ def duration_ms(given: object) -> int:
     """Milliseconds of a duration such as 30s, 1h or 7d.
 
     Raises:
-        InvalidRequestError: it is no duration, or a number without a unit.
+        InvalidRequestError: it is not a duration, or a number without a unit.
     """
     is_number = isinstance(given, int) and not isinstance(given, bool)
     text = str(given).strip() if is_number else given
@@ -27,5 +27,5 @@ def duration_ms(given: object) -> int:
         return parse_duration_ms(text if isinstance(text, str) else "")
     except InvalidOption:
         raise InvalidRequestError(
-            f"{given!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
+            f"{given!r} is not a duration; write it with its unit, such as 30s, 1h or 7d"
         ) from None

@@ -19,7 +19,7 @@ Place = tuple[str | int, ...]
 
 # A document that names itself in aliases could grow without end when it is read out.
 _MAX_NODES = 200_000
-# What YAML 1.1 would make of plain words; null alone is no word.
+# What YAML 1.1 would make of plain words; null alone is not a word.
 _WORD_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp")
 )
@@ -41,7 +41,7 @@ class MarkedDocument:
 
 
 class MalformedYamlError(Exception):
-    """Text that is no YAML, or YAML that cannot be meant."""
+    """Text that is not YAML, or YAML that cannot be meant."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)

@@ -40,25 +40,28 @@ def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> It
     present = {each.name: each for each in actual.fields}
     for name, field in wanted.items():
         if name not in present:
-            yield f"column {name} {field.type} is declared and the table has none"
+            yield f"column {name} {field.type} is declared and the table has no such column"
         elif str(field.type) != str(present[name].type):
-            yield f"column {name} is declared {field.type} and is {present[name].type}"
+            yield f"column {name} is declared {field.type} and is {present[name].type} in the table"
     for name, field in present.items():
         if name not in wanted:
             yield f"column {name} {field.type} is not declared"
     shared_order = [name for name in wanted if name in present]
     if shared_order != [name for name in present if name in wanted]:
-        yield f"the columns' order is {', '.join(present)}"
+        yield f"the columns of the table are in the order {', '.join(present)}"
     for what, left, right in (
         ("partition keys", declared.partition_keys, actual.partition_keys),
         ("primary key", declared.primary_keys, actual.primary_keys),
     ):
         if left != right:
-            yield (f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})")
+            yield (
+                f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)}) in "
+                "the table"
+            )
     for option, value in sorted(declared.options.items()):
         present_value = actual.options.get(option, "not set")
         if not _means(value, present_value):
-            yield f"option {option} is declared {value} and is {present_value}"
+            yield f"option {option} is declared {value} and is {present_value} in the table"
 
 
 def _means(left: str, right: str) -> bool:

@@ -32,7 +32,7 @@ def encode_partition(spec: Mapping[str, object], columns: Sequence[PartitionColu
     """The key of a partition.
 
     Raises:
-        InvalidPartitionKeyError: a column has no value, or one that is none of its type.
+        InvalidPartitionKeyError: a column has no value, or a value is not of its type.
     """
     values = []
     for column in columns:
@@ -49,7 +49,7 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
     """The values of a partition from its key.
 
     Raises:
-        InvalidPartitionKeyError: the key names other columns, or a value is none of its type.
+        InvalidPartitionKeyError: the key names other columns, or a value is not of its type.
     """
     try:
         values = read_partition_text(key, columns)

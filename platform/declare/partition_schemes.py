@@ -133,7 +133,8 @@ class TimeDimension:
             value = spec.get(each.column.name)
             if value is None:
                 raise InvalidPartitionKeyError(
-                    f"partition {describe_partition(spec)} is no moment: {each.column.name} is null"
+                    f"partition {describe_partition(spec)} names no moment: {each.column.name} "
+                    "is null"
                 )
             if isinstance(value, dt.datetime) and value.tzinfo is not None:
                 return value.astimezone(self.zone)
@@ -174,12 +175,12 @@ class TimeDimension:
             shown = moment.astimezone(dt.UTC).astimezone(self.zone)
             if self.cadence is Cadence.HOURLY and shown.hour != moment.hour:
                 raise InvalidPartitionKeyError(
-                    f"{key!r} is no hour of {self.timezone}, whose clocks skip it"
+                    f"{key!r} is not an hour of {self.timezone}, whose clocks skip it"
                 )
             return moment
         raise InvalidPartitionKeyError(
-            f"{key!r} is no {self.cadence.value} partition key; "
-            f"write one like {self.start.strftime(self.cadence.key_format)}"
+            f"{key!r} is not a {self.cadence.value} partition key; write one such as "
+            f"{self.start.strftime(self.cadence.key_format)}"
         )
 
     def hours_in_conflict(self) -> str | None:

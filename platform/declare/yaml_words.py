@@ -16,7 +16,7 @@ from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, sn
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
 
-# As YAML 1.2 and JSON write them; with a leading zero or an underscore it is no number.
+# As YAML 1.2 and JSON write them; with a leading zero or an underscore it is not a number.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")

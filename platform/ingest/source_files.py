@@ -48,7 +48,7 @@ class SourceFile:
         """Rows of the wanted partitions, None for all, in the declared types.
 
         Raises:
-            InvalidRows: the file is none of its kind, or does not hold what is declared.
+            InvalidRows: the file is not of its kind, or does not hold what is declared.
         """
         try:
             for rows in self._batches():
@@ -132,9 +132,9 @@ class SourceFile:
 
     def _hint(self, err: Exception) -> str:
         if "UTF8" in str(err) or isinstance(err, UnicodeError):
-            return "; say its encoding, such as `encoding: latin-1`"
+            return "; give its encoding, such as `encoding: latin-1`"
         if "columns, got" in str(err):
-            return "; say what parts columns, such as `delimiter: ';'`"
+            return "; give the character between columns, such as `delimiter: ';'`"
         return ""
 
 
@@ -156,7 +156,7 @@ def source_files(declaration: TableDeclaration) -> list[SourceFile]:
             inside = glob.escape(pattern)
         paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
     except (OSError, ValueError) as err:
-        raise InvalidRows(f"the source of {declaration.table} is no path: {err}") from err
+        raise InvalidRows(f"the source of {declaration.table} is not a path: {err}") from err
     if not paths:
         raise NotFoundError(
             f"the source of {declaration.table} is {pattern}, and no file matches {inside}; "
@@ -185,7 +185,7 @@ def held(file: SourceFile, wanted: Partitions | None) -> Held:
     """Read a file through; without wanted partitions its rows are counted only.
 
     Raises:
-        InvalidRows: the file is none of its kind, or does not hold what is declared.
+        InvalidRows: the file is not of its kind, or does not hold what is declared.
     """
     row_count = wanted_count = 0
     partitions: dict[str, None] = {}

@@ -35,7 +35,7 @@ def from_text(texts: pa.Array, field: DataField, layout: TextLayout, *, first_ro
     """Texts as values of a column's type; `first_row` counts the rows before them.
 
     Raises:
-        InvalidRows: a text is no value of the type; the message says which, and in which row.
+        InvalidRows: a text is not a value of the type; the message says which, and in which row.
     """
     assert isinstance(field.type, AtomicType)
     if field.type.root.is_text:
@@ -134,11 +134,11 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     nulls = "; if the text stands for null, name it in `nulls`"
     if root is TypeRoot.DATE:
         if layout.date_format is None:
-            return "; write 2024-01-31, or say the layout in `date_format`, such as '%d.%m.%Y'"
-        return f", which is not of the layout {layout.date_format}"
+            return "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y'"
+        return f", which does not have the layout {layout.date_format}"
     if root.is_timestamp:
         if layout.timestamp_format is not None:
-            return f", which is not of the layout {layout.timestamp_format}"
+            return f", which does not have the layout {layout.timestamp_format}"
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"
         return f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`"
@@ -151,6 +151,6 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     if root.is_text:
         return nulls
     return (
-        "; write digits, with a point before decimals, of which the type can hold all, or declare "
-        f"a wider one{nulls}"
+        "; write digits, with a point before decimals, that the type can hold, or declare a "
+        f"wider type{nulls}"
     )

@@ -2,7 +2,7 @@
 
 What a run does not say, the table's declaration says. A choice is written by its value, a
 duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all
-of it, and refuses what is no choice, at launch.
+of it, and refuses what is not a choice, at launch.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> Opti
     """What a run asks for, and what was declared where it asks for nothing.
 
     Raises:
-        InvalidRequestError: a text is no duration, or the key of no partition.
+        InvalidRequestError: a text is not a duration, or the key of no partition.
     """
     given = {}
     for option in option_fields(type(declared)):

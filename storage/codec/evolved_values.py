@@ -173,14 +173,14 @@ def _to_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 def _each(
     array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType, *, named: str = ""
 ) -> pa.Array:
-    """Convert each value; a value that raises `ValueError` or `OverflowError` is no `named`."""
+    """Convert each value; a value that raises `ValueError` or `OverflowError` is not a `named`."""
     result: list[Any] = []
     for value in array.to_pylist():
         try:
             result.append(None if value is None else convert(value))
         except (ValueError, OverflowError) as error:
             shown = repr(value)[:_MOST_SHOWN]
-            raise pa.ArrowInvalid(f"{shown} is not read as {named}") from error
+            raise pa.ArrowInvalid(f"{shown} cannot be read as {named}") from error
     return pa.array(result, kind)
 
 
@@ -229,7 +229,7 @@ def _bytes_to_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(
-            "bytes that are no UTF-8 can be shown as text, but cannot be rewritten as text; "
+            "bytes that are not UTF-8 can be shown as text, but cannot be rewritten as text; "
             "alter the column back to BYTES first"
         ) from error
 

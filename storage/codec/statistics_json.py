@@ -95,7 +95,7 @@ def decode_bound(text: str | None, field: DataField) -> Value:
     """The inverse of `encode_bound`.
 
     Raises:
-        InvalidRequestError: the text is no value of the column's type.
+        InvalidRequestError: the text is not a value of the column's type.
     """
     if text is None:
         return None
@@ -104,7 +104,9 @@ def decode_bound(text: str | None, field: DataField) -> Value:
         try:
             return int(text)
         except ValueError:
-            raise InvalidRequestError(f"{text!r} is no {field.type}: it is no number") from None
+            raise InvalidRequestError(
+                f"{text!r} is not of type {field.type}: it is not a number"
+            ) from None
     return from_python(text, field.type)
 
 

@@ -65,7 +65,7 @@ class PartitionKeys:
         """The stored values of a partition from its text.
 
         Raises:
-            InvalidRequestError: the text names other columns, or a value is none of its type.
+            InvalidRequestError: the text names other columns, or a value is not of its type.
         """
         return read_partition_text(text, self.fields)
 
@@ -73,13 +73,13 @@ class PartitionKeys:
         """What a caller gave for some of the keys, as stored values in the order of the keys.
 
         Raises:
-            InvalidRequestError: a name is no partition key, or a value is none of its type.
+            InvalidRequestError: a name is not a partition key, or a value is not of its type.
         """
         for name in spec:
             if name not in self.names:
                 have = ", ".join(self.names) or "none, it is not partitioned"
                 raise InvalidRequestError(
-                    f"{name!r} is no partition key of {table}; its partition keys are {have}",
+                    f"{name!r} is not a partition key of {table}; its partition keys are {have}",
                     table=table,
                 )
         return {

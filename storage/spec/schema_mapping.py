@@ -158,8 +158,8 @@ def _by_id(fields: Sequence[DataField]) -> dict[int, DataField]:
         other = found.setdefault(field.id, field)
         if other is not field:
             raise InvalidSchema(
-                f"fields {other.name!r} and {field.name!r} both have the id {field.id}, so after "
-                "a change of the schema files do not say which is which; correct the schema files"
+                f"fields {other.name!r} and {field.name!r} both have the id {field.id}, so data "
+                "files of older schemas cannot be mapped to them; correct the schema files"
             )
     return found
 

@@ -380,7 +380,7 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
     table.write(rows(table, events(5, 6, day="b", v="ours")))
     assert both()[0] == 3
     java_latest.alter(root, "db.t", {"add_column": "n", "type": "INT"})
-    with pytest.raises(UnsupportedError, match="have other columns"):
+    with pytest.raises(UnsupportedError, match="have different columns"):
         catalog.table("db.t").read()
 
 

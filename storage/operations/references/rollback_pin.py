@@ -33,7 +33,7 @@ def check_no_rollback(files: TableFiles) -> None:
         where = f" on branch {branch}" if branch else ""
         raise StalePlan(
             f"{files.name} is being rolled back to snapshot {tag.snapshot.id}{where}, or a "
-            "rollback to it was stopped halfway: let it end, roll back to that snapshot "
+            "rollback to it was stopped halfway; wait until it ends, roll back to that snapshot "
             f"again, or delete tag {tag.name}; then plan again",
             table=files.name,
         )

@@ -155,8 +155,8 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     last = max(plan.changelog_ids)
     if any(each <= last and each not in plan.changelog_ids for each in there):
         raise StalePlan(
-            f"the plan expires changelogs up to {last} of {files.name}, which has others by now; "
-            "plan again",
+            f"the plan expires changelogs up to {last} of {files.name}, which has different "
+            "changelogs now; plan again",
             table=files.name,
         )
     left = [each for each in there if each > last]

@@ -108,7 +108,7 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
         QuarantinedFile(path=path, size_bytes=status.size, modified_ms=status.modified_ms)
         for path, status in sorted(there.items())
     )
-    problem = "its manifest is missing: nothing says since when its files lie there"
+    problem = "its manifest is missing, so the age of its files is unknown"
     try:
         manifest = files.quarantine.read_manifest(quarantine_id)
     except (UnreadableManifest, UnsupportedError) as error:

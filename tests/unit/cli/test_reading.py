@@ -273,7 +273,7 @@ def test_a_time_before_the_first_snapshot_is_not_found(
         (["--columns", "id,nope"], 2, "no column 'nope'; there are id, day, v"),
         (["--columns", "id,,v"], 2, "empty name"),
         (["--columns", "id,id"], 2, "twice"),
-        (["--limit", "-1"], 2, "no whole number from 0 on"),
+        (["--limit", "-1"], 2, "not a whole number from 0 on"),
         (["--as-of", "yesterday"], 2, "is no time such as"),
         (["--snapshot", "1", "--as-of", "2024-01-01"], 2, "not allowed with"),
         (["--snapshot", "9"], 3, "snapshot 9 does not exist"),

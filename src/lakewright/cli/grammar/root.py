@@ -55,7 +55,7 @@ which keeps that as a plan; and --plan FILE, which carries it out.
 Exit codes:
   0    done
   1    unexpected: please report it
-  2    the request is wrong: an option, a name, a filter, a plan that is none
+  2    the request is wrong: an option, a name, a filter, an invalid plan
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
   4    the table or store needs a feature that is not implemented; nothing was touched
   5    another commit came first, or the plan is stale: plan again

@@ -24,7 +24,7 @@ def number_from(minimum: int) -> Callable[[str], int]:
         except ValueError:
             value = minimum - 1
         if value < minimum:
-            raise BadParameter(f"{text!r} is no whole number from {minimum} on")
+            raise BadParameter(f"{text!r} is not a whole number from {minimum} on")
         return value
 
     return number
@@ -64,7 +64,7 @@ def _moment(text: str) -> dt.datetime:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
         raise BadParameter(
-            f"{text!r} is no time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
+            f"{text!r} is not a time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
         ) from None
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
 
@@ -75,7 +75,7 @@ def partition(text: str) -> dict[str, object]:
         try:
             spec: dict[str, object] = json.loads(text)
         except ValueError as error:
-            raise BadParameter(f"{text!r} is no JSON: {error}") from None
+            raise BadParameter(f"{text!r} is not JSON: {error}") from None
         return spec
     # A comma separates only where another `name=` follows: values may hold commas too.
     pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]

@@ -33,7 +33,7 @@ def _plain(value: object) -> object:
 
 
 def partition_columns(schema: TableSchema) -> list[TextColumn]:
-    """A column for each partition key, one that says so where there is none."""
+    """A column for each partition key; a table without partition keys has one column too."""
     return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
 
 

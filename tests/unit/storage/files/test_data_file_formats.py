@@ -514,9 +514,9 @@ def test_options_that_no_file_can_follow_are_refused_when_the_table_is_made(
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (("a b", "INT"), "'a b' is no Avro name"),
-        (("ä", "INT"), "is no Avro name"),
-        (("a", "ROW<`1` INT>"), "'1' is no Avro name"),
+        (("a b", "INT"), "'a b' is not an Avro name"),
+        (("ä", "INT"), "is not an Avro name"),
+        (("a", "ROW<`1` INT>"), "'1' is not an Avro name"),
         (("a", "TIMESTAMP(9)"), "finer than microseconds"),
         (("a", "ARRAY<MAP<INT, TIMESTAMP(7) WITH LOCAL TIME ZONE>>"), "finer than microseconds"),
         (("a", "MULTISET<TIME(6)>"), "finer than milliseconds"),

@@ -311,7 +311,7 @@ def test_nothing_is_touched_when_a_table_is_refused(catalog: Catalog, verb: str)
     table = new_table(catalog)
     table.write(rows(table, events(0, 1)))
     refused, fs = watched(with_options(table, manifest__format="orc"))
-    with pytest.raises(UnsupportedError, match="the table was not touched"):
+    with pytest.raises(UnsupportedError, match="and was not changed"):
         REFUSED_VERBS[verb](refused)
     assert fs.changes == []
 

@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "nothing but partitions in the key": (
         {"columns": {"a": "INT", "b": "INT"}, "keys": ["a"], "partitions": ["a"]},
-        "tells rows apart",
+        "distinguishes rows",
     ),
     "nothing but partitions": (
         {"columns": {"a": "INT"}, "partitions": ["a"]},

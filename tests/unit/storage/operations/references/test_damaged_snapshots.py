@@ -65,7 +65,7 @@ def test_a_schema_that_says_it_is_another_is_named(
     table: Table, unchecked_catalog: Catalog
 ) -> None:
     change_json(root_of(table) / "schema/schema-0", lambda data: data.update(id=4))
-    with pytest.raises(CorruptionError, match="schema-0 says that it is schema 4"):
+    with pytest.raises(CorruptionError, match="schema-0 holds the id 4"):
         unchecked_catalog.table("db.t")
 
 

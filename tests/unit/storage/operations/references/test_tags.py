@@ -484,7 +484,7 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
 def test_a_snapshot_has_one_automatic_tag(catalog: Catalog) -> None:
     table = automatic(catalog)
     commit(table)
-    with pytest.raises(InvalidRequestError, match="has one already, 2023-12-31"):
+    with pytest.raises(InvalidRequestError, match="has the automatic tag 2023-12-31 already"):
         table.history.create_tag("2024-05-05")
     table.history.create_tag("release")
     assert names(table) == ["2023-12-31", "release"]

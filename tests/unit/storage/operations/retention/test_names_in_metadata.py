@@ -287,7 +287,7 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
     data = json.loads(plan.to_json())
     data["files"].append({"path": path, "size_bytes": 1})
     before = outside(table)
-    with pytest.raises(ValueError, match="no place below the table"):
+    with pytest.raises(ValueError, match="not a place below the table"):
         table.upkeep.run_expire_snapshots(type(plan).from_json(json.dumps(data)))
     assert outside(table) == before
     assert table.files.snapshots.ids()[0] == 1

@@ -146,7 +146,7 @@ def test_a_place_that_is_taken_while_files_come_back_is_told_and_nothing_is_writ
         lambda call: call.name == "move_if_absent" and call.path.endswith(first),
         lambda: write(table, second, b"somebody else's"),
     )
-    with pytest.raises(TargetExists, match="; 1 are back"):
+    with pytest.raises(TargetExists, match="; 1 files are restored"):
         broken.upkeep.run_restore(plan)
     assert content_of(table)[second] == b"somebody else's"
     assert len(table.upkeep.quarantines()[0].files) == len(plan.files) - 1

@@ -51,8 +51,8 @@ def test_what_somebody_put_beside_a_plan_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"snapshot_id": True}, "True is no whole number"),
-        ({"tasks": {}}, "is no list"),
+        ({"snapshot_id": True}, "True is not a whole number"),
+        ({"tasks": {}}, "is not a list"),
         ({"table": None}, "None is no str"),
         ({"tasks": [{"upgrade": ["f"]}]}, "CompactionTask has no upgrade"),
         ({"tasks": [{"bucket": 0}]}, "missing"),
