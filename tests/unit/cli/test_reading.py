@@ -274,7 +274,7 @@ def test_a_time_before_the_first_snapshot_is_not_found(
         (["--columns", "id,,v"], 2, "empty name"),
         (["--columns", "id,id"], 2, "twice"),
         (["--limit", "-1"], 2, "not a whole number from 0 on"),
-        (["--as-of", "yesterday"], 2, "is no time such as"),
+        (["--as-of", "yesterday"], 2, "is not a time such as"),
         (["--snapshot", "1", "--as-of", "2024-01-01"], 2, "not allowed with"),
         (["--snapshot", "9"], 3, "snapshot 9 does not exist"),
         (["--format", "xml"], 2, "is not one of 'table', 'json', 'csv'"),

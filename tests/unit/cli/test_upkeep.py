@@ -200,7 +200,7 @@ def test_a_saved_plan_is_carried_out_once(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is not JSON"),
+        ("{", "is no JSON"),
         ("[]", "is no JSON object, but a list"),
         ("{}", "is no plan of compact: table is missing"),
         (

@@ -167,7 +167,7 @@ def test_a_word_is_read_as_what_its_place_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("[01, 02, 1_000", "[null, 02, 1_000", "10: partitions.static.values[0]: null is no text"),
+        ("[01, 02, 1_000", "[null, 02, 1_000", "10: partitions.static.values[0]: null is not text"),
         (
             "bucket: 04",
             "bucket: 1_000",
@@ -191,7 +191,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "table: nyc.flights",
             "table: flights",
-            "1: table: 'flights' is no table name; write database.table",
+            "1: table: 'flights' is not a table name; write database.table",
         ),
         (
             "table: nyc.flights",
@@ -208,13 +208,13 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "partition_keys: [dt]",
             "partition_keys: [day]",
-            "6: partition_keys[0]: 'day' is no column; did you mean",
+            "6: partition_keys[0]: 'day' is not a column; did you mean",
         ),
         ("partition_keys: [dt]", "partition_keys: dt", "6: partition_keys: 'dt' is not a list"),
         (
             "column: dt,",
             "column: carrier,",
-            "8: partitions.daily.column: 'carrier' is none of the partition_keys; there are dt",
+            "8: partitions.daily.column: 'carrier' is not one of the partition_keys; there are dt",
         ),
         (
             "start: 2013-01-01",
@@ -225,20 +225,20 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "end: 2014-01-01",
             "timezone: Mars",
-            "8: partitions.daily.timezone: 'Mars' is no time zone",
+            "8: partitions.daily.timezone: 'Mars' is not a time zone",
         ),
         (
             "end: 2014-01-01",
             "timezone: Europe",
-            "8: partitions.daily.timezone: 'Europe' is no time zone",
+            "8: partitions.daily.timezone: 'Europe' is not a time zone",
         ),
         (
             "start: 2013-01-01",
             "start: 2013-01-01T00:00+01:00",
             "2013-01-01T00:00+01:00 has a time zone; give the zone as `timezone` instead",
         ),
-        ("start: 2013-01-01", "start: 0999-01-01", "is not of the years 1000 to 9000"),
-        ("end: 2014-01-01", "end: 9999-12-31", "is not of the years 1000 to 9000"),
+        ("start: 2013-01-01", "start: 0999-01-01", "is not within the years 1000 to 9000"),
+        ("end: 2014-01-01", "end: 9999-12-31", "is not within the years 1000 to 9000"),
         ('{python: "a.b:c"}', '{csv: ""}', "9: source.csv: it is empty"),
         ('{python: "a.b:c"}', "{csv: a.csv, delimiter: €}", "not one character of ASCII"),
         ('{python: "a.b:c"}', "{csv: a.csv, encoding: rot13}", "'rot13' is not an encoding"),
@@ -251,13 +251,13 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             '{python: "a.b:c"}',
             '{python: "a.b"}',
-            "9: source.python: 'a.b' is no function; write module.path:function",
+            "9: source.python: 'a.b' is not the path of a function; write module.path:function",
         ),
         ('{python: "a.b:c"}', "{}", "9: source: give exactly one of python, parquet, csv"),
         (
             "column: carrier}",
             "column: carier}",
-            "11: expectations[0]: 'carier' is no column of nyc.flights; did you mean 'carrier'?",
+            "11: expectations[0]: 'carier' is not a column of nyc.flights; did you mean 'carrier'?",
         ),
         (
             "to_not_be_null",
@@ -285,7 +285,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "column: carrier}",
             "column: carrier, severity: bad}",
-            "11: expectations[0].severity: bad is none of critical, warning or info",
+            "11: expectations[0].severity: bad is not one of critical, warning or info",
         ),
     ],
 )
@@ -302,10 +302,10 @@ def test_what_is_wrong_is_said_with_its_line(
     ("more", "problem"),
     [
         ("write: {mode: upsert}", "12: write.mode: upsert needs a primary_key"),
-        ("write: {mode: apend}", "12: write.mode: apend is none of append, overwrite or upsert"),
+        ("write: {mode: apend}", "12: write.mode: apend is not one of append, overwrite or upsert"),
         (
             "primary_key: [dt, carrier]\nwrite: {mode: append}",
-            "13: write.mode: rows of a table with",
+            "13: write.mode: a table with a primary_key replaces rows",
         ),
         ("primary_key: [carrier]", "partition key 'dt' is not in the primary key"),
         ("options: {file.format: csv}", "12: options.file.format: nyc.flights sets option"),
@@ -357,7 +357,7 @@ def test_what_is_wrong_is_said_with_its_line(
             "12: maintenance.snapshots.retain_max: retain_max is 3, below retain_min, which is 9",
         ),
         ("depends_on: [nyc.flights]", "12: depends_on[0]: a table cannot depend on itself"),
-        ("depends_on: [weather]", "12: depends_on[0]: 'weather' is no table name"),
+        ("depends_on: [weather]", "12: depends_on[0]: 'weather' is not a table name"),
         ("group: a b", "12: group: 'a b' may hold letters, digits and _ only"),
         ("tags: {'a b': c}", "12: tags: "),
         ("table: nyc.other", "12: key 'table' is given twice, first on line 1; keep one"),

@@ -248,7 +248,7 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     compact(table, full=True)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     tag(table, "late", 2)
-    with pytest.raises(StalePlan, match="refers to by now; plan again"):
+    with pytest.raises(StalePlan, match="which a reference keeps now; plan again"):
         table.upkeep.run_expire_snapshots(plan)
     assert left(table) == [1, 2, 3, 4]
     assert_nothing_missing(table)

@@ -243,7 +243,7 @@ def test_what_cannot_be_rescaled_is_refused(catalog: Catalog) -> None:
         ("db.dynamic", {"keys": ["id"], "options": {"bucket": "-1"}}),
     ):
         other = new_table(catalog, name=name, **settings)  # type: ignore[arg-type]
-        with pytest.raises(InvalidRequestError, match="buckets, which are not counted"):
+        with pytest.raises(InvalidRequestError, match="buckets, which have no fixed number"):
             other.upkeep.plan_rescale(3)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.t, and this is db.unaware"):
         catalog.table("db.unaware").upkeep.run_rescale(table.upkeep.plan_rescale(3))

@@ -176,14 +176,14 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
         bucketed.upkeep.plan_sort_compact(["id"])
     table = new_table(catalog, {"id": "INT", "tags": "ARRAY<INT>"}, name="db.plain")
     for by, message in (
-        ([], "say which columns"),
+        ([], "the columns to sort"),
         (["id", "id"], "each once"),
-        (["nope"], "'nope' is no column of db.plain; there are id, tags"),
+        (["nope"], "'nope' is not a column of db.plain; there are id, tags"),
         (["tags"], "cannot be sorted by tags, which is ARRAY<INT>"),
     ):
         with pytest.raises(InvalidRequestError, match=message):
             table.upkeep.plan_sort_compact(by)
-    with pytest.raises(InvalidRequestError, match="'z' is none of order, zorder, hilbert"):
+    with pytest.raises(InvalidRequestError, match="'z' is not one of order, zorder, hilbert"):
         table.upkeep.plan_sort_compact(["id"], order="z")
 
 

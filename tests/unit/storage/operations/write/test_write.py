@@ -171,7 +171,7 @@ def test_an_unpartitioned_table_is_overwritten_whole(catalog: Catalog) -> None:
 @pytest.mark.parametrize("mode", ["", "insert", "OVERWRITE"])
 def test_an_unknown_mode_is_refused(catalog: Catalog, mode: str) -> None:
     table = new_table(catalog)
-    with pytest.raises(InvalidRequestError, match="none of append, upsert, overwrite"):
+    with pytest.raises(InvalidRequestError, match="not one of append, upsert, overwrite"):
         table.write(rows(table, []), mode=mode)
 
 
