@@ -37,7 +37,7 @@ from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
 
-# Keys of partitions have years of four digits, and clocks are looked at some years ahead.
+# Partition keys have years of four digits. Changes of clocks are checked for some years ahead.
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -58,7 +58,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
-    """Everything that is wrong with one declaration, taken by itself."""
+    """Every problem of one declaration, without regard to other declarations."""
     checks: Sequence[Callable[[TableDeclaration], Iterator[Finding]]] = (
         _check_names,
         _check_columns,
@@ -70,7 +70,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     )
     findings = [finding for check in checks for finding in check(declaration)]
     yield from findings
-    # These read types and keys, which must be right first.
+    # The following checks read types and keys, so these must be valid first.
     if not findings and declaration.columns:
         yield from _check_schema(declaration)
         yield from _check_partitions(declaration)
@@ -200,7 +200,7 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         message = f"{source.delimiter!r} is not one character of ASCII, other than a line's end"
         yield ("source", "delimiter"), message
     try:
-        # Not every codec is of texts: `hex` and `rot13` are none.
+        # Some codecs, such as `hex` and `rot13`, do not decode bytes to text.
         "a".encode(source.encoding)
     except (LookupError, ValueError):
         message = f"{source.encoding!r} is not an encoding; write for example utf-8 or latin-1"
@@ -217,10 +217,10 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
 
 
 def _tells_moments(layout: str, *, with_time: bool) -> bool:
-    """Whether a day, and an hour and minute where wanted, can be read back from the layout."""
+    """Whether a date, or a date with hour and minute, can be read back from the layout."""
     probe = dt.datetime(2013, 12, 30, 23, 45) if with_time else dt.datetime(2013, 12, 30)
     try:
-        # Whether a zone is wanted, the column says.
+        # The column type decides whether a zone is required.
         read = dt.datetime.strptime(probe.replace(tzinfo=dt.UTC).strftime(layout), layout)  # noqa: DTZ007
     except ValueError:
         return False
@@ -320,7 +320,7 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         return
     try:
         check_new_options(schema, table=declaration.table)
-        # Other clients may leave units out; a person who declares `7` means days.
+        # Other clients allow numbers without units; a person who declares `7` means days.
         read_options(schema, table=declaration.table, bare_numbers=False)
     except StorageError as err:
         option = err.details.get("option")

@@ -1,7 +1,7 @@
-"""Durations as people write them, in declarations, run config and commands: always with a unit.
+"""Durations in declarations, run config and commands: always with a unit.
 
-Options of tables are Paimon's and read a bare number as milliseconds; a person who writes `7`
-means days or hours, and would lose every snapshot to 7 milliseconds.
+Table options are Paimon's, and a number without a unit means milliseconds there. A person who
+writes `7` means days or hours; read as 7 milliseconds, it would expire every snapshot.
 """
 
 from __future__ import annotations

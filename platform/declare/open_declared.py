@@ -1,4 +1,4 @@
-"""Opening a declared table: created if it is missing, refused if it is another."""
+"""Opens a declared table: creates it if it is missing, and refuses it if it differs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
 
 
 def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> Iterator[str]:
-    """What differs, each in a few words.
+    """The differences, each in a few words.
 
-    Comments do not count, nor do options that only the table has: other engines
-    set some of their own.
+    Comments are not compared. Options that only the table has are not compared either, because
+    other engines set their own options.
     """
     declared = new_schema(declaration.schema_spec, time_millis=0)
     wanted = {each.name: each for each in declared.fields}
@@ -65,7 +65,7 @@ def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> It
 
 
 def _means(left: str, right: str) -> bool:
-    """Whether two texts of an option are one value: `true` and `True`, `1 h` and `60 min`."""
+    """Whether two texts of an option have one value: `true` and `True`, `1 h` and `60 min`."""
     return left == right or (
         same_quantity(left, right)
         or (left.lower() == right.lower() and left.lower() in ("true", "false"))

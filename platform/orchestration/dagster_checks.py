@@ -1,4 +1,4 @@
-"""What of a declaration only Dagster can judge: tags and schedules."""
+"""Checks of a declaration that only Dagster can make: tags and schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources: where the tables are, and how Spark is reached."""
+"""Resources: the warehouse of the tables, and the Spark session."""
 
 import os
 from typing import Any
@@ -25,16 +25,16 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     @property
     def location(self) -> str:
-        """Where the warehouse is."""
+        """The path or URI of the warehouse."""
         return self.uri or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
 
     def catalog(self) -> Catalog:
-        """The tables in it."""
+        """The catalog of its tables."""
         return Catalog.open(self.location)
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A Spark session, started when it is first asked for."""
+    """A Spark session, started at its first use."""
 
     master: str | None = Field(
         default=None,
@@ -47,7 +47,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 
     def session(self) -> Any:
-        """The session; every call in one process gives the same."""
+        """The session; every call in one process returns the same one."""
         from lakewright.storage.spark import build_session
 
         return build_session("lakewright", master=self.master, remote=self.remote, conf=self.conf)

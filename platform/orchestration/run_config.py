@@ -1,8 +1,8 @@
-"""Run config of a verb's job, made of the verb's options, and options made of run config.
+"""Run config of a verb's job, derived from the verb's options, and back to options.
 
-What a run does not say, the table's declaration says. A choice is written by its value, a
-duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all
-of it, and refuses what is not a choice, at launch.
+The declaration of the table gives what a run leaves out. A choice is written by its value, a
+duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all of
+it, and refuses invalid choices at launch.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _BY_KEY = " By key: a value, or dt=…/hh=… where there are several columns."
 
 
 class VerbConfig(dg.Config):
-    """What every run of a verb may be told."""
+    """The run config that every verb accepts."""
 
     dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
 
 
 @cache
 def choices_of(kind: type[Enum]) -> Any:
-    """An enum whose names are the values of another, since Dagster takes names."""
+    """An enum whose names are the values of another enum, since Dagster shows names."""
     return Enum(kind.__name__, {each.value: each for each in kind})
 
 
 @cache
 def config_class(options: type[Any]) -> type[VerbConfig]:
-    """The run config in which options can be given; none of them need be."""
+    """The run config for some options; each is optional."""
     given: dict[str, Any] = {
         each.written_name: (
             _config_type(each) | None,
@@ -57,7 +57,7 @@ def config_class(options: type[Any]) -> type[VerbConfig]:
 
 
 def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> OptionsT:
-    """What a run asks for, and what was declared where it asks for nothing.
+    """The options of a run; what the run leaves out, the declaration gives.
 
     Raises:
         InvalidRequestError: a text is not a duration, or the key of no partition.

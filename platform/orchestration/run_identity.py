@@ -1,4 +1,4 @@
-"""Run identity: the name under which a run commits, the same at every try of it."""
+"""Run identity: the name under which a run commits, equal at every attempt."""
 
 from __future__ import annotations
 

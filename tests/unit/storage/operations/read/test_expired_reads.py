@@ -18,7 +18,7 @@ from tests.support.tables.remade import Remade
 from tests.support.tally import tally
 
 Read = Callable[[Table], list[str]]
-SAID = r"snapshot \d+ of db\.t expired while it was read; read one of the snapshots.* by a tag or a consumer"
+SAID = r"snapshot \d+ of db\.t expired while it was read; read one of.* by a tag or a consumer"
 
 
 def history(kind: str = "changelog", catalog: Catalog | None = None) -> Table:
