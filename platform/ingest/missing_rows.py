@@ -1,8 +1,8 @@
-"""Missing rows: a run must not publish silently without requested rows.
+"""Missing rows: a run must not publish silently if requested rows are missing.
 
 A run without rows, a run that would empty a partition, and a run whose upstream lacks a partition
-look like a day without rows. The usual cause is a wrong path, a date in another layout, or a failed
-upstream.
+all look like a day without rows. The usual cause is a wrong path, a date in another layout, or a
+failed upstream.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _refused(table: Table, what: str) -> InvalidRows:
 
 
 def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) -> str:
-    """Upstream tables that hold nothing of partitions, as the end of a sentence."""
+    """Upstream tables without rows for the partitions, as the end of a sentence."""
     for name, table in upstream.items():
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
@@ -83,7 +83,7 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
 
 
 def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, object], ...]:
-    """The values of some columns, as values of these types: a day may be a text elsewhere."""
+    """The values of some columns, cast to these types: an upstream may store a day as text."""
     return partition_identity({name: from_python(spec[name], kind) for name, kind in types.items()})
 
 

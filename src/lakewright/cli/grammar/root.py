@@ -1,4 +1,4 @@
-"""All commands by what they are for: a new one is a module of `commands` and a line here."""
+"""All commands by purpose: a new command is a module of `commands` and a line here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehouse_option
 
-# Help names commands by these words; what a command needs is imported when it is asked for.
+# Help describes commands by these words, so it imports no command.
 COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
@@ -73,7 +73,7 @@ lakewright compact nyc.flights --full --dry-run
 
 
 class Root(DescribedGroup):
-    """The group of all commands, each of which is loaded when it is asked for."""
+    """The group of all commands; each is loaded at its first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for commands in COMMANDS.values() for name in commands]
@@ -91,7 +91,7 @@ class Root(DescribedGroup):
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
-            # Click looks for similar names among commands that were loaded.
+            # Click would look for similar names only among the loaded commands.
             raise click.exceptions.NoSuchCommand(
                 error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
             ) from None
@@ -109,7 +109,7 @@ class Root(DescribedGroup):
             for name, says in commands.items()
             if name.startswith(incomplete)
         ]
-        # Not those of a group, which loads every command.
+        # The completion of a group would load every command.
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 

@@ -47,5 +47,5 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
 def _spec_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # Blank text looks like nothing otherwise.
+    # Blank text would be invisible.
     return shown_text(str(value)) if str(value).strip() else repr(value)

@@ -1,4 +1,4 @@
-"""`lakewright show`: all that metadata says of one table, as JSON and as text."""
+"""`lakewright show`: the description of one table from its metadata, as JSON and as text."""
 
 from __future__ import annotations
 
