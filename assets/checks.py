@@ -120,9 +120,9 @@ def results_of_earlier_try(
         if critical:
             history = history.judged(rows.settled, {})
         summary = (
-            "met before an earlier try of this run published the rows"
+            "met before an earlier attempt of this run published the rows"
             if critical
-            else "not asked again: an earlier try of this run published the rows"
+            else "not asked again: an earlier attempt of this run published the rows"
         )
         yield _result(
             names.asset_key,

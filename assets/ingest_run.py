@@ -41,26 +41,25 @@ class IngestConfig(dg.Config):
         # Without `ge=1`: Dagster would show pydantic's error, and the error of `publish` is
         # clearer.
         description=(
-            "Commit the rows in that many parts, at least 1, each with its share of every "
-            "partition, as a stream would leave them; needs mode append."
+            "Commit the rows in this many parts, at least 1, each with a share of every "
+            "partition, as a stream would; needs mode append."
         ),
     )
     mode: WriteMode | None = Field(
         default=None,
-        description="append, overwrite or upsert, instead of what the table declares.",
+        description="append, overwrite or upsert (default: the mode of the declaration).",
     )
     compact: bool | None = Field(
         default=None,
         description=(
-            "Compact what the run has written to, where that is due, instead of what the table "
-            "declares."
+            "Compact the buckets that the run wrote, if due (default: as the declaration says)."
         ),
     )
     allow_empty: bool | None = Field(
         default=None,
         description=(
-            "Let the run publish nothing, and empty partitions that the source has no rows of, "
-            "instead of what the table declares."
+            "Accept missing rows: publish nothing, or empty the partitions without rows "
+            "(default: as the declaration says)."
         ),
     )
 
@@ -110,7 +109,8 @@ class IngestRun:
         outcome = publish(table, lambda: source(request), order)
         if isinstance(outcome, AlreadyPublished):
             context.log.warning(
-                "%s: an earlier try of this run committed snapshot %s; nothing was written again",
+                "%s: an earlier attempt of this run committed snapshot %s; nothing was written "
+                "again",
                 declaration.table,
                 outcome.snapshot.id,
             )
@@ -124,7 +124,7 @@ class IngestRun:
         failure = outcome.compaction.failure
         if failure is not None:
             self.context.log.warning(
-                "%s: the rows are published, and compacting what they touched failed: %s",
+                "%s: the rows are published, but the compaction of their buckets failed: %s",
                 self.declaration.table,
                 failure,
             )
@@ -265,7 +265,7 @@ def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
     return dg.Failure(
         description=(
             f"nothing was published to {declaration.table}: of {rows} staged rows, {reasons}; "
-            "the staged files are deleted, and the table is as it was"
+            "the staged files are deleted, and the table is unchanged"
         ),
         metadata={"lakewright/rows_rejected": rows},
         allow_retries=False,

@@ -194,10 +194,10 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         except StorageError:
             continue
         if is_nested:
-            message = f"a csv holds no {column.type}; take parquet, or a python source"
+            message = f"a csv cannot hold {column.type}; use parquet, or a python source"
             yield ("columns", at, "type"), message
     if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
-        message = f"{source.delimiter!r} is not one character of ASCII, other than a line's end"
+        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
         yield ("source", "delimiter"), message
     try:
         # Some codecs, such as `hex` and `rot13`, do not decode bytes to text.
@@ -424,7 +424,7 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
     try:
         if dimension.key_of(dimension.spec_of(key)) != key:
             kind = dimension.cadence.value
-            yield ("format",), f"format {formats} does not tell {kind} partitions apart"
+            yield ("format",), f"format {formats} does not distinguish {kind} partitions"
         conflict = dimension.hours_in_conflict()
     except (ValueError, OverflowError, StorageError) as err:
         yield ("format",), f"format {formats} does not fit the column: {err}"

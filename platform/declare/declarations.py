@@ -137,14 +137,13 @@ class SourceDeclaration(Declared):
     parquet: str | None = None
     csv: str | None = None
     allow_empty: bool = Field(
-        default=False, description="let a run empty partitions that the source has no rows of"
+        default=False,
+        description="whether a run may empty partitions that get no rows from the source",
     )
     delimiter: str = ","
     header: bool = True
     encoding: str = "utf-8"
-    nulls: tuple[Text, ...] = Field(
-        default=("",), description="texts that stand for null where they are not quoted"
-    )
+    nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = None
     timestamp_format: str | None = None
 
@@ -177,7 +176,7 @@ class WriteDeclaration(Declared):
     mode: WriteKind | None = None
     engine: EngineChoice = EngineChoice.AUTO
     compact: bool = Field(
-        default=False, description="compact what a run has written to, where that is due"
+        default=False, description="whether a run compacts the buckets that it wrote, if due"
     )
 
 

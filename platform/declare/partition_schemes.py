@@ -194,8 +194,9 @@ class TimeDimension:
             change = _offset(after) - _offset(before)
             if change % dt.timedelta(hours=1):
                 return (
-                    f"clocks in {self.timezone} change by {abs(change)} at {after:%Y-%m-%d %H:%M}, "
-                    "after which hours begin at another minute; take timezone UTC"
+                    f"clocks in {self.timezone} change by {abs(change)} at "
+                    f"{after:%Y-%m-%d %H:%M}, after which hours begin at another minute; use "
+                    "timezone UTC"
                 )
             first, second = (after.replace(fold=fold) for fold in (0, 1))
             if change < dt.timedelta(0) and (
@@ -204,9 +205,9 @@ class TimeDimension:
                 names = ", ".join(self.column_names)
                 return (
                     f"clocks in {self.timezone} show {after:%Y-%m-%d %H:%M} twice, and {names} "
-                    "would hold both hours as one partition, of which each run replaces or repeats "
-                    "the rows of the other; take timezone UTC, a column TIMESTAMP WITH LOCAL TIME "
-                    "ZONE, or text with %z in its format"
+                    "would hold both hours as one partition, so the run of one hour would "
+                    "replace or repeat the rows of the other; use timezone UTC, a column "
+                    "TIMESTAMP WITH LOCAL TIME ZONE, or text with %z in its format"
                 )
         return None
 

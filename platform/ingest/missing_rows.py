@@ -52,7 +52,7 @@ def check_rows_came(
     if lost:
         raise _refused(
             table,
-            f"{found} of {len(lost)} partitions asked for that have some in the table "
+            f"{found} of {len(lost)} requested partitions that have rows in the table "
             f"({_named(lost)}){_without_upstream(lost, upstream)}",
         )
     why = _without_upstream(missing, upstream)
@@ -62,7 +62,7 @@ def check_rows_came(
 
 def _refused(table: Table, what: str) -> InvalidRows:
     return InvalidRows(
-        f"{what}; nothing was written: if no rows are meant, declare `allow_empty: true` in the "
+        f"{what}; nothing was written; if this is intended, declare `allow_empty: true` in the "
         "source, or run with allow_empty: true",
         table=table.name,
     )
@@ -78,7 +78,7 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
         absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
-            return f", and its upstream {name} has none of {_named(absent)}"
+            return f", and its upstream {name} has no rows of {_named(absent)}"
     return ""
 
 

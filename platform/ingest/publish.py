@@ -235,7 +235,7 @@ def _check_order(table: Table, order: WriteOrder) -> None:
     if order.compact:
         check_writer_may_compact(table.files)
     if order.micro_batches < 1:
-        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
+        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; give 1 or more")
     if order.micro_batches == 1:
         return
     if order.kind is not WriteKind.APPEND or table.options.bucket_mode is not BucketMode.UNAWARE:
@@ -368,7 +368,7 @@ def _check_partitions(
         rows = sum(each.row_count for each in strange)
         raise InvalidRows(
             f"the source of {table.name} returned {rows} rows of {len(strange)} partitions that "
-            f"were not asked for, such as {describe_partition(strange[0].spec)}; return rows of "
+            f"were not requested, such as {describe_partition(strange[0].spec)}; return rows of "
             "request.partitions only",
             table=table.name,
         )

@@ -156,7 +156,7 @@ def source_files(declaration: TableDeclaration) -> list[SourceFile]:
             inside = glob.escape(pattern)
         paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
     except (OSError, ValueError) as err:
-        raise InvalidRows(f"the source of {declaration.table} is not a path: {err}") from err
+        raise InvalidRows(f"the source of {declaration.table} is not a valid path: {err}") from err
     if not paths:
         raise NotFoundError(
             f"the source of {declaration.table} is {pattern}, and no file matches {inside}; "

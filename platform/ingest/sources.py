@@ -194,8 +194,8 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     asked = [describe_partition(spec) for spec in request.partitions]
     raise InvalidRows(
         f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
-        f"{len(asked)} partitions asked for ({_first(asked)}); their partitions are such as "
-        f"{_first(sample)}: see whether they are written as the column's values are, or declare "
+        f"{len(asked)} requested partitions ({_first(asked)}); the files hold partitions such as "
+        f"{_first(sample)}; write partition values in the files as in the column, or declare "
         f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
         table=declaration.table,
     )

@@ -18,8 +18,8 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     uri: str | None = Field(
         default=None,
         description=(
-            f"Path or URI of the warehouse; without one, what {WAREHOUSE_VARIABLE} says, "
-            f"and {DEFAULT_WAREHOUSE} otherwise."
+            f"Path or URI of the warehouse (default: ${WAREHOUSE_VARIABLE}, else "
+            f"{DEFAULT_WAREHOUSE})."
         ),
     )
 
@@ -38,11 +38,11 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     master: str | None = Field(
         default=None,
-        description="Master URL; without one, LAKEWRIGHT_SPARK_MASTER, and this machine otherwise.",
+        description="Master URL (default: $LAKEWRIGHT_SPARK_MASTER, else this machine).",
     )
     remote: str | None = Field(
         default=None,
-        description="Spark Connect address; without one, LAKEWRIGHT_SPARK_REMOTE.",
+        description="Spark Connect address (default: $LAKEWRIGHT_SPARK_REMOTE).",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 

@@ -25,13 +25,13 @@ from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
 OptionsT = TypeVar("OptionsT")
-_BY_KEY = " By key: a value, or dt=…/hh=… where there are several columns."
+_BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
 
 
 class VerbConfig(dg.Config):
     """The run config that every verb accepts."""
 
-    dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be done; write nothing.")
 
 
 @cache
@@ -106,7 +106,7 @@ def _partitions(table: Table, keys: Sequence[str], name: str) -> Partitions:
     if not columns:
         raise InvalidRequestError(f"{table.name} has no partitions; leave `{name}` out")
     if not keys:
-        raise InvalidRequestError(f"{name} is an empty list; leave it out to look at all")
+        raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
     try:
         return tuple(decode_partition(key, columns) for key in keys)
     except InvalidPartitionKeyError as err:

@@ -58,7 +58,7 @@ def is_rollback_under_way(files: TableFiles) -> bool:
 
 def settled_roots(files: TableFiles) -> list[Root] | None:
     """Every root of every branch; None while a rollback is under way, which may restore others."""
-    rounds = Rounds(files.name, "what keeps files was listed")
+    rounds = Rounds(files.name, "its references were listed")
     while not is_rollback_under_way(files):
         rounds.begin()
         roots = all_roots(files)

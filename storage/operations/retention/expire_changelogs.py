@@ -78,7 +78,7 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
     if every:
-        expired, reasons = changelogs, ["every changelog is to go"]
+        expired, reasons = changelogs, ["all changelogs are to be deleted"]
     else:
         expired, reasons = _range(files, changelogs)
     ids = {each.id for each in expired}

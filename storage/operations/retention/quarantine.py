@@ -155,7 +155,7 @@ class References:
         """
         # Pending batches come first: a batch that is committed afterwards is a root.
         pending = self._newly_pending()
-        rounds = Rounds(self.files.name, "what refers to files was asked")
+        rounds = Rounds(self.files.name, "its references were listed")
         while True:
             rounds.begin()
             roots = all_roots(self.files)

@@ -119,7 +119,7 @@ def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
             break
         found = snapshot
     if found is None and files.snapshots.latest_id() is not None:
-        have = "none has one" if highest is None else f"the highest is {highest}"
+        have = "no snapshot has a watermark" if highest is None else f"the highest is {highest}"
         raise SnapshotNotFound(
             f"no snapshot of {files.name} has reached watermark {watermark_ms}; {have}",
             table=files.name,

@@ -109,7 +109,7 @@ def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Opti
 def plan_options() -> list[click.Option]:
     """`--dry-run`, `--save-plan`, `--plan`."""
     return [
-        HowOption(["--dry-run"], is_flag=True, help="Say what would be done; write nothing."),
+        HowOption(["--dry-run"], is_flag=True, help="Print what would be done; write nothing."),
         HowOption(
             ["--save-plan"],
             metavar="FILE",
@@ -120,7 +120,7 @@ def plan_options() -> list[click.Option]:
             ["--plan"],
             metavar="FILE",
             type=click.Path(allow_dash=True),
-            help="Carry out a plan that was saved (- for standard input).",
+            help="Carry out a saved plan (- for standard input).",
         ),
     ]
 

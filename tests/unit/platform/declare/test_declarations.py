@@ -240,7 +240,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         ("start: 2013-01-01", "start: 0999-01-01", "is not within the years 1000 to 9000"),
         ("end: 2014-01-01", "end: 9999-12-31", "is not within the years 1000 to 9000"),
         ('{python: "a.b:c"}', '{csv: ""}', "9: source.csv: it is empty"),
-        ('{python: "a.b:c"}', "{csv: a.csv, delimiter: €}", "not one character of ASCII"),
+        ('{python: "a.b:c"}', "{csv: a.csv, delimiter: €}", "not one ASCII character"),
         ('{python: "a.b:c"}', "{csv: a.csv, encoding: rot13}", "'rot13' is not an encoding"),
         ('{python: "a.b:c"}', "{csv: a.csv, date_format: '%d.%m.'}", "is not a strptime layout"),
         ('{python: "a.b:c"}', "{csv: a.csv, timestamp_format: '%Q'}", "is not a strptime layout"),
