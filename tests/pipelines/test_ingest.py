@@ -146,7 +146,7 @@ def test_rows_of_days_that_were_not_asked_for_are_refused(lake: Lake) -> None:
 
     assert not outcome.success
     assert (
-        "2 rows of 1 partitions that were not asked for, such as dt=2024-01-09" in outcome.failure
+        "2 rows of 1 partitions that were not requested, such as dt=2024-01-09" in outcome.failure
     )
     assert not lake.table().history.snapshots()
     assert not files_on_disk(lake)

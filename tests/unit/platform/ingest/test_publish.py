@@ -149,7 +149,7 @@ def test_orders_that_cannot_be_are_refused_before_anything_is_read(
 
 def test_rows_of_partitions_not_asked_for_are_refused_and_deleted(table: Table) -> None:
     publish(table, lambda: rows(("c", 7)), order("c"))
-    with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not asked for"):
+    with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not requested"):
         publish(table, lambda: rows(("a", 1), ("c", 2)), order("a", "b", commit_user="run-2"))
     assert content(table) == [("c", 7)]
 
