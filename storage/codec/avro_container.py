@@ -105,7 +105,7 @@ def read_header(source: IO[bytes], *, path: str) -> Header:
     codec = metadata.get("avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS.values():
         raise UnsupportedError(
-            f"data file {path} is compressed with Avro codec {codec}; known are "
+            f"data file {path} is compressed with Avro codec {codec}; implemented are "
             f"{', '.join(_CODECS.values())}"
         )
     return Header(schema, codec, _exactly(source, SYNC_BYTES, path))

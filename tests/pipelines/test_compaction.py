@@ -216,7 +216,7 @@ def test_a_partition_that_the_table_has_not_is_refused_with_those_near_it(
     assert "shop.events has no partition dt=2024-01-20; near it are" in outcome.failure
     assert "dt=2024-01-02" in outcome.failure
     nothing = fragmented.run("compact", partitions=[])
-    assert "partitions is an empty list; leave it out to look at all" in nothing.failure
+    assert "partitions is an empty list; leave it out for all partitions" in nothing.failure
 
 
 def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented: Lake) -> None:

@@ -518,7 +518,7 @@ def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: 
     table.history.create_tag("t", snapshot=2)
     plan = table.history.plan_delete_tags("t")
     expire(table)
-    with pytest.raises(StalePlan, match="more files go with t; plan again"):
+    with pytest.raises(StalePlan, match=r"of t would delete \d+ more files than planned; plan"):
         table.history.run_delete_tags(plan)
     table.history.run_delete_tags(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
