@@ -173,7 +173,7 @@ def _to_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 def _each(
     array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType, *, named: str = ""
 ) -> pa.Array:
-    """Convert each value; a value that raises `ValueError` or `OverflowError` is not a `named`."""
+    """Convert each value; an error names a value that `convert` refuses, and the type `named`."""
     result: list[Any] = []
     for value in array.to_pylist():
         try:

@@ -318,7 +318,7 @@ def check_nothing_new(
     new += [f"tag {each}" for each in seen.references.tag_names() if each not in tags]
     if new:
         raise StalePlan(
-            f"branch {branch or MAIN_BRANCH} of {files.name} has got {', '.join(new)} since the "
-            "plan was made; plan again",
+            f"branch {branch or MAIN_BRANCH} of {files.name} has changed since the plan was "
+            f"made: {', '.join(new)} is new; plan again",
             table=files.name,
         )

@@ -107,9 +107,9 @@ def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
     """
     if is_being_rolled_back(files):
         raise FilesGone(
-            f"{files.name} is being rolled back, and snapshot {snapshot.id} was committed by "
-            f"{snapshot.commit_user} during the rollback, which removes it; plan or stage the "
-            "commit again",
+            f"{files.name} is being rolled back, and snapshot {snapshot.id}, which "
+            f"{snapshot.commit_user} committed during the rollback, was removed; plan or stage "
+            "the commit again",
             table=files.name,
         )
 

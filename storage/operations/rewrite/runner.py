@@ -292,7 +292,7 @@ def _round(
         if isinstance(error, FileMissing) and not is_latest(files, latest):
             raise StalePlan(
                 f"files of snapshot {base_id} of {files.name} were deleted while they were read, "
-                "after other commits on top of it; plan again",
+                "since other processes have committed on top of it; plan again",
                 table=files.name,
             ) from error
         raise
