@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Inspection:
     """System tables as Arrow, by the names, columns and order of the format.
 
-    Rows about files are those of one snapshot; what does not depend on one is as it is now.
+    Rows about files are those of one snapshot; rows that depend on no snapshot are current.
     """
 
     table_files: TableFiles

@@ -31,7 +31,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _FIRST_MS = (dt.datetime(1, 1, 3) - _EPOCH) // dt.timedelta(milliseconds=1)
 _LAST_MS = (dt.datetime(9999, 12, 29) - _EPOCH) // dt.timedelta(milliseconds=1)
 _YEAR_0_SECONDS = int(np.datetime64("0000-01-01", "s").astype(np.int64))
-# Unscaled decimals of so many digits are 64-bit integers in Java.
+# Unscaled decimals of up to this many digits are 64-bit integers in Java.
 _COMPACT_DIGITS = 18
 _MOST_SHOWN = 40
 

@@ -162,7 +162,7 @@ def _nested(
         reader.invalid(
             _function_option(reader, name),
             aggregate.function.value,
-            f"needs fields.{name}.nested-key; name the members that tell nested rows apart",
+            f"needs fields.{name}.nested-key; name the members that distinguish nested rows",
         )
     return replace(
         aggregate,

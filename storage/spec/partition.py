@@ -91,11 +91,11 @@ class PartitionKeys:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The values of a table's partition keys that rows share, under the schema they came with.
+    """The values of a table's partition keys, with the schema of those keys.
 
-    Two are equal if their keys and the bytes of their rows are, whichever schemas they are from:
-    -0.0, 0.0 and each NaN are partitions of their own. `row` is what manifests hold, `values` are
-    what it decodes to.
+    Two partitions are equal if their keys and the bytes of their rows are equal, also under
+    different schemas: -0.0, 0.0 and each NaN are different partitions. `row` is the row in
+    manifests, `values` are its decoded values.
     """
 
     keys: PartitionKeys

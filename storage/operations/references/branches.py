@@ -4,7 +4,7 @@
    the table's schema, or with the snapshot of a tag or an id.
 2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
    first schema. With the first schema the branch exists and keeps files. Then check that its
-   snapshot is still kept. The next attempt cleans up after one that was interrupted.
+   snapshot is still kept. The next attempt cleans up after an interrupted attempt.
 3. Delete: remove the branch's first schema, its folder, then the files that only it reached.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.

@@ -417,7 +417,7 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     """Carry out a plan.
 
     Raises:
-        StalePlan: a tag points at another snapshot by now, or is gone, or its deletion would
+        StalePlan: a tag now points at another snapshot, or is deleted, or its deletion would
             delete more files than planned.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)

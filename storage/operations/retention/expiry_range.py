@@ -113,7 +113,7 @@ def expiry_step(
     if end < begun:
         end = min(begun, retention.limit)
         reasons.append(f"an expiry of the snapshots before {kept[0]} has begun already")
-    # The bisection assumes increasing times. The result is only reported; each step checks anew.
+    # The bisection assumes increasing times. The result is only reported; each step checks again.
     old = (
         bisect_left(
             range(allowed),
