@@ -232,7 +232,7 @@ def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
         written("run-2", [nan], [-0.0, float("nan")])
     written("run-2", [nan], [-0.0, float("nan")], allow_empty=True)
     assert sorted(repr(each.spec["p"]) for each in readings.at().partitions()) == ["0.0", "nan"]
-    with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
+    with pytest.raises(InvalidRows, match=r"that were not requested, such as p=-0\.0"):
         written("run-3", [-0.0, 1.0], [0.0, 1.0])
     with pytest.raises(InvalidRows, match=r"have rows in the table \(p=nan\)"):
         written("run-4", [0.0], [0.0, float("nan")])

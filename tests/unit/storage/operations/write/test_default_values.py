@@ -89,8 +89,8 @@ def test_a_partition_must_be_said(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("data_type", "default", "reason"),
     [
-        ("INT", "seven", "is not read as INT"),
-        ("INT", "current_date()", "is not read as INT"),
+        ("INT", "seven", "cannot be read as INT"),
+        ("INT", "current_date()", "cannot be read as INT"),
         ("ARRAY<INT>", "[1, 2]", "types with parts are not implemented"),
     ],
 )
