@@ -150,7 +150,7 @@ def test_a_table_that_java_altered_takes_no_write_before_it_is_rescaled(
     java.write(catalog.root, table.name, [*events(0, 9), *events(0, 4, day="b")])
     java.alter(catalog.root, table.name, {"set_option": "bucket", "value": "4"})
     table = catalog.table(table.name)
-    with pytest.raises(BucketCountChanged, match="2 buckets and the table's option bucket asks for 4"):
+    with pytest.raises(BucketCountChanged, match="2 buckets and the table's option asks for 4"):
         table.write(rows(table, events(0, 3)))
     java.write(catalog.root, table.name, events(0, 5, day="b", v="over"), overwrite={"day": "b"})
     table.write(rows(table, events(0, 6, day="b", v="ours")))

@@ -169,7 +169,7 @@ class BucketChooser:
             spec = files.partitions.of_row(partition).spec
             raise BucketCountChanged(
                 f"partition {spec} of {files.name} has {present} buckets and the table's option "
-                f"bucket asks for {wanted}, so keys would be stored twice; rescale the partition "
+                f"asks for {wanted}, so keys would be stored twice; rescale the partition "
                 f"(lakewright rescale, with --buckets {wanted}) or overwrite it, or set bucket "
                 f"back to {present}",
                 table=files.name,

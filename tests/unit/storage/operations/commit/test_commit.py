@@ -575,7 +575,7 @@ def test_a_partition_keeps_its_bucket_count(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
     table.write(rows(table, events(0, 9)))
     four = with_options(table, bucket="4")
-    with pytest.raises(BucketCountChanged, match="has 2 buckets and the table's option bucket asks for 4"):
+    with pytest.raises(BucketCountChanged, match="has 2 buckets and the table's option asks for 4"):
         four.write(rows(table, events(0, 1)))
     assert_only_reachable_files(table)
     four.write(rows(table, events(0, 9, v="again")), mode="overwrite")

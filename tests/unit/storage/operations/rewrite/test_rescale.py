@@ -141,7 +141,7 @@ def test_a_plain_write_after_a_changed_option_is_refused_and_not_doubled(
     table = filled(table_of(catalog, 2))
     before = content(table)
     changed = altered(table, bucket=option)
-    with pytest.raises(BucketCountChanged, match="has 2 buckets and the table's option bucket asks for"):
+    with pytest.raises(BucketCountChanged, match="has 2 buckets and the table's option asks for"):
         changed.write(rows(changed, events(0, 3)))
     assert content(changed) == before
     assert_only_reachable_files(changed)
