@@ -225,9 +225,11 @@ def _check_no_gap(
         )
         if before + 1 < earliest:
             raise _expired(files, bounds, earliest)
-        lost = f"snapshot {before + 1}"
-        if following > before + 2:
-            lost = f"snapshots {before + 1} to {following - 1}"
+        lost = (
+            f"snapshot {before + 1}"
+            if following == before + 2
+            else f"snapshots {before + 1} to {following - 1}"
+        )
         raise HistoryGap(
             f"changes of {files.name} from snapshot {start} to {end} cannot be read: the changes "
             f"of {lost} are missing; read with mode diff, or read up to {before} and "
