@@ -445,7 +445,7 @@ def test_an_empty_range_and_an_empty_table_have_no_changes(catalog: Catalog) -> 
 @pytest.mark.parametrize(
     ("start", "end", "error", "message"),
     [
-        (3, 1, InvalidRequestError, "from snapshot 3 to 1: name the earlier one first"),
+        (3, 1, InvalidRequestError, "from snapshot 3 to 1 cannot be read: name the earlier one"),
         (0, 9, SnapshotNotFound, "snapshots 1 to 7; name bounds from 0 to 7"),
         (-1, 2, SnapshotNotFound, "name bounds from 0 to 7"),
         ("friday", "monday", InvalidRequestError, "snapshot 1, before tag friday"),
