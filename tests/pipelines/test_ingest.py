@@ -225,7 +225,7 @@ def test_a_table_that_is_not_as_declared_is_left_alone(lake: Lake) -> None:
 
     assert not outcome.success
     assert "column amount is declared INT and is DOUBLE" in outcome.failure
-    assert "column shop STRING is declared and the table has none" in outcome.failure
+    assert "column shop STRING is declared and the table has no such column" in outcome.failure
     assert len(lake.table().history.snapshots()) == 1
 
 
