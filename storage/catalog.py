@@ -177,7 +177,9 @@ class Catalog:
         """
         table, separator, system_table = name.rpartition("$")
         if not separator:
-            raise InvalidRequestError(f"{name!r} names no system table; write {name}$snapshots")
+            raise InvalidRequestError(
+                f"{name!r} is not the name of a system table; write {name}$snapshots"
+            )
         return self.table(table).inspect.table(system_table, where)
 
     def drop_table(self, name: str) -> None:
@@ -189,7 +191,9 @@ class Catalog:
         """
         if BRANCH_MARK in name:
             table, _, branch = name.partition(BRANCH_MARK)
-            raise InvalidRequestError(f"{name} is no table: delete branch {branch} of {table}")
+            raise InvalidRequestError(
+                f"{name} is a branch, not a table: delete branch {branch} of {table}"
+            )
         path = self._table_path(name)
         if not is_half_dropped(self.fs, path):
             self.table(name)
@@ -223,7 +227,7 @@ def _schema_spec(
     if isinstance(schema, SchemaSpec):
         if partition_keys or primary_keys or options or comment:
             raise InvalidRequestError(
-                "a SchemaSpec says keys, options and comment itself; put them in it"
+                "a SchemaSpec holds keys, options and comment itself; put them into it"
             )
         return schema
     if isinstance(schema, pa.Schema):
@@ -232,7 +236,7 @@ def _schema_spec(
         columns = tuple(Column(name, parse_data_type(text)) for name, text in schema.items())
     else:
         raise InvalidRequestError(
-            f"{schema!r:.100} is no schema; give a SchemaSpec, a pyarrow schema, or names with "
+            f"{schema!r:.100} is not a schema; give a SchemaSpec, a pyarrow schema, or names with "
             "types as text, such as {'id': 'BIGINT'}"
         )
     return SchemaSpec(
@@ -259,7 +263,7 @@ def split_name(name: str) -> tuple[str, str]:
 def _folder_name(name: str, kind: str) -> str:
     """The folder name for an existing name; checks that it can be a folder's name."""
     if not is_place_below(name) or "/" in name:
-        raise InvalidRequestError(f"{kind} name {name!r} cannot be a folder's")
+        raise InvalidRequestError(f"{kind} name {name!r} cannot be the name of a folder")
     return name
 
 
@@ -268,5 +272,6 @@ def _check_name(name: str, kind: str) -> None:
     _folder_name(name, kind)
     if not name.strip() or name.startswith(".") or "$" in name:
         raise InvalidRequestError(
-            f"{kind} name {name!r} cannot be a folder; leave out slashes, $ and leading dots"
+            f"{kind} name {name!r} cannot be the name of a folder; leave out slashes, $ and "
+            "leading dots"
         )

@@ -366,5 +366,5 @@ def write_mode(mode: str) -> WriteMode:
         return WriteMode(mode)
     except ValueError:
         raise InvalidRequestError(
-            f"write mode {mode!r} is none of append, upsert, overwrite"
+            f"write mode {mode!r} is not one of append, upsert, overwrite"
         ) from None

@@ -1,7 +1,7 @@
 """Partition keys of Dagster: the text that storage has for the values of a partition, and back.
 
-Dagster cannot take every text as a partition key: `|` parts dimensions, `...`
-makes a range, control characters and empty keys break pages and queries, `[ ] ,` part lists of
+Dagster does not accept every text as a partition key: `|` separates dimensions, `...` makes a
+range, control characters and empty keys break pages and queries, and `[ ] ,` separate lists of
 keys. The text of storage has none of them.
 """
 
@@ -28,14 +28,14 @@ class PartitionColumn:
 
 
 class InvalidPartitionKeyError(ValueError):
-    """A text that is the key of no partition, or values that have no key."""
+    """A text that is not a partition key, or values that have no key."""
 
 
 def encode_partition(spec: Mapping[str, object], columns: Sequence[PartitionColumn]) -> str:
     """The key of a partition.
 
     Raises:
-        InvalidPartitionKeyError: a column has no value, or one that is none of its type.
+        InvalidPartitionKeyError: a column has no value, or a value is not of its type.
     """
     values = []
     for column in columns:
@@ -52,7 +52,7 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
     """The values of a partition from its key.
 
     Raises:
-        InvalidPartitionKeyError: the key names other columns, or a value is none of its type.
+        InvalidPartitionKeyError: the key names other columns, or a value is not of its type.
     """
     try:
         values = read_partition_text(key, columns)
@@ -65,7 +65,7 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
 
 
 def describe_partition(spec: Mapping[str, object]) -> str:
-    """A partition as messages name it: `dt=2013-12-03`, or `the table` where there is none."""
+    """A partition as messages name it: `dt=2013-12-03`, or `the table` without partition keys."""
     if not spec:
         return "the table"
     return ", ".join(

@@ -81,7 +81,7 @@ class WriteOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
-    """What was put into one partition."""
+    """The totals of the rows written to one partition."""
 
     spec: Mapping[str, object]
     row_count: int
@@ -116,14 +116,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyPublished:
-    """An earlier try of the same run had committed everything."""
+    """An earlier attempt of the same run committed everything."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """Rows that were not published; their files are gone."""
+    """Rows that were not published; their files are deleted."""
 
     report: ValidationReport
     partitions: tuple[PartitionTotals, ...]
@@ -213,7 +213,7 @@ def _compacted(
         compacted = carry_out(COMPACT, table, options, work)
         if compacted.plan.tasks:
             done = replace(done, result=compacted.result)
-    except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
+    except Exception as error:  # noqa: BLE001  # engines raise their own errors
         return replace(done, failure=error)
     return done
 
@@ -238,7 +238,7 @@ def _check_order(table: Table, order: WriteOrder) -> None:
     if order.compact:
         check_writer_may_compact(table.table_files)
     if order.micro_batches < 1:
-        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
+        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; give 1 or more")
     if order.micro_batches == 1:
         return
     if order.kind is not WriteKind.APPEND or table.options.bucket_mode is not BucketMode.UNAWARE:
@@ -296,7 +296,7 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     partition = None
     if overwrite and order.partitions is not None and len(order.partitions) == 1:
         partition = order.partitions[0]
-    # Of several partitions, those that the rows touch are replaced.
+    # If the table has partitions, only those with rows in this write are replaced.
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
@@ -371,7 +371,7 @@ def _check_partitions(
         rows = sum(each.row_count for each in strange)
         raise InvalidRows(
             f"the source of {table.name} returned {rows} rows of {len(strange)} partitions that "
-            f"were not asked for, such as {describe_partition(strange[0].spec)}; return rows of "
+            f"were not requested, such as {describe_partition(strange[0].spec)}; return rows of "
             "request.partitions only",
             table=table.name,
         )
@@ -388,11 +388,11 @@ def _validate(
     keys = table.schema.partition_keys
     columns = None if needed is None else list(dict.fromkeys([*keys, *needed]))
     if columns is not None and not columns:
-        # Rows are counted by some column.
+        # A count needs at least one column.
         columns = [table.schema.field_names[0]]
     if row_count <= PANDAS_ROW_LIMIT:
         parts = [table.read_staged(each, columns=columns) for each in staged]
-        # Of no rows at all it can still be said that there are too few.
+        # An expectation can also fail on zero rows, for example on their number.
         nothing = table.arrow_schema.empty_table()
         rows = pa.concat_tables(parts) if parts else nothing.select(columns or nothing.schema.names)
         return validate_arrow(rows, expectations, partition_keys=keys, env=env)
@@ -404,7 +404,7 @@ def _validate(
 
 
 def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
-    """What all writes together put into each partition."""
+    """The totals of each partition over all writes."""
     totals: dict[object, PartitionTotals] = {}
     for each in (partition for write in staged for partition in write.partitions):
         identity = partition_identity(each.spec)

@@ -10,7 +10,7 @@ from lakewright.platform.upkeep.words import size_text
 _WIDTH = 640
 _ROW_HEIGHT = 92
 _MARGIN = 12
-# More bars than this would be thinner than a line.
+# More bars would be thinner than a line.
 _MAX_BARS = 160
 _BEFORE = "#e07a5f"
 _AFTER = "#3d8b7d"
@@ -32,7 +32,7 @@ def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
 
 
 def as_markdown(svg: str, title: str) -> str:
-    """The picture inline, so that it needs no file and no server."""
+    """The picture inline, without a file or a server."""
     encoded = base64.b64encode(svg.encode("utf-8")).decode("ascii")
     return f"![{title}](data:image/svg+xml;base64,{encoded})"
 

@@ -25,7 +25,7 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
 
     Raises:
         UnsupportedError: a later version of lakewright wrote the file.
-        CorruptionError: the file is no lease book.
+        CorruptionError: the file is not a lease book.
     """
     try:
         read = read_object(data)
@@ -34,7 +34,8 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
             return LeaseBook(number=number)
         if version > _VERSION:
             raise UnsupportedError(
-                f"{name} is of version {version}, known is {_VERSION}; upgrade lakewright"
+                f"{name} is of version {version}, and this release reads {_VERSION}; "
+                "upgrade lakewright"
             )
         leases = value_of(tuple[Lease, ...], read["leases"])
         for lease in leases:
@@ -43,7 +44,7 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
         return LeaseBook(number=number, leases=leases)
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no lease book: {error!r}; delete its folder while no process works on the "
-            "table: the next lease begins a new book",
+            f"{name} is not a lease book: {error!r}; delete its folder while no process works on "
+            "the table; the next lease begins a new book",
             path=name,
         ) from error

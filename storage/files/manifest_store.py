@@ -172,7 +172,7 @@ class ManifestStore:
         except FileMissing as error:
             raise UnreadableManifest(
                 f"{path} is missing though a snapshot names it; if that snapshot was just "
-                "expired, read a later one, else put the file back from a copy",
+                "expired, read a later one; otherwise restore the file from a copy",
                 table=self.table or None,
                 path=path,
                 missing=True,
@@ -197,7 +197,7 @@ class ManifestStore:
     def _unreadable(self, name: str, why: str) -> UnreadableManifest:
         path = self.paths.manifest(name)
         return UnreadableManifest(
-            f"{path} of {self.table or self.paths.root} {why}; put it back from a copy, or roll "
+            f"{path} of {self.table or self.paths.root} {why}; restore it from a copy, or roll "
             "back to a snapshot or tag that does not name it",
             table=self.table or None,
             path=path,

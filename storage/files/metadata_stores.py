@@ -348,8 +348,8 @@ class ReferenceStore:
                     position = as_whole(read_object(data)["nextSnapshot"])
                 except (ValueError, KeyError) as error:
                     raise CorruptionError(
-                        f"{status.path} is no consumer: {error!r}; delete the consumer, or let it "
-                        "write its position again",
+                        f"{status.path} is not a consumer: {error!r}; delete the consumer, or let "
+                        "it write its position again",
                         path=status.path,
                     ) from error
                 positions[status.name.removeprefix("consumer-")] = position

@@ -64,7 +64,7 @@ class PartitionKeys:
         """The stored values of a partition from its text.
 
         Raises:
-            InvalidRequestError: the text names other columns, or a value is none of its type.
+            InvalidRequestError: the text names other columns, or a value is not of its type.
         """
         return read_partition_text(text, self.fields)
 
@@ -72,13 +72,13 @@ class PartitionKeys:
         """What a caller gave for some of the keys, as stored values in the order of the keys.
 
         Raises:
-            InvalidRequestError: a name is no partition key, or a value is none of its type.
+            InvalidRequestError: a name is not a partition key, or a value is not of its type.
         """
         for name in spec:
             if name not in self.names:
                 have = ", ".join(self.names) or "none, it is not partitioned"
                 raise InvalidRequestError(
-                    f"{name!r} is no partition key of {table}; its partition keys are {have}",
+                    f"{name!r} is not a partition key of {table}; its partition keys are {have}",
                     table=table,
                 )
         return {
@@ -90,11 +90,11 @@ class PartitionKeys:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The values of a table's partition keys that rows share, under the schema they came with.
+    """The values of a table's partition keys, with the schema of those keys.
 
-    Two are equal if their keys and the bytes of their rows are, whichever schemas they are from:
-    -0.0, 0.0 and each NaN are partitions of their own. `row` is what manifests hold, `values` are
-    what it decodes to.
+    Two partitions are equal if their keys and the bytes of their rows are equal, also under
+    different schemas: -0.0, 0.0 and each NaN are different partitions. `row` is the row in
+    manifests, `values` are its decoded values.
     """
 
     keys: PartitionKeys

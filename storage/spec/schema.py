@@ -218,7 +218,7 @@ def _check_keys(spec: SchemaSpec) -> None:
         for key in keys:
             if key not in types:
                 raise InvalidSchema(
-                    f"{kind} key {key!r} is no column; there are {', '.join(types)}"
+                    f"{kind} key {key!r} is not a column; there are {', '.join(types)}"
                 )
             if not isinstance(types[key], AtomicType):
                 raise InvalidSchema(
@@ -228,8 +228,8 @@ def _check_keys(spec: SchemaSpec) -> None:
         data_type = types[key]
         if isinstance(data_type, AtomicType) and data_type.root.is_bytes:
             raise InvalidSchema(
-                f"partition key {key!r} is {data_type}; every client of the format names the "
-                "folders of bytes differently, so take a text"
+                f"partition key {key!r} is {data_type}; clients of the format name folders of "
+                "bytes differently; use a text column"
             )
     if spec.primary_keys:
         outside = [key for key in spec.partition_keys if key not in spec.primary_keys]
@@ -240,8 +240,8 @@ def _check_keys(spec: SchemaSpec) -> None:
             )
         if set(spec.primary_keys) <= set(spec.partition_keys):
             raise InvalidSchema(
-                "the primary key holds partition keys only, so a partition could keep one row; "
-                "add a column that tells rows apart"
+                "the primary key holds partition keys only, so a partition could hold one row "
+                "only; add a column that distinguishes rows"
             )
     if spec.columns and len(spec.partition_keys) == len(spec.columns):
-        raise InvalidSchema("every column is a partition key; add a column that is none")
+        raise InvalidSchema("every column is a partition key; add a column that is not")

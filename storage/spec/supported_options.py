@@ -132,7 +132,7 @@ def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> U
     others = f" (implemented: {', '.join(sorted(refusal.unless))})" if refusal.unless else ""
     return UnsupportedError(
         f"{table} sets option {name}={value}, which is not implemented{others}: "
-        f"{refusal.reason}; it cannot be {_DONE[use]}, and the table was not touched",
+        f"{refusal.reason}; the table cannot be {_DONE[use]}, and was not changed",
         table=table,
         option=name,
     )
@@ -153,10 +153,10 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
     if group is None or use is Use.READ:
         return
     raise UnsupportedError(
-        f"{table} sets option {name}={value}, which is not known here; names of Paimon's options "
-        f"begin with {group!r}, so it may be one of a later version: the table can be read, and "
-        f"cannot be {_DONE[use]}, and the table was not touched; if it is a property of your own, "
-        "give it another name",
+        f"{table} sets option {name}={value}, which this release does not know; names of "
+        f"Paimon's options begin with {group!r}, so it may be an option of a later version; the "
+        f"table can be read, but cannot be {_DONE[use]}, and was not changed; if it is a "
+        "property of your own, give it another name",
         table=table,
         option=name,
     )
@@ -167,7 +167,7 @@ def _check_spelling(name: str, value: str, table: str) -> None:
     near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
     if near:
         raise InvalidOption(
-            f"{table}: {name}={value} is no option of a table; did you mean {near[0]!r}?",
+            f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
             table=table,
             option=name,
         )
@@ -278,7 +278,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
             raise InvalidOption(
                 f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
                 f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
-                "buckets",
+                "buckets; add the column to the primary key, or leave it out of bucket-key",
                 table=table,
                 option="bucket-key",
             )

@@ -273,7 +273,7 @@ class Trial:
             remove_orphans(opened(REMOVES_ORPHANS))
         except StalePlan as error:
             # Until somebody expires again.
-            if self.kind != "remembering" or "has changelogs to keep" not in error.message:
+            if self.kind != "remembering" or "still has to keep changelogs" not in error.message:
                 raise
             return
         cleaned = Disk.now()

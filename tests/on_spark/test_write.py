@@ -274,7 +274,7 @@ def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSessio
     table.write(some_rows(table))
     with pytest.raises(BucketCountChanged, match="3 buckets"):
         with_options(table, bucket="4").stage(frame)
-    with pytest.raises(InvalidRequestError, match="no partition key"):
+    with pytest.raises(InvalidRequestError, match="not a partition key"):
         table.stage(frame, partition={"v": 1})
     with pytest.raises(UnsupportedError, match="upsert-key"):
         with_options(table, upsert_key="v").stage(frame)

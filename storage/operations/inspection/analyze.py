@@ -105,7 +105,10 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     for name in names:
         files.schema.field(name)
     if len(set(names)) != len(names):
-        raise InvalidRequestError(f"columns {', '.join(names)} of {files.name} name one twice")
+        raise InvalidRequestError(
+            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named "
+            "twice; name each once"
+        )
     snapshot = files.snapshots.latest()
     splits = plan_scan(files, snapshot).splits
     metas = [file for split in splits for file in split.files]

@@ -120,9 +120,9 @@ def _branch_of(files: TableFiles, name: str) -> TableFiles:
     if _columns(files) == _columns(branch):
         return branch
     raise UnsupportedError(
-        f"{files.name} and its branch {name}, which its option {_OPTION} names, have other "
-        f"columns ({', '.join(files.schema.field_names)}; {', '.join(branch.schema.field_names)}); "
-        "alter one of them",
+        f"{files.name} and its branch {name}, which its option {_OPTION} names, have different "
+        f"columns ({', '.join(files.schema.field_names)}; "
+        f"{', '.join(branch.schema.field_names)}); alter one of them",
         table=files.name,
         option=_OPTION,
     )

@@ -4,7 +4,7 @@
    the table's schema, or with the snapshot of a tag or an id.
 2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
    first schema. With the first schema the branch exists and keeps files. Then check that its
-   snapshot is still kept. The next attempt cleans up after one that was interrupted.
+   snapshot is still kept. The next attempt cleans up after an interrupted attempt.
 3. Delete: remove the branch's first schema, its folder, then the files that only it reached.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
@@ -253,14 +253,15 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     for option, value in trimmed(files.schema.options).items():
         if option in OPTIONS_THAT_NAME_BRANCHES and value == name:
             raise InvalidRequestError(
-                f"branch {name} of {files.name} is read with the table, as its option {option} "
-                "says; take the option away first"
+                f"branch {name} of {files.name} is in use by option {option} of the table; "
+                "remove the option first"
             )
     consumers = on_branch(files, name).references.consumers()
     if consumers:
         raise InvalidRequestError(
-            f"branch {name} of {files.name} is in use by consumer {', '.join(sorted(consumers))}; "
-            f"delete that of {files.name}{BRANCH_MARK}{name} first"
+            f"branch {name} of {files.name} is in use by consumer "
+            f"{', '.join(sorted(consumers))}; delete this consumer of "
+            f"{files.name}{BRANCH_MARK}{name} first"
         )
     return _plan_delete(files, name)
 
@@ -312,7 +313,7 @@ def check_nothing_new(
     new += [f"tag {each}" for each in seen.references.tag_names() if each not in tags]
     if new:
         raise StalePlan(
-            f"branch {branch or MAIN_BRANCH} of {files.name} has {', '.join(new)} since the plan "
-            "was made; plan again",
+            f"branch {branch or MAIN_BRANCH} of {files.name} has changed since the plan was "
+            f"made: {', '.join(new)} is new; plan again",
             table=files.name,
         )

@@ -89,8 +89,8 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     theirs = {each.id: each for each in _snapshots(seen)}
     if not theirs:
         raise InvalidRequestError(
-            f"branch {name} of {files.name} has no snapshot, so main cannot become it; write to it "
-            "first"
+            f"branch {name} of {files.name} has no snapshot, so main cannot be forwarded to it; "
+            "write to the branch first"
         )
     mine = {each.id: each for each in _snapshots(files)}
     first = min(theirs)
@@ -180,8 +180,8 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
     if set(seen.snapshots.ids()) != set(plan.new_snapshot_ids):
         raise StalePlan(
-            f"branch {plan.branch} of {files.name} has other snapshots since the plan was made; "
-            "plan again",
+            f"branch {plan.branch} of {files.name} has changed its snapshots since the plan was "
+            "made; plan again",
             table=files.name,
         )
     _delete_of_other_schemas(files, seen, plan)

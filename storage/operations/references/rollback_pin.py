@@ -44,7 +44,7 @@ def check_no_rollback(files: TableFiles) -> None:
         where = f" on branch {branch}" if branch else ""
         raise StalePlan(
             f"{files.name} is being rolled back to snapshot {tag.snapshot.id}{where}, or a "
-            "rollback to it was stopped halfway: let it end, roll back to that snapshot "
+            "rollback to it was stopped halfway; wait until it ends, roll back to that snapshot "
             f"again, or delete tag {tag.name}; then plan again",
             table=files.name,
         )
@@ -69,7 +69,7 @@ def is_rollback_under_way(files: TableFiles) -> bool:
 
 def settled_roots(files: TableFiles) -> list[Root] | None:
     """Every root of every branch; None while a rollback is under way, which may restore others."""
-    rounds = Rounds(files.name, "what keeps files was listed")
+    rounds = Rounds(files.name, "its references were listed")
     while not is_rollback_under_way(files):
         rounds.begin()
         roots = all_roots(files)

@@ -63,8 +63,8 @@ def other_roots(files: TableFiles) -> list[Root]:
 def branch_roots(files: TableFiles) -> list[Root]:
     """The roots of one branch: its snapshots in order, its tags, its changelogs.
 
-    A snapshot before EARLIEST, which an expiry is deleting, is no root. Nor is a snapshot that is
-    deleted during the read.
+    A snapshot before EARLIEST, which an expiry is deleting, is not a root. Nor is a snapshot that
+    is deleted during the read.
     """
     snapshots = []
     for snapshot_id in files.snapshots.kept_ids():

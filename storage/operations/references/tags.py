@@ -96,7 +96,7 @@ def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
-            f"part, so tag {name} cannot stand for it; {there}",
+            f"part, so tag {name} cannot name it; {there}",
             table=files.name,
             snapshot_id=snapshot.id,
         )
@@ -170,7 +170,9 @@ def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
     if time_retained_ms is None:
         return files.options.tag_default_time_retained_ms
     if time_retained_ms < 1:
-        raise InvalidRequestError(f"a tag cannot be retained for {time_retained_ms} ms")
+        raise InvalidRequestError(
+            f"a tag cannot be retained for {time_retained_ms} ms; give 1 or more"
+        )
     return time_retained_ms
 
 
@@ -203,8 +205,9 @@ def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
     for tag in files.references.tags().values():
         if tag.snapshot.id == snapshot.id and options.tag_period.time_of(tag.name) is not None:
             raise InvalidRequestError(
-                f"{name} is a name of automatic tags of {files.name}, and snapshot {snapshot.id} "
-                f"has one already, {tag.name}; choose a name unlike {options.tag_period.pattern}"
+                f"tag name {name} has the pattern of automatic tags of {files.name}, and "
+                f"snapshot {snapshot.id} has the automatic tag {tag.name} already; choose a name "
+                f"that does not match {options.tag_period.pattern}"
             )
 
 
@@ -409,7 +412,7 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     """Carry out a plan.
 
     Raises:
-        StalePlan: a tag points at another snapshot by now, or is gone, or its deletion would
+        StalePlan: a tag now points at another snapshot, or is deleted, or its deletion would
             delete more files than planned.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -419,8 +422,9 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     surplus = set(plan_delete_tags(files, plan.tags).files) - set(plan.files)
     if surplus:
         raise StalePlan(
-            f"snapshots that tags of {files.name} stand for have expired since the plan was made: "
-            f"{len(surplus)} more files go with {', '.join(plan.tags)}; plan again",
+            f"snapshots of tags of {files.name} have expired since the plan was made: the "
+            f"deletion of {', '.join(plan.tags)} would delete {len(surplus)} more files than "
+            "planned; plan again",
             table=files.name,
         )
     delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
@@ -438,12 +442,12 @@ def _check_still(files: TableFiles, name: str, snapshot_id: int) -> None:
         held = files.references.tag(name).snapshot.id
     except StorageError as error:
         raise StalePlan(
-            f"tag {name} of {files.name} is gone since the plan was made; plan again",
+            f"tag {name} of {files.name} was deleted after the plan was made; plan again",
             table=files.name,
         ) from error
     if held != snapshot_id:
         raise StalePlan(
-            f"tag {name} of {files.name} stands for snapshot {held} by now, and for {snapshot_id} "
-            "when the plan was made; plan again",
+            f"tag {name} of {files.name} names snapshot {held} now, and named {snapshot_id} when "
+            "the plan was made; plan again",
             table=files.name,
         )

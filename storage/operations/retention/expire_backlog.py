@@ -53,7 +53,7 @@ def expire_in_steps(
         ClockJumped, CorruptionError: as `plan_expire_snapshots`.
     """
     if max_deletes is not None and max_deletes < 1:
-        raise InvalidRequestError(f"max_deletes is {max_deletes}; let at least 1 snapshot go")
+        raise InvalidRequestError(f"max_deletes is {max_deletes}; give 1 or more")
     started = files.env.now_ms()
     lineage = Lineage()
     left, is_first = max_deletes, True

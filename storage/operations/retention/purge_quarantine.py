@@ -72,7 +72,7 @@ def plan_purge(
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     if ttl_ms is not None and ttl_ms < 0:
-        raise InvalidRequestError(f"a time to live of {ttl_ms} ms is none; give 0 or more")
+        raise InvalidRequestError(f"a time to live cannot be {ttl_ms} ms; give 0 or more")
     found = list_quarantines(files)
     if quarantine_ids:
         due = [_readable(files, read_quarantine(files, each)) for each in sorted({*quarantine_ids})]

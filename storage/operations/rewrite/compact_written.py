@@ -58,8 +58,8 @@ def check_writer_may_compact(files: TableFiles) -> None:
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.write_only:
         raise InvalidRequestError(
-            f"{files.name} sets write-only=true, so its writers leave compaction to a job of its "
-            "own; write without compacting, and run one (lakewright compact)"
+            f"{files.name} sets write-only=true, so writers must not compact it; write without "
+            "compacting, and compact in a job of its own (lakewright compact)"
         )
 
 

@@ -179,9 +179,9 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     if rewrite.tasks and not parts:
         plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
         raise StalePlan(
-            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and by snapshot "
-            f"{latest_id} others changed all that its tasks would replace, {plan.files_before} "
-            "files; plan again",
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and other "
+            f"commits up to snapshot {latest_id} changed all {plan.files_before} files that its "
+            "tasks would replace; plan again",
             table=files.name,
         )
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
@@ -305,8 +305,8 @@ def _round(
         sweep_after_failure(files, unfinished, since_snapshot_id=base_id)
         if isinstance(error, FileMissing) and not is_latest(files, latest):
             raise StalePlan(
-                f"files of snapshot {base_id} of {files.name} went while they were read, since "
-                "others have committed on top of it; plan again",
+                f"files of snapshot {base_id} of {files.name} were deleted while they were read, "
+                "since other processes have committed on top of it; plan again",
                 table=files.name,
             ) from error
         raise

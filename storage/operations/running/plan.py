@@ -66,8 +66,8 @@ def check_bucket_count(count: int) -> None:
     """
     if not 0 < count < 2**31:
         raise InvalidRequestError(
-            f"a plan makes {count} buckets of a partition, and 1 to {2**31 - 1} are possible; "
-            "plan again"
+            f"a plan gives a partition {count} buckets, and 1 to {2**31 - 1} are possible; plan "
+            "again"
         )
 
 

@@ -78,8 +78,8 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
     ("arguments", "words"),
     [
         (("rescale", "db.t"), "buckets is not given"),
-        (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "no partition key"),
-        (("postpone-compact", "db.t"), "has fixed buckets and postpones none"),
+        (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "not a partition key"),
+        (("postpone-compact", "db.t"), "has fixed buckets and no postponed rows"),
     ],
 )
 def test_what_cannot_be_moved_is_refused_in_a_line(
@@ -122,7 +122,7 @@ def test_single_keys_are_printed(catalog: Catalog, lakewright: Lakewright) -> No
     ("keys", "words"),
     [
         (("id=1",), "a key is a value for each of day, id"),
-        (("day=a,id=x",), "is no BIGINT"),
+        (("day=a,id=x",), "is not a valid BIGINT"),
         (("day=a,id=1,v=x",), "a key is a value for each of day, id"),
     ],
 )

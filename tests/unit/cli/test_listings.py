@@ -94,8 +94,8 @@ def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
 @pytest.mark.parametrize(
     ("bucket", "said"),
     [
-        ("-1", "primary-key table, buckets as they fill, found by an index of keys"),
-        ("-2", "primary-key table, rows are given a bucket by id some time after they are written"),
+        ("-1", "primary-key table, dynamic buckets, found by an index of keys"),
+        ("-2", "primary-key table, postponed buckets, assigned by id after the write"),
     ],
 )
 def test_show_says_how_rows_find_their_bucket(
@@ -119,7 +119,7 @@ def test_show_describes_a_keyed_table(catalog: Catalog, lakewright: Lakewright) 
         "day   STRING NOT NULL  primary, partition",
         "bucket       2",
         "partitions  2",
-        "rows        18 in files, older versions of a key included",
+        "rows        18 in files, including older versions of a key",
         "below 89.6 MiB",
         "sorted runs  at most 6 in a bucket, merged from 5 on",
         "compaction   would rewrite ",

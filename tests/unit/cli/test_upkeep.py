@@ -360,8 +360,8 @@ def test_a_saved_expiry_is_carried_out(
     ("options", "said"),
     [
         (["--older-than", "5"], "has no unit; write 5d, 5h or 5min"),
-        (["--older-than", "soon"], "is no duration"),
-        (["--retain-min", "0"], "no whole number from 1 on"),
+        (["--older-than", "soon"], "is not a duration"),
+        (["--retain-min", "0"], "not a whole number from 1 on"),
         (["--retain-min", "5", "--retain-max", "2"], "is below"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_name_without_exactly_two_parts_is_refused(catalog: Catalog, name: str
 
 @pytest.mark.parametrize("name", ["db.a/b", "a/b.t", "db.t$files", "db. ", "db.a\\b"])
 def test_a_name_that_is_no_folder_is_refused(catalog: Catalog, name: str) -> None:
-    with pytest.raises(InvalidRequestError, match="cannot be a folder"):
+    with pytest.raises(InvalidRequestError, match="cannot be the name of a folder"):
         catalog.create_table(name, spec(EVENTS))
     assert not Path(catalog.root).exists()
 
@@ -165,9 +165,9 @@ def test_a_table_is_created_from_text_from_arrow_or_from_a_spec(catalog: Catalog
 
 
 def test_what_is_no_schema_is_refused_before_anything_is_made(catalog: Catalog) -> None:
-    with pytest.raises(InvalidRequestError, match="put them in it"):
+    with pytest.raises(InvalidRequestError, match="put them into it"):
         catalog.create_table("db.t", spec(EVENTS), primary_keys=["id"])
-    with pytest.raises(InvalidRequestError, match=r"is no schema; give a SchemaSpec"):
+    with pytest.raises(InvalidRequestError, match=r"is not a schema; give a SchemaSpec"):
         catalog.create_table("db.t", ["id"])  # type: ignore[arg-type]
     with pytest.raises(InvalidSchema, match="MONEY"):
         catalog.create_table("db.t", {"id": "MONEY"})

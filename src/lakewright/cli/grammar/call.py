@@ -68,7 +68,7 @@ class Call:
         catalog = self.catalog()
         name, mark, last = self.table_name.rpartition("$")
         is_plain = not mark or f"{mark}{last}".startswith(BRANCH_MARK)
-        # A folder may bear such a name.
+        # A folder may have such a name.
         if not is_plain and not catalog.table_exists(self.table_name):
             check_system_table(catalog.table(name).table_files, last)
             raise InvalidRequestError(
@@ -79,7 +79,7 @@ class Call:
 
 
 def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
-    """What `--where` says."""
+    """The filter of `--where`."""
     if text is None:
         return None
     # Only commands with a filter load the parser.
@@ -89,7 +89,7 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:
-    """Refuse two of some options that exclude each other, or none where one is needed."""
+    """Refuse two options that exclude each other, or a missing one if one is needed."""
     there = [_option(name) for name, value in given.items() if value not in (None, False)]
     if len(there) > 1:
         raise UsageError(f"{there[1]} is not allowed with {there[0]}", get_current_context())

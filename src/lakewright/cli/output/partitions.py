@@ -34,7 +34,7 @@ def plain_value(value: object) -> object:
 
 
 def partition_columns(schema: TableSchema) -> list[TextColumn]:
-    """A column for each partition key, one that says so where there is none."""
+    """A column for each partition key; a table without partition keys has one column too."""
     return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
 
 
@@ -48,5 +48,5 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
 def _spec_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # Blank text looks like nothing otherwise.
+    # Blank text would be invisible.
     return shown_text(str(value)) if str(value).strip() else repr(value)

@@ -1,4 +1,4 @@
-"""The report of a verb, as people read it and as programs do."""
+"""The report of a verb, as text for people and as facts for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakewright.platform.upkeep.verb import Report, Rows
     from lakewright.storage import TableSchema
 
-# A plan names every part; people get the first of them, programs all.
+# A plan lists every part; people see the first parts, programs all of them.
 _MOST_LINES = 40
 _TITLES = {"bytes": "size", "reason": "why"}
 # Columns of text, which begin at the left.

@@ -108,7 +108,7 @@ def test_a_variable_that_says_neither_yes_nor_no_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKEWRIGHT_DURABLE", "maybe")
-    with pytest.raises(InvalidRequestError, match="'maybe' says neither yes nor no"):
+    with pytest.raises(InvalidRequestError, match="'maybe' is neither true nor false"):
         Catalog.open(str(tmp_path))
 
 

@@ -116,8 +116,8 @@ def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
 
 
 DAMAGES = {
-    "snapshot/snapshot-5": (b"{", CorruptionError, "snapshot-5 is no snapshot"),
-    "schema/schema-0": (b"[]", CorruptionError, "schema-0 is no schema"),
+    "snapshot/snapshot-5": (b"{", CorruptionError, "snapshot-5 is not a snapshot"),
+    "schema/schema-0": (b"[]", CorruptionError, "schema-0 is not a schema"),
 }
 
 

@@ -146,10 +146,10 @@ def test_changelogs_are_read_that_outlive_their_snapshots(catalog: Catalog, env:
     assert changes(table.read_changes(0, 7)) == everything != []
     assert table.read_changes(1, 2).num_rows == 7
     assert table.read_changes(times[0], times[1]).num_rows == 7
-    with pytest.raises(SnapshotNotFound, match="changes from 0 to 7"):
+    with pytest.raises(SnapshotNotFound, match="name bounds from 0 to 7"):
         table.read_changes(-1, 7)
     # Of the data files of those snapshots nothing is left.
-    with pytest.raises(SnapshotNotFound, match="changes from 6 to 7"):
+    with pytest.raises(SnapshotNotFound, match="name bounds from 6 to 7"):
         table.read_changes(0, 7, mode="delta")
 
 
@@ -447,9 +447,9 @@ def test_an_empty_range_and_an_empty_table_have_no_changes(catalog: Catalog) -> 
 @pytest.mark.parametrize(
     ("start", "end", "error", "message"),
     [
-        (3, 1, InvalidRequestError, "from snapshot 3 to 1: name the earlier one first"),
-        (0, 9, SnapshotNotFound, "snapshots 1 to 7, so changes from 0 to 7"),
-        (-1, 2, SnapshotNotFound, "changes from 0 to 7"),
+        (3, 1, InvalidRequestError, "from snapshot 3 to 1 cannot be read: name the earlier one"),
+        (0, 9, SnapshotNotFound, "snapshots 1 to 7; name bounds from 0 to 7"),
+        (-1, 2, SnapshotNotFound, "name bounds from 0 to 7"),
         ("friday", "monday", InvalidRequestError, "snapshot 1, before tag friday"),
         ("friday", "sunday", TagNotFound, "no tag 'sunday'.*friday, monday"),
         ("friday", "7", InvalidRequestError, "name two tags"),
@@ -469,5 +469,7 @@ def test_bounds_that_make_no_range_are_refused(
 
 def test_an_unknown_mode_is_refused_with_those_there_are(catalog: Catalog) -> None:
     table = new_table(catalog, **KEYED)
-    with pytest.raises(InvalidRequestError, match="'both' is none of auto, delta, changelog, diff"):
+    with pytest.raises(
+        InvalidRequestError, match="'both' is not one of auto, delta, changelog, diff"
+    ):
         table.read_changes(1, 2, mode="both")

@@ -274,7 +274,7 @@ def test_columns_that_are_none_are_refused(catalog: Catalog) -> None:
     table = new_table(catalog)
     with pytest.raises(InvalidSchema, match="no column 'nope'; there are id, day, v"):
         table.upkeep.plan_analyze(columns=["nope"])
-    with pytest.raises(InvalidRequestError, match="name one twice"):
+    with pytest.raises(InvalidRequestError, match="one is named twice"):
         table.upkeep.plan_analyze(columns=["id", "id"])
     other = new_table(catalog, name="db.other")
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.other, and this is db.t"):

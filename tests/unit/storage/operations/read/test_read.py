@@ -139,7 +139,9 @@ def test_a_primary_key_that_another_client_retyped_is_refused_not_read_wrongly(
     )
     table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
     table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
-    said = r"primary key 'k' has the type BIGINT, and was INT NOT NULL in schema 0"
+    said = (
+        r"primary key 'k' has the type BIGINT, and live files hold it as INT NOT NULL \(schema 0\)"
+    )
     with pytest.raises(UnsupportedError, match=said):
         table.read(where)
     with pytest.raises(UnsupportedError, match=said):
@@ -159,7 +161,9 @@ def test_no_rows_are_written_beside_keys_of_another_type(
     )
     table.write(rows(table, [{"k": -5, "n": 1}, {"k": -1, "n": 1}]))
     table = altered(unchecked_catalog, table, lambda schema: retyped(schema, "k", "BIGINT"))
-    said = r"primary key 'k' has the type BIGINT, and was INT NOT NULL in schema 0"
+    said = (
+        r"primary key 'k' has the type BIGINT, and live files hold it as INT NOT NULL \(schema 0\)"
+    )
     for compact_too in (False, True):
         with pytest.raises(UnsupportedError, match=said):
             table.write(rows(table, [{"k": 7, "n": 1}]), compact=compact_too)

@@ -246,7 +246,9 @@ def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
     branch = table.history.create_branch("b", snapshot=2)
     plan = table.history.plan_delete_branch("b")
     branch.write(rows(branch, events(5, 6)))
-    with pytest.raises(StalePlan, match=r"branch b of db.t has snapshot 3 since"):
+    with pytest.raises(
+        StalePlan, match=r"b of db.t has changed since the plan was made: snapshot 3"
+    ):
         table.history.run(plan)
     assert values_of(branch, "id") == [0, 1, 2, 5]
 
@@ -443,11 +445,13 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     branch.write(rows(branch, events(7, 9)))
     plan = table.history.plan_fast_forward("b")
     table.write(rows(table, events(5, 6)))
-    with pytest.raises(StalePlan, match=r"branch main of db.t has snapshot 5 since"):
+    with pytest.raises(
+        StalePlan, match=r"main of db.t has changed since the plan was made: snapshot 5"
+    ):
         table.history.run(plan)
     plan = table.history.plan_fast_forward("b")
     branch.write(rows(branch, events(9, 10)))
-    with pytest.raises(StalePlan, match=r"branch b of db.t has other snapshots"):
+    with pytest.raises(StalePlan, match=r"branch b of db.t has changed its snapshots"):
         table.history.run(plan)
     assert values_of(table, "id") == [0, 1, 2, 5]
 

@@ -54,7 +54,7 @@ def test_a_consumer_reads_what_is_there_or_comes_next(catalog: Catalog) -> None:
     table = commits(catalog)
     expire(table, keep=3)
     for wrong in (2, 7, -1):
-        with pytest.raises(InvalidRequestError, match="name one from 3 to 6, which comes next"):
+        with pytest.raises(InvalidRequestError, match="name a snapshot from 3 to 6, the next one"):
             table.history.set_consumer("me", wrong)
     table.history.set_consumer("me", 6)
     empty = new_table(catalog, name="db.empty")
@@ -83,7 +83,7 @@ def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEn
     moved(table, "slow", now - HOUR)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("gone",)
-    assert "consumer gone has not moved for 7200 s, and goes" in plan.reasons
+    assert "consumer gone has not moved for 7200 s, and is deleted" in plan.reasons
     assert "consumer slow wants to read from snapshot 3" in plan.reasons
     table.upkeep.run(plan)
     assert ids(table) == [3, 4, 5]

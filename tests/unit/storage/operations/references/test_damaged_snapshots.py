@@ -41,7 +41,7 @@ def test_a_snapshot_that_says_it_is_another_is_named_by_every_verb(table: Table,
     path = root_of(table) / "snapshot/snapshot-9"
     before = sorted(root_of(table).rglob("data-*"))
     change_json(path, lambda data: data.update(id=5))
-    with pytest.raises(CorruptionError, match=r"snapshot-9 says that it is snapshot 5") as told:
+    with pytest.raises(CorruptionError, match=r"snapshot-9 holds the id 5") as told:
         VERBS[verb](table)
     assert told.value.details["path"] == str(path)
     left = sorted(root_of(table).rglob("data-*"))
@@ -55,7 +55,7 @@ def test_nothing_is_deleted_beside_a_snapshot_that_says_it_is_another(
     change_json(root_of(table) / file, lambda data: data.update(id=1_000))
     before = sorted(root_of(table).rglob("*"))
     for verb in (expire, remove_orphans):
-        with pytest.raises(CorruptionError, match="says that it is snapshot 1000"):
+        with pytest.raises(CorruptionError, match="holds the id 1000"):
             verb(table)
     assert {each for each in before if each.is_file()} <= set(root_of(table).rglob("*"))
     assert content(table)
@@ -65,7 +65,7 @@ def test_a_schema_that_says_it_is_another_is_named(
     table: Table, unchecked_catalog: Catalog
 ) -> None:
     change_json(root_of(table) / "schema/schema-0", lambda data: data.update(id=4))
-    with pytest.raises(CorruptionError, match="schema-0 says that it is schema 4"):
+    with pytest.raises(CorruptionError, match="schema-0 holds the id 4"):
         unchecked_catalog.table("db.t")
 
 
@@ -73,7 +73,7 @@ def test_a_changelog_that_says_it_is_another_is_named(table: Table) -> None:
     expire(table, keep=1)
     (first, *_) = sorted(root_of(table).glob("changelog/changelog-*"))
     change_json(first, lambda data: data.update(id=77))
-    with pytest.raises(CorruptionError, match=f"{first.name} says that it is snapshot 77"):
+    with pytest.raises(CorruptionError, match=f"{first.name} holds the id 77"):
         table.history.changelogs()
 
 

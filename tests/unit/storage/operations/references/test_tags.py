@@ -484,7 +484,7 @@ def test_automatic_tags_beyond_their_number_go_and_those_of_people_stay(
 def test_a_snapshot_has_one_automatic_tag(catalog: Catalog) -> None:
     table = automatic(catalog)
     commit(table)
-    with pytest.raises(InvalidRequestError, match="has one already, 2023-12-31"):
+    with pytest.raises(InvalidRequestError, match="has the automatic tag 2023-12-31 already"):
         table.history.create_tag("2024-05-05")
     table.history.create_tag("release")
     assert names(table) == ["2023-12-31", "release"]
@@ -518,7 +518,7 @@ def test_a_deletion_planned_before_the_snapshot_expired_leaves_nothing(catalog: 
     table.history.create_tag("t", snapshot=2)
     plan = table.history.plan_delete_tags("t")
     expire(table)
-    with pytest.raises(StalePlan, match="more files go with t; plan again"):
+    with pytest.raises(StalePlan, match=r"of t would delete \d+ more files than planned; plan"):
         table.history.run(plan)
     table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)

@@ -191,7 +191,7 @@ def test_an_option_that_names_files_elsewhere_is_refused_before_anything_is_writ
     )
     table = unchecked_catalog.table("db.t")
     before = outside(table)
-    with pytest.raises(InvalidOption, match="may not lead to another folder"):
+    with pytest.raises(InvalidOption, match="must not lead to another folder"):
         table.write(rows(table, events(0, 2, day=None)))
     assert outside(table) == before
 
@@ -231,7 +231,7 @@ def test_a_commit_message_has_a_number_for_a_bucket(
     table = new_table(unchecked_catalog)
     message = table.stage(rows(table, events(0, 1))).messages[0]
     data = json.loads(encode_message(message))
-    with pytest.raises(CorruptionError, match="no commit message"):
+    with pytest.raises(CorruptionError, match="not a commit message"):
         decode_message(json.dumps({**data, "bucket": bucket}))
     broken = base64.b64encode(b"no manifest").decode()
     with pytest.raises(CorruptionError, match="Avro"):
@@ -285,7 +285,7 @@ def test_a_plan_that_somebody_wrote_deletes_nothing_elsewhere(
     data = json.loads(plan.to_json())
     data["files"].append({"path": path, "size_bytes": 1})
     before = outside(table)
-    with pytest.raises(ValueError, match="no place below the table"):
+    with pytest.raises(ValueError, match="not a place below the table"):
         table.upkeep.run(type(plan).from_json(json.dumps(data)))
     assert outside(table) == before
     assert table.table_files.snapshots.ids()[0] == 1

@@ -125,7 +125,7 @@ def test_a_file_whose_place_is_taken_again_is_refused_before_anything_moves(
     first, second, *_ = [file.path for file in table.upkeep.quarantines()[0].files]
     write(table, second, b"somebody else's")
     before = content_of(table)
-    with pytest.raises(TargetExists, match=f"{second} of db.t is another file by now"):
+    with pytest.raises(TargetExists, match=f"{second} of db.t is now another file"):
         table.upkeep.plan_restore(quarantine_id)
     assert content_of(table) == before
     result = table.upkeep.run(table.upkeep.plan_restore(quarantine_id, paths=[first]))
@@ -146,7 +146,7 @@ def test_a_place_that_is_taken_while_files_come_back_is_told_and_nothing_is_writ
         lambda call: call.name == "move_if_absent" and call.path.endswith(first),
         lambda: write(table, second, b"somebody else's"),
     )
-    with pytest.raises(TargetExists, match="; 1 are back"):
+    with pytest.raises(TargetExists, match="; 1 files are restored"):
         broken.upkeep.run(plan)
     assert content_of(table)[second] == b"somebody else's"
     assert len(table.upkeep.quarantines()[0].files) == len(plan.files) - 1
@@ -180,7 +180,7 @@ def test_a_file_that_was_changed_in_quarantine_does_not_come_back(
     copy = Path(table.table_files.paths.quarantined(quarantine_id, file.path))
     data = copy.read_bytes()
     copy.write_bytes(bytes([data[0] ^ 1]) + data[1:] if damage is None else damage)
-    with pytest.raises(CorruptionError, match="is not what was set aside"):
+    with pytest.raises(CorruptionError, match="is not the file that was set aside"):
         table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert copy.exists()
     assert not (Path(table.table_files.paths.root) / file.path).exists()
@@ -274,7 +274,7 @@ def test_a_time_to_live_is_told_and_a_name_needs_none(catalog: Catalog) -> None:
     age(table, quarantine_id, 2)
     assert table.upkeep.plan_purge(ttl_ms=3 * DAY).quarantine_ids == ()
     assert table.upkeep.plan_purge(ttl_ms=1 * DAY).quarantine_ids == (quarantine_id,)
-    with pytest.raises(InvalidRequestError, match="is none"):
+    with pytest.raises(InvalidRequestError, match="give 0 or more"):
         table.upkeep.plan_purge(ttl_ms=-1)
     table.upkeep.run(table.upkeep.plan_purge(quarantine_ids=[quarantine_id]))
     assert table.upkeep.quarantines() == ()

@@ -292,9 +292,11 @@ def test_a_staged_write_whose_files_were_set_aside_is_refused_and_can_be_saved(
 def test_a_time_to_come_is_refused(catalog: Catalog) -> None:
     table = history(catalog)
     to_come = int(time.time() * 1000) + HOUR
-    with pytest.raises(InvalidRequestError, match="to come: by the clock of the store it is 20"):
+    with pytest.raises(
+        InvalidRequestError, match="is in the future: the clock of the store says 20"
+    ):
         table.upkeep.plan_remove_orphans(older_than_ms=to_come)
-    with pytest.raises(InvalidRequestError, match="to come"):
+    with pytest.raises(InvalidRequestError, match="is in the future"):
         table.upkeep.plan_remove_orphans(age_ms=-HOUR, even_recent=True)
 
 
@@ -303,7 +305,7 @@ def test_less_than_an_hour_is_refused_unless_it_is_meant(catalog: Catalog) -> No
     table.stage(rows(table, events(7, 9)))
     age(table, 0.5)
     for plan in ({"age_ms": HOUR // 2}, {"older_than_ms": int(time.time() * 1000) - HOUR // 2}):
-        with pytest.raises(InvalidRequestError, match="say that even recent files may go"):
+        with pytest.raises(InvalidRequestError, match=r"allow recent files \(even_recent\) if no"):
             table.upkeep.plan_remove_orphans(**plan)
     assert table.upkeep.plan_remove_orphans(age_ms=HOUR).files == ()
     plan = table.upkeep.plan_remove_orphans(age_ms=HOUR // 3, even_recent=True)
@@ -374,9 +376,13 @@ def test_orphans_are_deleted_at_once_where_that_is_asked_for(catalog: Catalog) -
 def test_a_plan_that_names_what_can_be_no_orphan_is_refused(catalog: Catalog, path: str) -> None:
     table = history(catalog)
     plan = table.upkeep.plan_remove_orphans()
-    with pytest.raises(InvalidRequestError, match=r"can be no orphan|is no place below the table"):
+    with pytest.raises(
+        InvalidRequestError, match=r"cannot be an orphan|is not a place below the table"
+    ):
         table.upkeep.run(replace(plan, files=(OrphanFile(path, 1, 0),)))
-    with pytest.raises(InvalidRequestError, match=r"is no leftover|is no place below the table"):
+    with pytest.raises(
+        InvalidRequestError, match=r"is not a leftover|is not a place below the table"
+    ):
         table.upkeep.run(replace(plan, files=(), leftovers=(UnreachableFile(path, 1),)))
 
 

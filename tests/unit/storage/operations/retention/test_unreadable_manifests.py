@@ -67,7 +67,7 @@ def test_a_manifest_that_cannot_be_decoded_is_named_with_the_table_and_a_way_out
             table.read()
         assert path.name in told.value.message
         assert "db.t" in told.value.message
-        assert "put it back from a copy, or roll back" in told.value.message
+        assert "restore it from a copy, or roll back" in told.value.message
         path.write_bytes(whole)
     assert table.read().num_rows == 3
 

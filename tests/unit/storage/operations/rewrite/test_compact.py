@@ -246,7 +246,7 @@ def test_a_plan_read_back_from_json_is_carried_out(
         ({"output_level": 0}, InvalidRequestError, "level 0, and .* levels 1 to 5"),
         ({"files": [0, 0, 2]}, InvalidRequestError, "replaces data file .* twice"),
         # The middle one of three: its row is newer than one of the merged, and older than another.
-        ({"files": [0, 2]}, StalePlan, "others changed all"),
+        ({"files": [0, 2]}, StalePlan, "changed all"),
     ],
 )
 def test_an_edited_plan_that_would_mix_up_rows_is_refused(
@@ -291,7 +291,9 @@ def test_a_plan_that_nothing_is_left_of_is_stale(catalog: Catalog) -> None:
     small_appends(table, 3)
     plan = table.upkeep.plan_compact(full=True)
     compact(table, full=True)
-    with pytest.raises(StalePlan, match=r"by snapshot 4 others changed all .* 3 files; plan again"):
+    with pytest.raises(
+        StalePlan, match=r"other commits up to snapshot 4 changed all 3 files .*; plan again"
+    ):
         table.upkeep.run(plan)
     assert_only_reachable_files(table)
 
@@ -354,7 +356,7 @@ def test_a_compaction_checks_the_footers_of_what_it_wrote(
     small_appends(table, 3)
     before = content(table)
     monkeypatch.setattr(module, "RollingWriter", Forgetful)
-    with pytest.raises(VerificationFailed, match="hold 0 rows where 3 were due"):
+    with pytest.raises(VerificationFailed, match="hold 0 rows, and 3 were expected"):
         compact(table, full=True)
     assert content(table) == before
     assert_only_reachable_files(table)

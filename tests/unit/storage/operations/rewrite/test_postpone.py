@@ -189,7 +189,7 @@ def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog
 
 def test_what_is_not_postponed_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
-    with pytest.raises(InvalidRequestError, match="has fixed buckets and postpones none"):
+    with pytest.raises(InvalidRequestError, match="has fixed buckets and no postponed rows"):
         table.upkeep.plan_postpone_compact()
     with pytest.raises(InvalidOption, match="write -1 or a positive number"):
         new_table(catalog, name="db.append", options={"bucket": "-2"})

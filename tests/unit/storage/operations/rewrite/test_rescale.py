@@ -243,7 +243,7 @@ def test_what_cannot_be_rescaled_is_refused(catalog: Catalog) -> None:
         ("db.dynamic", {"keys": ["id"], "options": {"bucket": "-1"}}),
     ):
         other = new_table(catalog, name=name, **settings)  # type: ignore[arg-type]
-        with pytest.raises(InvalidRequestError, match="buckets, which are not counted"):
+        with pytest.raises(InvalidRequestError, match="buckets, which have no fixed number"):
             other.upkeep.plan_rescale(3)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.t, and this is db.unaware"):
         catalog.table("db.unaware").upkeep.run(table.upkeep.plan_rescale(3))
@@ -289,13 +289,15 @@ def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
     table = filled(table_of(catalog, 2))
     plan = table.upkeep.plan_rescale(3, [{"day": "b"}])
     table.write(rows(table, events(0, 1, day="b", v="x")))
-    with pytest.raises(StalePlan, match=r"by snapshot 5 others changed all .*; plan again"):
+    with pytest.raises(
+        StalePlan, match=r"other commits up to snapshot 5 changed all .*; plan again"
+    ):
         table.upkeep.run(plan)
     whole = table.upkeep.plan_rescale(3)
     altered(table, bucket="4")
     with pytest.raises(SchemaMoved, match="opened with schema 0, and has schema 1 now"):
         table.upkeep.run(whole)
-    with pytest.raises(SchemaMoved, match="planned to be rescaled with schema 0, and was opened"):
+    with pytest.raises(SchemaMoved, match="and the rescale was planned with schema 0"):
         catalog.table(table.name).upkeep.run(whole)
     assert counts(table) == {"a": {2}, "b": {2}}
 

@@ -110,7 +110,7 @@ def test_files_that_go_while_they_are_read_make_the_plan_stale(
         overwrite(table, *DAYS)
         expire(table, keep=1)
 
-    with pytest.raises(StalePlan, match="went while they were read"):
+    with pytest.raises(StalePlan, match="were deleted while they were read"):
         verb.run(table.upkeep, verb.plan(table), Meddling(before=replace_and_expire))
     assert_only_reachable_files(table)
 

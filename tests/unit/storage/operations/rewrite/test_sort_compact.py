@@ -161,7 +161,7 @@ def test_a_sort_that_would_lose_a_row_commits_nothing(
     table = new_table(catalog)
     table.write(rows(table, events(0, 9)))
     monkeypatch.setattr(compact_append, "RollingWriter", Forgetful)
-    with pytest.raises(CorruptionError, match="hold 8 rows where 9 were due"):
+    with pytest.raises(CorruptionError, match="hold 8 rows, and 9 were expected"):
         table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
     assert len(table.history.snapshots()) == 1
     assert_only_reachable_files(table)
@@ -176,14 +176,14 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
         bucketed.upkeep.plan_sort_compact(["id"])
     table = new_table(catalog, {"id": "INT", "tags": "ARRAY<INT>"}, name="db.plain")
     for by, message in (
-        ([], "say which columns"),
+        ([], "the columns to sort"),
         (["id", "id"], "each once"),
-        (["nope"], "'nope' is no column of db.plain; there are id, tags"),
+        (["nope"], "'nope' is not a column of db.plain; there are id, tags"),
         (["tags"], "cannot be sorted by tags, which is ARRAY<INT>"),
     ):
         with pytest.raises(InvalidRequestError, match=message):
             table.upkeep.plan_sort_compact(by)
-    with pytest.raises(InvalidRequestError, match="'z' is none of order, zorder, hilbert"):
+    with pytest.raises(InvalidRequestError, match="'z' is not one of order, zorder, hilbert"):
         table.upkeep.plan_sort_compact(["id"], order="z")
 
 

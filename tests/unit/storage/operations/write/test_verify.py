@@ -243,7 +243,7 @@ def test_a_failed_proof_crosses_processes_with_its_numbers() -> None:
 
 def test_a_level_that_there_is_not_is_refused(catalog: Catalog) -> None:
     table = appended(catalog)
-    with pytest.raises(InvalidRequestError, match="'most' is none of counts, checksums, full"):
+    with pytest.raises(InvalidRequestError, match="'most' is not one of counts, checksums, full"):
         table.upkeep.run(table.upkeep.plan_compact(full=True), verify="most")
 
 

@@ -92,7 +92,7 @@ def test_a_partition_that_is_none_is_refused(catalog: Catalog) -> None:
     for mode in ("append", "overwrite"):
         with pytest.raises(InvalidRequestError, match="its partition keys are day"):
             table.write(pa.table({"id": [1]}), mode=mode, partition={"id": 1})
-        with pytest.raises(InvalidRequestError, match="is no DATE"):
+        with pytest.raises(InvalidRequestError, match="is not a valid DATE"):
             table.write(pa.table({"id": [1]}), mode=mode, partition={"day": "yesterday"})
     with pytest.raises(InvalidRows, match="convert"):
         table.write(pa.table({"id": [1], "day": ["x"]}), partition={"day": "2024-01-02"})
@@ -171,7 +171,7 @@ def test_an_unpartitioned_table_is_overwritten_whole(catalog: Catalog) -> None:
 @pytest.mark.parametrize("mode", ["", "insert", "OVERWRITE"])
 def test_an_unknown_mode_is_refused(catalog: Catalog, mode: str) -> None:
     table = new_table(catalog)
-    with pytest.raises(InvalidRequestError, match="none of append, upsert, overwrite"):
+    with pytest.raises(InvalidRequestError, match="not one of append, upsert, overwrite"):
         table.write(rows(table, []), mode=mode)
 
 
@@ -363,11 +363,11 @@ def test_rows_that_the_table_ignores_are_left_out(
 
 
 REFUSED_DELETIONS: dict[str, tuple[dict[str, str], str]] = {
-    "first-row": ({}, "a first row is never taken back; set ignore-delete=true"),
-    "partial-update": ({}, "a partial update cannot be taken back; set ignore-delete=true"),
+    "first-row": ({}, "a first row cannot be retracted; set ignore-delete=true"),
+    "partial-update": ({}, "a partial update cannot be retracted; set ignore-delete=true"),
     "aggregation": (
         {"fields.v.aggregate-function": "max"},
-        "column v aggregates by max, which cannot be taken back",
+        "column v aggregates by max, which cannot be retracted",
     ),
 }
 
