@@ -27,6 +27,7 @@ __all__ = [
     "KNOWN_OPTIONS",
     "Use",
     "check_new_options",
+    "check_spelling",
     "check_supported",
     "find_option",
     "paimon_group",
@@ -91,16 +92,24 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
         InvalidOption: a value is invalid, or a name is almost one of Paimon's.
     """
     for name, value in _given(schema):
-        if find_option(name) is None:
-            _check_spelling(name, value, table)
+        check_spelling(name, value, table)
     check_supported(schema, Use.WRITE, table=table)
     check_supported(schema, Use.READ, table=table)
-    for name, value in _given(schema):
-        option = find_option(name)
-        if option is not None and not _is_of(option.kind, value):
-            raise InvalidOption(
-                f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
-            )
+
+
+def check_spelling(name: str, value: str, table: str) -> None:
+    """Refuse a likely typing error in the name of a new option, and a value of another type.
+
+    Raises:
+        InvalidOption: as said.
+    """
+    option = find_option(name)
+    if option is None:
+        _check_name(name, value, table)
+    elif not _is_of(option.kind, value):
+        raise InvalidOption(
+            f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
+        )
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -162,7 +171,7 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
     )
 
 
-def _check_spelling(name: str, value: str, table: str) -> None:
+def _check_name(name: str, value: str, table: str) -> None:
     names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
     near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
     if near:
