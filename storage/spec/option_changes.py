@@ -12,7 +12,11 @@ from lakewright.storage.errors import InvalidOption
 from lakewright.storage.spec.option_values import OptionReader, trimmed
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import ResetOption, SetOption
-from lakewright.storage.spec.supported_options import check_spelling, find_option
+from lakewright.storage.spec.supported_options import (
+    check_option_name,
+    check_option_type,
+    find_option,
+)
 
 # Options that the schema itself says in fields of its own.
 _SAID_BY_SCHEMA = {
@@ -39,7 +43,8 @@ def with_option(
     name, value = change.name.strip(), change.value.strip()
     if not name:
         raise InvalidOption(f"{table}: an option without a name cannot be set", table=table)
-    check_spelling(name, value, table)
+    check_option_name(name, value, table=table)
+    check_option_type(name, value, table=table)
     options = trimmed(schema.options)
     if options.get(name) == value:
         return schema

@@ -57,6 +57,35 @@ def parse_changes(texts: Mapping[str, Sequence[str]]) -> list[SchemaChange]:
     return [parse(text) for kind, parse in KINDS.items() for text in texts.get(kind, ())]
 
 
+def shown(change: SchemaChange) -> str:
+    """A change in words, such as `add column c INT after b`."""
+    match change:
+        case AddColumn():
+            default = "" if change.default is None else f" default {change.default!r}"
+            place = "" if change.position is None else f" {change.position}"
+            return f"add column {change.column} {change.type}{default}{place}"
+        case DropColumn(column=column):
+            return f"drop column {column}"
+        case RenameColumn(column=column, new_name=name):
+            return f"rename column {column} to {name}"
+        case ChangeType(column=column, type=text):
+            return f"change the type of column {column} to {text}"
+        case ChangeNullability(column=column, nullable=nullable):
+            return f"{'allow' if nullable else 'refuse'} null in column {column}"
+        case ChangeComment(column=column, comment=text):
+            return f"comment column {column} as {text!r}" if text else f"uncomment column {column}"
+        case ChangeDefault(column=column, default=text):
+            return f"default column {column} to {text!r}" if text else f"no default for {column}"
+        case MoveColumn(column=column, position=position):
+            return f"move column {column} {position}"
+        case SetOption(name=name, value=value):
+            return f"set option {name} to {value}"
+        case ResetOption(name=name):
+            return f"reset option {name}"
+        case ChangeTableComment(comment=text):
+            return f"comment the table as {text!r}"
+
+
 def _added(text: str) -> AddColumn:
     match = _NEW_COLUMN.fullmatch(text)
     if match is None:
