@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -33,12 +33,20 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
+from lakewright.storage.operations.running.plan import run_of
+from lakewright.storage.operations.schema.alter import (
+    AlterPlan,
+    AlterResult,
+    plan_alter,
+    run_alter,
+)
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
 from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
+from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.table_at import Readable, TableAt
@@ -91,6 +99,30 @@ class Table(Readable):
             caption=f"{self.name}, {self.location}",
         )
         return shown + html_table(("option", "value"), sorted(schema.options.items()))
+
+    # --- schema ---------------------------------------------------------------------------------
+
+    def alter(self, *changes: SchemaChange) -> Table:
+        """Change the schema, by all changes at once; returns the table with its new schema.
+
+        Only one schema file is written. This table keeps the schema that it was opened with.
+
+        Raises:
+            InvalidSchema: a column or type does not exist, exists already, or does not fit.
+            ColumnInUse: a key, an option or an older partitioning uses a column.
+            InvalidOption: an option cannot change, or its value is invalid.
+            SchemaMoved: another client changed the schema since the table was opened.
+        """
+        result = self.run_alter(self.plan_alter(*changes))
+        return replace(self, table_files=replace(self.table_files, schema=result.schema))
+
+    def plan_alter(self, *changes: SchemaChange) -> AlterPlan:
+        """What the changes would change; raises as `alter`, and writes nothing."""
+        return plan_alter(self.table_files, changes)
+
+    def run_alter(self, plan: AlterPlan) -> AlterResult:
+        """Carry out a plan of `plan_alter`; see `alter`."""
+        return run_of({AlterPlan: run_alter}, self.table_files, plan)(self.table_files, plan)
 
     # --- writing --------------------------------------------------------------------------------
 

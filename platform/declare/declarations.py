@@ -80,11 +80,12 @@ class Declared(BaseModel):
 
 
 class ColumnDeclaration(Declared):
-    """One column."""
+    """One column; `was` is its name before a rename."""
 
     name: Text
     type: str
     comment: str | None = None
+    was: Text | None = None
 
 
 class TimePartitions(Declared):

@@ -194,9 +194,9 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     asked = [describe_partition(spec) for spec in request.partitions]
     raise InvalidRows(
         f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
-        f"{len(asked)} requested partitions ({first_few(asked)}); the files hold partitions such as "
-        f"{first_few(sample)}; write partition values as in the column, or declare "
-        f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
+        f"{len(asked)} requested partitions ({first_few(asked)}); the files hold "
+        f"partitions such as {first_few(sample)}; write partition values as in the column, or "
+        f"declare `allow_empty: true` in the source of {declaration.table}; nothing was written",
         table=declaration.table,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
@@ -37,6 +38,7 @@ _ALL: tuple[AnyVerb, ...] = (
     DELETE_BRANCH,
     FAST_FORWARD,
     ROLLBACK,
+    ALTER,
 )
 VERBS = {each.name: each for each in _ALL}
 

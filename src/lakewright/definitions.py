@@ -16,6 +16,7 @@ import dagster as dg
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
+from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.upkeep import build_upkeep_job
@@ -67,6 +68,8 @@ def definitions_of(
         expire = build_upkeep_job(EXPIRE_JOB, declaration, resources=keys)
         schedules.append(build_expire_schedule(declaration, expire))
         jobs += [compact, expire]
+        if declaration.columns:
+            jobs.append(build_upkeep_job(evolve_job(declaration), declaration, resources=keys))
     return dg.Definitions(
         assets=assets,
         jobs=jobs,

@@ -180,6 +180,20 @@ def with_member_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
             return data_type
 
 
+def check_column_name(name: str) -> None:
+    """Refuse the name of a new column if it is empty, or if files or writers use it.
+
+    Raises:
+        InvalidSchema: as said.
+    """
+    if not name.strip():
+        raise InvalidSchema("a column has an empty name")
+    if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+        raise InvalidSchema(
+            f"column name {name!r} is reserved: data files or writers use it; rename the column"
+        )
+
+
 def _check_columns(spec: SchemaSpec) -> None:
     if not spec.columns:
         raise InvalidSchema("a table needs at least one column")
@@ -188,12 +202,7 @@ def _check_columns(spec: SchemaSpec) -> None:
     if repeated:
         raise InvalidSchema(f"column {repeated[0]!r} is declared more than once; rename one")
     for name in names:
-        if not name.strip():
-            raise InvalidSchema("a column has an empty name")
-        if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
-            raise InvalidSchema(
-                f"column name {name!r} is reserved: data files or writers use it; rename the column"
-            )
+        check_column_name(name)
     for column in spec.columns:
         for row in _rows_of(column.type):
             members = Counter(member.name for member in row.fields)

@@ -27,6 +27,8 @@ __all__ = [
     "KNOWN_OPTIONS",
     "Use",
     "check_new_options",
+    "check_option_name",
+    "check_option_type",
     "check_supported",
     "find_option",
     "paimon_group",
@@ -91,16 +93,42 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
         InvalidOption: a value is invalid, or a name is almost one of Paimon's.
     """
     for name, value in _given(schema):
-        if find_option(name) is None:
-            _check_spelling(name, value, table)
+        check_option_name(name, value, table=table)
     check_supported(schema, Use.WRITE, table=table)
     check_supported(schema, Use.READ, table=table)
     for name, value in _given(schema):
-        option = find_option(name)
-        if option is not None and not _is_of(option.kind, value):
-            raise InvalidOption(
-                f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
-            )
+        check_option_type(name, value, table=table)
+
+
+def check_option_name(name: str, value: str, *, table: str) -> None:
+    """Refuse the name of a new option if it is a likely typing error.
+
+    Raises:
+        InvalidOption: the name is almost one of Paimon's.
+    """
+    names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
+    if find_option(name) is not None:
+        return
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
+    if near:
+        raise InvalidOption(
+            f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
+            table=table,
+            option=name,
+        )
+
+
+def check_option_type(name: str, value: str, *, table: str) -> None:
+    """Refuse a value that is not of an option's type.
+
+    Raises:
+        InvalidOption: as said.
+    """
+    option = find_option(name)
+    if option is not None and not _is_of(option.kind, value):
+        raise InvalidOption(
+            f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
+        )
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -160,17 +188,6 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
         table=table,
         option=name,
     )
-
-
-def _check_spelling(name: str, value: str, table: str) -> None:
-    names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
-    near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
-    if near:
-        raise InvalidOption(
-            f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
-            table=table,
-            option=name,
-        )
 
 
 def _is_of(kind: Kind, value: str) -> bool:

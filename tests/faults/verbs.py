@@ -12,7 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.storage import Catalog, StagedWrite, Table
+from lakewright.storage import (
+    AddColumn,
+    Catalog,
+    ChangeComment,
+    DropColumn,
+    SetOption,
+    StagedWrite,
+    Table,
+)
 from lakewright.storage.errors import (
     AlreadyExistsError,
     BranchNotFound,
@@ -290,6 +298,18 @@ def _kept(table: Table) -> StagedWrite:
     return table.keep_pending(staged)
 
 
+def _alter(at: Place) -> object:
+    return at.table.alter(
+        ChangeComment("v", "what happened"),
+        AddColumn("w", "ROW<a INT>"),
+        SetOption("snapshot.num-retained.min", "3"),
+    )
+
+
+def _alter_branch(at: Place) -> object:
+    return at.table.history.at_branch("b").alter(DropColumn("v"))
+
+
 def _create_table(at: Place) -> object:
     return at.catalog.create_table("db.made", spec(EVENTS))
 
@@ -365,6 +385,9 @@ CASES = (
         quick=False,
     ),
     Case("compact what was written", _compact_written, ("append", *PARTED_KINDS), _many_files),
+    # Schemas.
+    Case("alter", _alter, ("keyed", "append"), done=(InvalidRequestError,)),
+    Case("alter a branch", _alter_branch, ready=_branch, done=(InvalidRequestError,), quick=False),
     # Rewriting.
     Case("compact", _run("compact", full=True), EVERY_KIND),
     Case("compact levels", _run("compact"), KEYED_KINDS, _many_files),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.operations.running.engine import LocalEngine
 from tests.support.processes.interleaving import Actor
 from tests.support.stores.stepped_files import Content, DictFiles, SteppedFiles, Stored
@@ -130,6 +130,11 @@ def _tag(table: Table, number: int) -> str:
     return ""
 
 
+def _alter(table: Table, number: int) -> str:
+    table.alter(RenameColumn("v", f"v{number}"), AddColumn(f"w{number}", "INT"))
+    return ""
+
+
 def _read(table: Table, number: int) -> str:
     return "\n".join(comparable(table.read()))
 
@@ -144,6 +149,7 @@ VERBS: dict[str, Verb] = {
     "rescale": _rescale,
     "rollback": _rollback,
     "tag": _tag,
+    "alter": _alter,
     "read": _read,
 }
 WRITERS = ("append", "upsert", "overwrite")

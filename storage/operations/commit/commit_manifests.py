@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
@@ -31,9 +32,15 @@ def write_manifests(
 
     Each name is added to `written` before its file is created, so that a failed attempt can
     delete every file.
+
+    Raises:
+        SchemaMoved: rows were written under an older schema, and do not fit the latest one.
     """
     schema_id = files.schemas.latest_id(table=files.name)
     _check_supported_state(files, latest, schema_id, committable)
+    if committable.kind is not CommitKind.COMPACT:
+        added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
+        check_rows_fit(files, files.at_schema(schema_id).schema, added)
     compression = files.options.manifest_compression
     before = live_files.manifests(latest) if latest else ()
     merged = merge_manifests(files, before, written)

@@ -187,7 +187,7 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
 
 
-def _check_once(plan: RewritePlan) -> None:
+def _check_once(plan: RewritePlan[Any]) -> None:
     """Check that tasks share no file: the rows of a shared file would be written twice."""
     seen: set[str] = set()
     for name in chain.from_iterable(task.files for task in plan.tasks):

@@ -22,6 +22,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "partitions": "the partitions of a table",
     },
     "Upkeep": {
+        "alter": "change the schema: columns, types, options",
         "compact": "merge small files into fewer, larger ones",
         "sort-compact": "sort rows, so that filters skip files",
         "rescale": "change the number of buckets",

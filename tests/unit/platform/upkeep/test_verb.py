@@ -10,6 +10,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
@@ -151,6 +152,7 @@ CASES = [
     Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
     Case("delete_branch", branched, BranchOptions(branch="b"), comes_to_rest=False),
     Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
+    Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
     Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
 ]
 
