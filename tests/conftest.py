@@ -45,7 +45,7 @@ if (
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("default", settings.get_profile("default"), max_examples=50)
+settings.register_profile("default", settings.get_profile("default"), max_examples=30)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
