@@ -55,6 +55,7 @@ KEPT_TOGETHER = {
     "tests/on_spark/": "Spark",
     "tests/pipelines/test_spark": "Spark",
     "tests/pipelines/test_file_sources.py::test_spark": "Spark",
+    "tests/unit/cli/test_upkeep.py::test_a_compaction_on_spark": "Spark",
     "tests/interop/": "other clients",
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
