@@ -126,6 +126,7 @@ def test_a_follower_hears_what_our_compactions_tell(
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.mission("FS7", "FS12")
+@pytest.mark.sampled(3)
 def test_a_table_is_compacted_by_both_in_turn(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:
@@ -171,7 +172,7 @@ def test_a_table_is_compacted_by_both_in_turn(
     "settings", [{}, {"deletion-vectors.enabled": "true"}], ids=["plain", "vectors"]
 )
 @pytest.mark.mission("FS12")
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_we_pick_what_java_picks(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:

@@ -39,6 +39,7 @@ def assert_alike(frame: DataFrame, expected: pa.Table) -> None:
 
 @pytest.mark.parametrize("name", system_table_names())
 @pytest.mark.mission("FS1")
+@pytest.mark.sampled(each="name")
 def test_a_system_table_is_a_dataframe(
     catalog: Catalog, any_spark: SparkSession, name: str
 ) -> None:
@@ -73,6 +74,7 @@ def test_rows_are_filtered_and_of_the_state_that_is_meant(
 
 @pytest.mark.parametrize("kind", ["keyed", "append"])
 @pytest.mark.mission("CN20", "CN21")
+@pytest.mark.sampled(each="kind")
 def test_changes_are_a_dataframe(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
     last = table.history.snapshots()[-1].id

@@ -84,6 +84,7 @@ def some_rows(table: Table) -> pa.Table:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.mission("PT10", "PT12", "PT28", "BK2")
+@pytest.mark.sampled(each="kind")
 def test_an_append_lays_rows_where_the_local_writer_lays_them(
     catalog: Catalog, any_spark: SparkSession, kind: str
 ) -> None:
@@ -108,6 +109,7 @@ def test_an_append_lays_rows_where_the_local_writer_lays_them(
     ids=["dynamic", "everything", "static", "static new"],
 )
 @pytest.mark.mission("PT11", "PT24", "PT27", "PT29", "PT36")
+@pytest.mark.sampled(each="partition")
 def test_an_overwrite_replaces_what_the_local_writer_replaces(
     catalog: Catalog,
     spark: SparkSession,
@@ -162,6 +164,7 @@ def test_a_partly_static_overwrite_takes_the_other_columns_from_the_rows(
 
 
 @pytest.mark.parametrize("types", [ATOMS, NESTED], ids=["atomic", "nested"])
+@pytest.mark.sampled(each="types")
 def test_every_type_that_spark_has_is_written_alike(
     catalog: Catalog, any_spark: SparkSession, types: dict[str, list[Any]]
 ) -> None:
@@ -285,6 +288,7 @@ def test_other_refusals_keep_their_kind_too(catalog: Catalog, spark: SparkSessio
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc"])
 @pytest.mark.parametrize("keys", [[], ["a.b"]], ids=["append", "keyed"])
+@pytest.mark.sampled(each="format_name")
 def test_names_with_dots_and_backticks_are_names(
     catalog: Catalog, spark: SparkSession, format_name: str, keys: list[str]
 ) -> None:

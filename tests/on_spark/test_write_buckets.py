@@ -18,6 +18,7 @@ def keyed(catalog: Catalog, name: str = "db.t", **options: str) -> Table:
     return new_table(catalog, name=name, partitions=["day"], keys=["day", "id"], options=named)
 
 
+@pytest.mark.sampled(1)
 def test_new_keys_of_a_dynamic_partition_get_their_buckets_in_one_task(
     catalog: Catalog, any_spark: SparkSession
 ) -> None:

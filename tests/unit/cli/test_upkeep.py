@@ -244,10 +244,23 @@ def test_a_plan_allows_no_other_options_and_must_exist(
 
 
 @pytest.mark.spark
-def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
+def test_a_compaction_on_spark_ends_like_a_local_one(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
     table = table_of_small_files(catalog)
     before = content(table)
-    # In a process of its own: Spark lives as long as the process that started it.
+    ended = lakewright(catalog, "compact", "db.t", "--engine", "spark")
+    assert ended.code == 0, ended.err
+    assert ended.lines[2].split() == ["files", "12", "2"]
+    assert content(table) == before
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+def test_a_process_that_compacted_on_spark_ends(catalog: Catalog) -> None:
+    """Spark lives as long as the process that started it, and no longer."""
+    table = table_of_small_files(catalog)
+    before = content(table)
     code = "import sys; from lakewright.cli import main; sys.exit(main())"
     arguments = ["--warehouse", catalog.uri, "compact", "db.t", "--engine", "spark"]
     ended = subprocess.run(

@@ -81,7 +81,7 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
@@ -154,7 +154,7 @@ NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:
@@ -195,6 +195,7 @@ def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: C
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+@pytest.mark.sampled(1)
 def test_changelogs_are_told_of_more_runs_than_files_may_be_open(
     catalog: Catalog, producer: str
 ) -> None:
@@ -223,6 +224,7 @@ def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: 
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", ["compact", "sort", "diff"])
+@pytest.mark.sampled(2)
 def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog, COLUMNS)
     fill(table)
