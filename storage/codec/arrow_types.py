@@ -178,7 +178,8 @@ def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Ta
         parts += [f"have unknown column {', '.join(unknown)}"] if unknown else []
         parts = parts or ["have a column twice"]
         raise InvalidRows(
-            f"rows for {table} {' and '.join(parts)}; its columns are {', '.join(wanted)}",
+            f"rows for {table} {' and '.join(parts)}; the rows have {', '.join(names)}; the table "
+            f"has {', '.join(wanted)}",
             table=table,
         )
     columns = [_conform_column(rows.column(field.name), field, table) for field in fields]
