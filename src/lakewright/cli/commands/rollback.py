@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from lakewright.cli.grammar.call import Call, check_one_of
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import as_of_option, snapshot_option, tag_option
+from lakewright.cli.grammar.options import FROM_1, as_of_option, tag_option
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.output.text import counted
 from lakewright.cli.upkeep.deletions import (
@@ -29,7 +31,12 @@ if TYPE_CHECKING:
     plans=True,
     examples="lakewright rollback nyc.flights --tag before-the-import --dry-run",
 )
-@snapshot_option
+@click.option(
+    "--snapshot",
+    metavar="N",
+    type=FROM_1,
+    help="As of this snapshot. One of --snapshot, --tag and --as-of is needed.",
+)
 @tag_option
 @as_of_option
 def rollback(
