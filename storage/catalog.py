@@ -29,7 +29,7 @@ from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.file_names import is_place_below
-from lakewright.storage.spec.schema import Column, SchemaSpec
+from lakewright.storage.spec.schema import Column, SchemaSpec, listed_names
 from lakewright.storage.table import Table
 
 
@@ -127,8 +127,8 @@ class Catalog:
         """
         spec = _schema_spec(
             schema,
-            partition_keys=tuple(partition_keys),
-            primary_keys=tuple(primary_keys),
+            partition_keys=listed_names(partition_keys, "partition_keys"),
+            primary_keys=listed_names(primary_keys, "primary_keys"),
             options=dict(options or {}),
             comment=comment,
         )

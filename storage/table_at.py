@@ -112,7 +112,7 @@ class TableAt(Readable):
         """
         files = self.table_files
         predicate = predicate_of(where, files.schema)
-        files.schema.fields_of(columns or ())
+        files.schema.fields_of(files.schema.names_of(columns))
         if self.is_latest and falls_back(files):
             reader, plan = scan_with_fallback(files, self.snapshot, predicate, columns)
             return Scan(files, plan, reader)

@@ -140,7 +140,7 @@ def _check_columns(declaration: TableDeclaration) -> Iterator[Finding]:
             yield ("columns", at, "name"), f"column {column.name!r} is declared twice; rename one"
         seen[column.name] = at
         try:
-            parse_data_type(column.type)
+            parse_data_type(column.type, lengths_required=True)
         except StorageError as err:
             yield ("columns", at, "type"), str(err)
 
@@ -424,10 +424,24 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
     try:
         if dimension.key_of(dimension.spec_of(key)) != key:
             kind = dimension.cadence.value
-            yield ("format",), f"format {formats} does not distinguish {kind} partitions"
+            message = f"format {formats} does not distinguish {kind} partitions"
+            yield ("format",), message + _format_hint(formats)
         conflict = dimension.hours_in_conflict()
     except (ValueError, OverflowError, StorageError) as err:
-        yield ("format",), f"format {formats} does not fit the column: {err}"
+        message = f"format {formats} does not fit the column: {err}"
+        yield ("format",), message + _format_hint(formats)
         return
     if conflict is not None:
         yield ("timezone",), conflict
+
+
+def _format_hint(formats: str) -> str:
+    """The directives of strftime for a format that is written in another way."""
+    if "%" in formats:
+        return ""
+    written = {"y": "%Y", "m": "%m", "d": "%d", "h": "%H"}
+    meant = re.sub(
+        r"(y|m|d|h)\1*", lambda each: written[each[1].lower()], formats, flags=re.IGNORECASE
+    )
+    example = meant if "%Y" in meant else "%Y-%m-%d"
+    return f"; formats have the directives of strftime: write {example}"

@@ -6,6 +6,7 @@ problem names the file, the line, the place and the correction.
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One problem, and its place."""
+    """One problem, and its place; line 0 is the file itself."""
 
     file: str
     line: int
@@ -43,7 +44,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
-        return f"{self.file}:{self.line}: {where}{self.message}"
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}: {where}{self.message}"
 
 
 class DeclarationError(Exception):
@@ -101,11 +103,11 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES)
         if not files:
-            problems.append(Problem(_shown(path), 1, "", "the folder holds no YAML file"))
+            problems.append(Problem(_shown(path), 0, "", "the folder holds no YAML file"))
         return files
     if path.is_file():
         return [path]
-    problems.append(Problem(_shown(path), 1, "", "no such file or folder; name one that exists"))
+    problems.append(Problem(_shown(path), 0, "", "no such file or folder; name one that exists"))
     return []
 
 
@@ -227,12 +229,30 @@ def _explain(detail: ErrorDetails) -> tuple[Place, str]:
             return place, 'null is not text; write "null" in quotes for the word, or leave it out'
         case "string_type":
             return place, f"{given!r} is not text; put it in quotes"
+        case "tuple_type" | "list_type" if place == ("columns",) and isinstance(given, dict):
+            shown = "; ".join(
+                f'- {{name: {name}, type: "{kind}"}}' for name, kind in list(given.items())[:3]
+            )
+            return place, f"columns are a list; write each on a line of its own as {shown}"
         case "tuple_type" | "list_type":
             return place, f"{given!r} is not a list; write [{given}]"
+        case "model_type" | "model_attributes_type" if place == ("source",):
+            return place, f"{given!r} does not say what kind it is; write {_source_form(given)}"
         case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
             return place, f"{given!r} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
+
+
+def _source_form(given: object) -> str:
+    """How a source is written that was given as a word."""
+    text = str(given)
+    for kind in ("csv", "parquet"):
+        if text.lower().endswith(f".{kind}"):
+            return f"{kind}: {text}"
+    if re.fullmatch(r"[\w.]+:\w+", text):
+        return f"python: {text}"
+    return "one of python: module:function, parquet: path, csv: path"
 
 
 def _known_keys(place: Place) -> list[str]:

@@ -30,6 +30,7 @@ from lakewright.platform.ingest.expectations import (
     validate_dataframe,
 )
 from lakewright.platform.ingest.missing_rows import check_rows_came
+from lakewright.platform.ingest.source_columns import check_returned_columns
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import Warn, writing
@@ -268,6 +269,12 @@ def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
             "or a Spark DataFrame",
             table=table.name,
         )
+    check_returned_columns(
+        rows.columns if is_dataframe(rows) else rows.column_names,
+        [column.name for column in order.declaration.columns],
+        fixed=list(_fixed_partition(order) or ()),
+        table=table.name,
+    )
     if order.micro_batches > 1:
         arrow = rows.toArrow() if is_dataframe(rows) else rows
         batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
@@ -293,9 +300,7 @@ def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
 def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     """All rows as one staged write."""
     overwrite = order.kind is WriteKind.OVERWRITE
-    partition = None
-    if overwrite and order.partitions is not None and len(order.partitions) == 1:
-        partition = order.partitions[0]
+    partition = _fixed_partition(order)
     # If the table has partitions, only those with rows in this write are replaced.
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
@@ -313,6 +318,14 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
         commit_user=order.commit_user,
         commit_identifier=LAST_COMMIT,
     )
+
+
+def _fixed_partition(order: WriteOrder) -> Mapping[str, object] | None:
+    """The one partition that an overwrite replaces; its rows may leave its columns out."""
+    overwrite = order.kind is WriteKind.OVERWRITE
+    if overwrite and order.partitions is not None and len(order.partitions) == 1:
+        return order.partitions[0]
+    return None
 
 
 def _emptied(table: Table, main: StagedWrite, order: WriteOrder) -> Iterator[StagedWrite]:

@@ -1,8 +1,8 @@
 """Source files: Parquet and CSV as rows of the declared types.
 
-The declaration decides the types, not the file's content: text is parsed as the declared type, and
-numbers of another width are cast if the cast is lossless. One function reads a file here and in
-Spark's tasks, so that both engines see the same rows.
+The declaration decides the types, not the file's content: the text of a CSV is parsed as the
+declared type, and numbers of another width are cast if the cast is lossless. One function reads a
+file here and in Spark's tasks, so that both engines see the same rows.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
 from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.ingest.source_columns import check_file_columns, ragged_row
 from lakewright.platform.ingest.text_values import TextLayout, from_text
 from lakewright.storage.codec.arrow_types import conform, to_arrow_type
 from lakewright.storage.codec.arrow_values import scalar_of
@@ -50,8 +51,10 @@ class SourceFile:
         Raises:
             InvalidRows: the file is not of its kind, or does not hold what is declared.
         """
+        declared = [field.name for field in self.fields]
         try:
             for rows in self._batches():
+                check_file_columns(rows.column_names, declared, path=self.path, source=self.source)
                 typed = conform(rows, self.fields, table=self.path)
                 yield typed if wanted is None else typed.filter(_mask(typed, self.fields, wanted))
         except (pa.ArrowException, OSError, UnicodeError) as err:
@@ -76,21 +79,41 @@ class SourceFile:
         if not source.header and Path(self.path).stat().st_size == 0:
             return
         names = None if source.header else [field.name for field in self.fields]
-        with pa_csv.open_csv(
-            self.path,
-            pa_csv.ReadOptions(
-                column_names=names, encoding=source.encoding, block_size=_BLOCK_BYTES
-            ),
-            pa_csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
-            pa_csv.ConvertOptions(
-                default_column_type=pa.string(),
-                null_values=list(source.nulls),
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        ) as reader:
-            yield pa.RecordBatch.from_pylist([], reader.schema)
-            yield from reader
+        ragged: list[pa_csv.InvalidRow] = []
+
+        def fail(row: pa_csv.InvalidRow) -> str:
+            ragged.append(row)
+            return "error"
+
+        try:
+            with pa_csv.open_csv(
+                self.path,
+                pa_csv.ReadOptions(
+                    column_names=names, encoding=source.encoding, block_size=_BLOCK_BYTES
+                ),
+                pa_csv.ParseOptions(
+                    delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=fail
+                ),
+                pa_csv.ConvertOptions(
+                    default_column_type=pa.string(),
+                    null_values=list(source.nulls),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            ) as reader:
+                yield pa.RecordBatch.from_pylist([], reader.schema)
+                yield from reader
+        except pa.ArrowInvalid as err:
+            if not ragged:
+                raise
+            counts = (ragged[0].expected_columns, ragged[0].actual_columns)
+            raise ragged_row(
+                ragged[0].text,
+                counts,
+                path=self.path,
+                source=source,
+                declared=len(self.fields),
+            ) from err
 
     def _typed(self, rows: pa.Table, first_row: int) -> pa.Table:
         """Text cast to the declared types, and moments to the day that names a partition."""
@@ -102,7 +125,10 @@ class SourceFile:
             column = rows.column(at)
             if pa.types.is_dictionary(column.type):
                 column = column.cast(column.type.value_type)
-            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            if is_text and self.source.csv is None:
+                self._check_text_allowed(field)
+            elif is_text:
                 texts = column.cast(pa.string()).combine_chunks()
                 try:
                     values = from_text(texts, field, self._layout, first_row=first_row)
@@ -114,6 +140,16 @@ class SourceFile:
                     at, name, pc.floor_temporal(column, unit="day").cast(pa.date32())
                 )
         return rows
+
+    def _check_text_allowed(self, field: DataField) -> None:
+        """Refuse text in a typed file for a column of another type, as `Table.write` does."""
+        assert isinstance(field.type, AtomicType)
+        if not field.type.root.is_text:
+            raise InvalidRows(
+                f"{self.path}: column {field.name} is {field.type}, and the file holds text; "
+                "declare the column STRING, or convert the text in a python source",
+                column=field.name,
+            )
 
     def _is_day_of_moments(self, field: DataField, given: pa.DataType) -> bool:
         """Whether the day of local times names a partition; the day of a zoned time is unclear."""
@@ -133,8 +169,6 @@ class SourceFile:
     def _hint(self, err: Exception) -> str:
         if "UTF8" in str(err) or isinstance(err, UnicodeError):
             return "; give its encoding, such as `encoding: latin-1`"
-        if "columns, got" in str(err):
-            return "; give the character between columns, such as `delimiter: ';'`"
         return ""
 
 

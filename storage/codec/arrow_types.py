@@ -167,7 +167,7 @@ def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Ta
 
     Raises:
         InvalidRows: a column is missing, unknown, of another kind, holds null where it must
-            not, or a value does not fit; the message names column and value.
+            not, or a value does not fit; the message names the column and shows the first such row.
     """
     names = rows.column_names
     wanted = [field.name for field in fields]
@@ -178,14 +178,59 @@ def conform(rows: pa.Table, fields: Sequence[DataField], *, table: str) -> pa.Ta
         parts += [f"have unknown column {', '.join(unknown)}"] if unknown else []
         parts = parts or ["have a column twice"]
         raise InvalidRows(
-            f"rows for {table} {' and '.join(parts)}; its columns are {', '.join(wanted)}",
+            f"rows for {table} {' and '.join(parts)}; the rows have {', '.join(names)}; the table "
+            f"has {', '.join(wanted)}",
             table=table,
         )
-    columns = [_conform_column(rows.column(field.name), field, table) for field in fields]
+    columns = [_conform_column(rows, field, table) for field in fields]
     return pa.table(columns, schema=to_arrow_schema(fields))
 
 
-def _conform_column(column: pa.ChunkedArray, field: DataField, table: str) -> pa.ChunkedArray:
+def _conform_column(rows: pa.Table, field: DataField, table: str) -> pa.ChunkedArray:
+    column = rows.column(field.name)
+    try:
+        return _conformed(column, field, table)
+    except InvalidRows as error:
+        at = _first_unfit(column, field, table)
+        if at is None:
+            raise
+        message = f"{error.message}; the first such row: {_row_text(rows, at)}"
+        raise InvalidRows(message, table=table, column=field.name) from error
+
+
+def _first_unfit(column: pa.ChunkedArray, field: DataField, table: str) -> int | None:
+    """The position of the first value that does not fit; None if it is the column's type."""
+    low, high = 0, len(column)
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            _conformed(column.slice(low, middle + 1 - low), field, table)
+            low = middle + 1
+        except InvalidRows:
+            high = middle
+    try:
+        _conformed(column.slice(0, 0), field, table)
+    except InvalidRows:
+        return None
+    return low
+
+
+def _row_text(rows: pa.Table, at: int) -> str:
+    """The first columns of a row, which mostly hold its key."""
+    names = rows.column_names
+    shown = [f"{name}={_value_text(rows.column(name)[at])}" for name in names[:_MOST_COLUMNS]]
+    return ", ".join(shown) + (", …" if len(names) > _MOST_COLUMNS else "")
+
+
+def _value_text(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())[:_MOST_SHOWN]
+    except (ValueError, OverflowError):
+        # Python has no dates outside its years.
+        return str(value.type)
+
+
+def _conformed(column: pa.ChunkedArray, field: DataField, table: str) -> pa.ChunkedArray:
     target = to_arrow_type(field.type)
     if not field.type.nullable and column.null_count:
         raise InvalidRows(
@@ -293,8 +338,9 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("map", pa.types.is_map),
     ("struct", pa.types.is_struct),
 )
-# How much of a value that does not fit is shown.
+# How much of a value that does not fit is shown, and how many columns of its row.
 _MOST_SHOWN = 40
+_MOST_COLUMNS = 5
 # Further kinds that values of a kind may be cast to.
 _TAKES = {"integer": {"integer", "floating", "decimal"}}
 

@@ -7,6 +7,7 @@ writes it (`DECIMAL(10, 2) NOT NULL`), nested ones in the SQL form
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -208,18 +209,39 @@ _ALIASES = {
     "NUMERIC": TypeRoot.DECIMAL,
     "DEC": TypeRoot.DECIMAL,
 }
+# Names of other systems, and the type that is meant.
+_NAMES_ELSEWHERE = {
+    "BOOL": "BOOLEAN",
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INT32": "INT",
+    "LONG": "BIGINT",
+    "INT64": "BIGINT",
+    "REAL": "FLOAT",
+    "FLOAT32": "FLOAT",
+    "FLOAT64": "DOUBLE",
+    "NUMBER": "DECIMAL(p, s)",
+    "STR": "STRING",
+    "TEXT": "STRING",
+    "BYTEA": "BYTES",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP_NTZ": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP WITH LOCAL TIME ZONE",
+    "LIST": "ARRAY<…>",
+}
 _LATER_TYPES = {"VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY"}
 
 
-def parse_data_type(text: str) -> DataType:
+def parse_data_type(text: str, *, lengths_required: bool = False) -> DataType:
     """Read a type from its printed form.
 
-    Members of rows get id -1; a schema gives them their ids.
+    Members of rows get id -1; a schema gives them their ids. In the format a text or bytes type
+    without a length has the length 1; `lengths_required` refuses it, as a person rarely means it.
 
     Raises:
         InvalidSchema: the text is not a type of the format, or its numbers are out of range.
     """
-    parser = _Parser(text)
+    parser = _Parser(text, lengths_required=lengths_required)
     result = parser.data_type()
     parser.expect_end()
     return result
@@ -228,8 +250,9 @@ def parse_data_type(text: str) -> DataType:
 class _Parser:
     """Recursive descent over the tokens of one type."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, lengths_required: bool) -> None:
         self.text = text
+        self.lengths_required = lengths_required
         self.tokens: list[str] = []
         position = 0
         stripped = text.rstrip()
@@ -294,7 +317,7 @@ class _Parser:
             case _:
                 root = _ALIASES.get(word) or TypeRoot.__members__.get(word)
                 if root is None:
-                    self._fail(f"{word} is not a type")
+                    self._fail(f"{word} is not a type{_did_you_mean(word)}")
                 return AtomicType(root)
 
     def _bracketed(self) -> DataType:
@@ -318,6 +341,9 @@ class _Parser:
 
     def _sized(self, root: TypeRoot) -> AtomicType:
         numbers = self._numbers()
+        if not numbers and self.lengths_required:
+            whole = "STRING" if root.is_text else "BYTES"
+            self._fail(f"{root.value} has no length; write {whole} or {root.value}(n)")
         length = numbers[0] if numbers else 1
         if not 1 <= length <= MAX_LENGTH:
             self._fail(f"length {length} is not between 1 and {MAX_LENGTH}")
@@ -393,3 +419,10 @@ class _Parser:
 
     def _fail(self, reason: str) -> NoReturn:
         raise InvalidSchema(f"type {self.text!r} is not understood: {reason}")
+
+
+def _did_you_mean(word: str) -> str:
+    known = [*TypeRoot.__members__, "STRING", "BYTES", "ARRAY", "MAP", "MULTISET", "ROW"]
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    meant = _NAMES_ELSEWHERE.get(word) or (near[0] if near else None)
+    return "" if meant is None else f"; did you mean {meant}?"

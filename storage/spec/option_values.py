@@ -249,6 +249,15 @@ def parse_duration_ms(text: str) -> int:
     return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
 
 
+def duration_of_ms(milliseconds: int) -> str:
+    """Milliseconds as such a text, in the largest unit that holds them exactly: `90min`."""
+    if milliseconds == 0:
+        return "0s"
+    units = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000, "ms": 1}
+    unit = next(unit for unit, size in units.items() if milliseconds % size == 0)
+    return f"{milliseconds // units[unit]}{unit}"
+
+
 def same_quantity(left: str, right: str) -> bool:
     """Whether two texts mean the same size or duration, such as `1 h` and `3600000`."""
     for parse in (parse_size, parse_duration_ms):

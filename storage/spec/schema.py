@@ -6,11 +6,11 @@ Source: Paimon specification, chapter Schema (version 3).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.errors import InvalidRequestError, InvalidSchema
 from lakewright.storage.spec.data_types import (
     ArrayType,
     AtomicType,
@@ -57,6 +57,17 @@ class SchemaSpec:
     primary_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
+
+
+def listed_names(names: Sequence[str], argument: str) -> tuple[str, ...]:
+    """Names as a tuple; one text is refused, which Python takes for a list of letters.
+
+    Raises:
+        InvalidRequestError: `names` is one text.
+    """
+    if isinstance(names, str):
+        raise InvalidRequestError(f"{argument} is the text {names!r}; give a list: [{names!r}]")
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,14 @@ class TableSchema:
             if each.name == name:
                 return each
         raise InvalidSchema(f"no column {name!r}; there are {', '.join(self.field_names)}")
+
+    def names_of(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns of a request, None for all.
+
+        Raises:
+            InvalidRequestError: `columns` is one text, which Python takes for a list of letters.
+        """
+        return self.field_names if columns is None else listed_names(columns, "columns")
 
     def fields_of(self, names: Iterable[str]) -> tuple[DataField, ...]:
         return tuple(self.field(name) for name in names)

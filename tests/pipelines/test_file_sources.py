@@ -92,11 +92,20 @@ def test_a_csv_may_be_written_in_another_way(lake: Lake) -> None:
         ("dt,code,amount\n2024-01-01,a,1.555\n", "amount is DECIMAL(10, 2), and row 1 holds '1.5"),
         ("dt,code,amount\n2024-01-01,a,0x10\n", "row 1 holds '0x10'"),
         ("dt,code,amount\n2024-01-01,a,NULL\n", "if the text stands for null, name it in `nulls`"),
-        ("dt,code\n2024-01-01,a\n", "lack column amount"),
-        ("dt,code,amount,more\n2024-01-01,a,1,2\n", "have unknown column more"),
-        ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "have a column twice"),
-        ("dt;code;amount\n2024-01-01;a;1\n", "lack column dt, code, amount"),
-        ("dt,code,amount\n2024-01-01,a,b,1\n", "Expected 3 columns, got 4"),
+        (
+            "dt,code\n2024-01-01,a\n",
+            "the file lacks column amount; the file has dt, code; the table declares dt, code, amo",
+        ),
+        ("dt,code,amount,more\n2024-01-01,a,1,2\n", "the file has unknown column more"),
+        ("dt,code,amount,amount\n2024-01-01,a,1,2\n", "has a column twice"),
+        ("dt;code;amount\n2024-01-01;a;1\n", 'declare `delimiter: ";"`'),
+        ("dt;code;amount\n2024-01-01;a;1,5\n", 'declare `delimiter: ";"`'),
+        ("dt\tcode\tamount\n2024-01-01\ta\t1\n", 'declare `delimiter: "\\t"`'),
+        ("dt,Code ,amount\n2024-01-01,a,1\n", "did you mean 'code' by 'Code '? Case and blanks"),
+        (
+            'dt,code,amount\n2024-01-01,"a\nb",1\n\n2024-01-01,a,b,1\n',
+            "row 2 has 4 values, and the header has 3 columns: '2024-01-01,a,b,1'\n",
+        ),
         ("", "Empty CSV file"),
     ],
 )
@@ -138,6 +147,29 @@ def test_a_file_whose_values_do_not_fit_is_named_with_both_types(lake: Lake) -> 
     assert not outcome.success
     said = f"{lake.folder}/b.parquet: column amount is DECIMAL(10, 2), and the rows hold double"
     assert said in outcome.failure
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+)
+@pytest.mark.parametrize(
+    ("column", "text"), [("amount", "7"), ("amount", ""), ("dt", "2024-01-01")]
+)
+def test_text_of_a_parquet_file_is_not_parsed(
+    lake: Lake, column: str, text: str, kind: pa.DataType
+) -> None:
+    columns = {"dt": pa.array([FIRST]), "code": ["a"], "amount": pa.array([Decimal("1.00")])}
+    columns[column] = pa.array([text]).cast(kind)
+    pq.write_table(pa.table(columns), lake.folder / "a.parquet")
+    declare(lake, '{parquet: "FOLDER/*.parquet"}')
+
+    outcome = lake.materialize("shop.sales", partitions="2024-01-01")
+
+    assert not outcome.success
+    assert f"{lake.folder}/a.parquet: column {column} is" in outcome.failure
+    assert "the file holds text; declare the column STRING, or convert" in outcome.failure
+    assert "nulls" not in outcome.failure
+    assert not lake.table("shop.sales").history.snapshots()
 
 
 def test_moments_belong_to_the_partition_of_their_day(lake: Lake) -> None:
@@ -322,6 +354,14 @@ def test_spark_reads_files_as_this_process_does(lake: Lake) -> None:
     said = "b.csv: column amount is DECIMAL(10, 2), and row 1 holds 'three'"
     assert said in worse.failure
     assert len(sales(lake)) == 2
+
+    pq.write_table(
+        pa.table({"dt": [FIRST], "code": ["a"], "amount": ["7"]}), lake.folder / "c.parquet"
+    )
+    declare(lake, '{parquet: "FOLDER"}', DAYS.replace("engine: local", "engine: spark"))
+    text = lake.materialize("shop.sales", partitions="2024-01-01")
+    assert not text.success
+    assert "c.parquet: column amount is DECIMAL(10, 2), and the file holds text" in text.failure
 
 
 @pytest.mark.spark

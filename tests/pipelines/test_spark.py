@@ -37,6 +37,12 @@ def test_a_dataframe_is_validated_and_published(lake: Lake) -> None:
     assert told["dagster/partition_row_count"] == 3
     assert outcome.checks["amount__be_between"].passed
 
+    sources.give("shop.events", lambda request: as_dataframe(rows)(request).drop("amount"))
+    lacking = lake.materialize(partitions="2024-01-01")
+    assert not lacking.success
+    assert "rows that lack column amount; the rows have dt, id; the table" in lacking.failure
+    assert lake.rows() == rows
+
 
 def test_many_rows_are_validated_in_spark_with_the_same_verdict(
     lake: Lake, monkeypatch: pytest.MonkeyPatch

@@ -61,7 +61,7 @@ class ChangeReader:
         self.files = files
         # The snapshots whose changes are read; the error names the one that expired.
         self._snapshot_ids = tuple(snapshot_ids)
-        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.columns = files.schema.names_of(columns)
         self.predicate = predicate
         self._compared_bytes = compared_bytes
         wanted = files.schema.fields_of(self.columns)

@@ -101,7 +101,7 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     """
     for use in (Use.READ, Use.TAG):
         check_supported(files.schema, use, table=files.name)
-    names = files.schema.field_names if columns is None else tuple(columns)
+    names = files.schema.names_of(columns)
     for name in names:
         files.schema.field(name)
     if len(set(names)) != len(names):

@@ -85,7 +85,7 @@ def lookup(
         raise InvalidRequestError(
             f"{files.name} has no primary key to look up; read it with a filter", table=files.name
         )
-    wanted = tuple(files.schema.field_names if columns is None else columns)
+    wanted = files.schema.names_of(columns)
     fields = files.schema.fields_of(wanted)
     key_fields = files.schema.fields_of(files.schema.primary_keys)
     conformed = conform(keys, key_fields, table=files.name).combine_chunks()

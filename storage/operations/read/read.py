@@ -39,7 +39,7 @@ class SplitReader:
     ) -> None:
         self.files = files
         self.snapshot_id = snapshot_id
-        self.columns = tuple(files.schema.field_names if columns is None else columns)
+        self.columns = files.schema.names_of(columns)
         self.predicate = predicate
         needed = set(self.columns) | (columns_of(predicate) if predicate else set())
         # Reading needs at least one column, even to count rows.

@@ -72,7 +72,8 @@ def create_tag(
     if not files.references.put_tag(name, data):
         held = files.references.tag(name).snapshot.id
         raise AlreadyExistsError(
-            f"tag {name} of {files.name} exists already, for snapshot {held}; replace or delete it",
+            f"tag {name} of {files.name} exists already, for snapshot {held}; replace it "
+            "(replace_tag, or --replace on the command line) or delete it",
             table=files.name,
         )
     try:

@@ -35,6 +35,7 @@ from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.option_values import duration_of_ms
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -133,7 +134,7 @@ def _range(files: TableFiles, changelogs: list[Snapshot]) -> tuple[list[Snapshot
             end = changelog.id
             reasons.append(
                 f"changelog {changelog.id} is of the last "
-                f"{options.changelog_time_retained_ms // 1000} s"
+                f"{duration_of_ms(options.changelog_time_retained_ms)}"
             )
             break
     return [each for each in changelogs if each.id < end], reasons

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakewright.storage.errors import ClockJumped, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.option_values import duration_of_ms
 
 # The allowed clock difference between a committer and an expiring process.
 _CLOCKS_DIFFER_MS = 600_000
@@ -82,10 +83,12 @@ def expiry_step(
     count = len(ids)
     allowed = max(0, count - retention.retain_min)
     reasons = [f"of {count} snapshots at least {retention.retain_min} are retained"]
+    if count < retention.retain_min:
+        reasons = [f"all {count} snapshots are retained, as at least {retention.retain_min} are"]
     for name, position in files.references.consumers().items():
         if name in stale:
-            limit_s = (files.options.consumer_expiration_ms or 0) // 1000
-            reasons.append(f"consumer {name} has not moved for {limit_s} s, and is deleted")
+            limit = duration_of_ms(files.options.consumer_expiration_ms or 0)
+            reasons.append(f"consumer {name} has not moved for {limit}, and is deleted")
         elif not files.options.consumer_changelog_only:
             wanted = bisect_left(ids, position)
             if wanted < min(allowed, retention.limit):
@@ -106,7 +109,7 @@ def expiry_step(
             end = allowed = index
             reasons.append(
                 f"snapshot {ids[index]} was current within the last "
-                f"{retention.time_retained_ms // 1000} s"
+                f"{duration_of_ms(retention.time_retained_ms)}"
             )
             break
     begun = bisect_left(ids, kept[0])

@@ -53,6 +53,7 @@ from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.options import BucketMode
+from lakewright.storage.spec.schema import listed_names
 from lakewright.storage.spec.supported_options import Use, check_supported
 
 # The target memory of one part; sorting takes about as much again.
@@ -107,6 +108,7 @@ def plan_sort_compact(
             cannot be sorted by a column.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
+    by = listed_names(by, "by")
     _check_sortable(files, by)
 
     def pick(
@@ -117,7 +119,7 @@ def plan_sort_compact(
         return [CompactionUnit(files=tuple(ordered), output_level=0, reason=reason)], reason
 
     plan = planned_buckets(files, pick, partitions=partitions)
-    return SortCompactionPlan(order=order, by=tuple(by), files=plan)
+    return SortCompactionPlan(order=order, by=by, files=plan)
 
 
 def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:

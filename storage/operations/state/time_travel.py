@@ -6,6 +6,7 @@ Source: Paimon specification, chapter Time Travel; `TimeTravelUtil`.
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
@@ -15,14 +16,27 @@ _WATERMARK_VERSION = "watermark-"
 _NO_WATERMARK = -(2**63)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-# Milliseconds since the epoch, or a datetime (UTC if it has no zone).
-Time = int | dt.datetime
+# Milliseconds since the epoch, or a datetime or its ISO text (UTC if it has no zone).
+Time = int | dt.datetime | str
 
 
 def time_ms(time: Time) -> int:
-    """A time in milliseconds since the epoch; a time without a zone is UTC."""
+    """A time in milliseconds since the epoch; a time without a zone is UTC.
+
+    Raises:
+        InvalidRequestError: it is no time.
+    """
+    given = time
     if isinstance(time, int):
         return time
+    if isinstance(time, str):
+        with suppress(ValueError):
+            time = dt.datetime.fromisoformat(time)
+    if not isinstance(time, dt.datetime):
+        raise InvalidRequestError(
+            f"{given!r} is no time; give a datetime, ISO text such as 2024-01-31 or "
+            "2024-01-31T13:45:00+01:00, or milliseconds since 1970"
+        )
     moment = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time
     return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 

@@ -121,6 +121,7 @@ def test_single_keys_are_printed(catalog: Catalog, lakewright: Lakewright) -> No
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
+        (("17",), "'17' is not of the form key=value,key2=value2; a key of db.t is day=…,id=…"),
         (("id=1",), "a key is a value for each of day, id"),
         (("day=a,id=x",), "is not a valid BIGINT"),
         (("day=a,id=1,v=x",), "a key is a value for each of day, id"),

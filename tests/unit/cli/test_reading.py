@@ -192,6 +192,20 @@ def test_a_table_lines_up_and_cuts_long_values(catalog: Catalog, lakewright: Lak
     ]
 
 
+def test_rows_of_several_files_line_up(catalog: Catalog, lakewright: Lakewright) -> None:
+    table = new_table(catalog, {"n": "INT", "s": "STRING"}, options={"bucket": "-1"})
+    for at in range(3):
+        table.write(rows(table, [{"n": 10**at, "s": "x" * (at + 1)}]))
+    assert lakewright(catalog, "read", "db.t").lines == [
+        "  n  s",
+        "---  ---",
+        "  1  x",
+        " 10  xx",
+        "100  xxx",
+        "(3 rows)",
+    ]
+
+
 def test_a_table_without_rows_still_shows_its_columns(
     catalog: Catalog, lakewright: Lakewright
 ) -> None:

@@ -43,7 +43,7 @@ def test_a_tag_is_made_listed_read_and_deleted(catalog: Catalog, lakewright: Lak
     listed = lakewright(catalog, "tag", "list", "db.t")
     assert listed.lines[0].split()[:2] == ["tag", "snapshot"]
     assert listed.lines[2].split()[:2] == ["kept", "2"]
-    assert listed.lines[2].split()[-3:] == ["-", "until", "deleted"]
+    assert listed.lines[2].split()[-3:] == ["3", "until", "deleted"]
     as_json = lakewright(catalog, "tag", "list", "db.t", "--format", "json").json
     assert [(each["tag"], each["snapshot_id"]) for each in as_json] == [("kept", 2), ("timed", 6)]
     assert as_json[1]["time_retained_ms"] == 90 * 24 * 3_600_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -113,3 +114,34 @@ def test_a_filter_is_read_against_the_columns_of_its_moment(table: Table, catalo
             at.read("dey = 'a'")
     with pytest.raises(InvalidPredicate, match="there is no day"):
         table.inspect.snapshots("day = 'a'")
+
+
+def test_a_time_may_be_iso_text_and_nothing_else(table: Table) -> None:
+    snapshot = table.at().snapshot
+    assert snapshot is not None
+    later = dt.datetime.fromtimestamp(snapshot.time_millis / 1000 + 1, dt.UTC)
+    for text in (later.isoformat(), later.isoformat()[:19], "2999-01-01"):
+        assert table.at(time=text).snapshot == snapshot
+    for wrong in ("yesterday", 1.5, dt.date(2024, 1, 1)):
+        with pytest.raises(InvalidRequestError, match="is no time; give a datetime, ISO text"):
+            table.at(time=wrong)  # type: ignore[arg-type]
+
+
+def test_one_text_is_no_list_of_columns(table: Table, catalog: Catalog) -> None:
+    key = pa.table({"day": ["a"], "id": [0]})
+    plain = new_table(catalog, EVENTS, name="db.plain", options={"bucket": "-1"})
+    staged = plain.stage(rows(plain, events(0, 1)))
+    asked: list[Callable[[], object]] = [
+        lambda: table.read(columns="id"),
+        lambda: table.at(snapshot=1).scan(columns="id"),
+        lambda: table.lookup(key, columns="id"),
+        lambda: table.read_changes(1, 2, columns="id"),
+        lambda: table.upkeep.plan_analyze(columns="id"),
+        lambda: plain.read_staged(staged, columns="id"),
+        lambda: plain.upkeep.plan_sort_compact(by="id"),
+        lambda: catalog.create_table("db.new", {"id": "INT"}, primary_keys="id"),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidRequestError, match=r"is the text 'id'; give a list: \['id'\]"):
+            ask()
+    plain.abort(staged)

@@ -31,7 +31,7 @@ lakewright lookup shop.orders dt=2024-01-01,id=17 dt=2024-01-01,id=18
 lakewright lookup shop.orders '{"dt": "2024-01-01", "id": 17}' --format json
 """,
 )
-@click.argument("keys", metavar="KEY…", nargs=-1, required=True, type=partition)
+@click.argument("keys", metavar="KEY…", nargs=-1, required=True)
 @columns_option
 @limit_option
 @snapshot_option
@@ -39,7 +39,7 @@ lakewright lookup shop.orders '{"dt": "2024-01-01", "id": 17}' --format json
 def lookup(
     call: Call,
     *,
-    keys: tuple[dict[str, object], ...],
+    keys: tuple[str, ...],
     columns: list[str] | None,
     limit: int | None,
     snapshot: int | None,
@@ -51,8 +51,20 @@ def lookup(
     check_one_of(snapshot=snapshot, tag=tag)
     at = call.table().at(snapshot=snapshot, tag=tag)
     key_fields = at.schema.fields_of(at.schema.primary_keys)
-    rows = at.lookup(_keys(at.name, key_fields, keys), columns=columns)
+    named = tuple(_named(at.name, at.schema.primary_keys, key) for key in keys)
+    rows = at.lookup(_keys(at.name, key_fields, named), columns=columns)
     print_rows(call.form, at.schema.fields_of(rows.column_names), [rows], limit=limit)
+
+
+def _named(table: str, names: tuple[str, ...], text: str) -> dict[str, object]:
+    """A key's values by column."""
+    try:
+        return partition(text)
+    except click.BadParameter as error:
+        form = ",".join(f"{name}=…" for name in names)
+        raise click.BadParameter(
+            f"{error.message}; a key of {table} is {form or 'none: it has no primary key'}"
+        ) from None
 
 
 def _keys(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import click
+
 from lakewright.cli.grammar.call import Call, check_one_of
 from lakewright.cli.grammar.command import command
-from lakewright.cli.grammar.options import as_of_option, snapshot_option, tag_option
+from lakewright.cli.grammar.options import FROM_1, as_of_option, tag_option
 from lakewright.cli.output.answers import Answer
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.upkeep.history import ROLLBACK, RollbackOptions
@@ -15,7 +17,12 @@ from lakewright.platform.upkeep.history import ROLLBACK, RollbackOptions
     plans=True,
     examples="lakewright rollback nyc.flights --tag before-the-import --dry-run",
 )
-@snapshot_option
+@click.option(
+    "--snapshot",
+    metavar="N",
+    type=FROM_1,
+    help="As of this snapshot. One of --snapshot, --tag and --as-of is needed.",
+)
 @tag_option
 @as_of_option
 def rollback(

@@ -29,7 +29,6 @@ def _list(call: Call) -> Answer:
             TextColumn("snapshot", right=True),
             TextColumn("committed (UTC)"),
             TextColumn("rows in files" if table.schema.has_primary_key else "rows", right=True),
-            TextColumn("tagged (local)"),
             TextColumn("retained (local)"),
         ],
         cells=_cells,
@@ -47,7 +46,6 @@ def _cells(tag: Tag) -> list[Cell]:
         str(tag.snapshot.id),
         time_text(tag.snapshot.time_millis),
         tag.snapshot.total_record_count,
-        "-" if tag.create_time is None else f"{tag.create_time:%Y-%m-%d %H:%M:%S}",
         until,
     ]
 

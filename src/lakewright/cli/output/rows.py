@@ -24,7 +24,7 @@ from lakewright.cli.output.text import NULL, cut, printable, shown_text
 from lakewright.platform.upkeep.words import counted
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
-# Rows converted to text at a time; the first batch sets the widths of a table.
+# Rows converted to text at a time; so many first rows set the widths of a table.
 _BATCH_ROWS = 2048
 # The widest text of a value in a table; json and csv print all of it.
 _MAX_WIDTH = 60
@@ -74,7 +74,7 @@ def _csv_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
 
 def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]:
     columns = [TextColumn(printable(field.name), _is_number(field)) for field in fields]
-    first = next(batches, [])
+    first = _first_rows(batches)
     widths = column_widths(columns, map(_cells, first))
     room = width_of_terminal(sys.stdout)
     if room is not None:
@@ -89,6 +89,17 @@ def _table_lines(fields: Sequence[DataField], batches: Batches) -> Iterator[str]
         count += len(rows)
         yield from row_lines(columns, widths, (_cut_to(widths, _cells(row)) for row in rows))
     yield f"({counted(count, 'row')})"
+
+
+def _first_rows(batches: Batches) -> list[tuple[Plain, ...]]:
+    """The first rows, of as many batches as it takes: a read gives one batch for each file."""
+    rows: list[tuple[Plain, ...]] = []
+    while len(rows) < _BATCH_ROWS:
+        batch = next(batches, None)
+        if batch is None:
+            break
+        rows += batch
+    return rows
 
 
 def _cut_to(widths: Sequence[int], cells: Sequence[str]) -> list[str]:

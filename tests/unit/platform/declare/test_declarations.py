@@ -299,6 +299,55 @@ def test_what_is_wrong_is_said_with_its_line(
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "meant"),
+    [
+        (
+            "dt, type: STRING",
+            "dt, type: varchar",
+            "VARCHAR has no length; write STRING or VARCHAR(n)",
+        ),
+        ("dt, type: STRING", 'dt, type: "ARRAY<BINARY>"', "write BYTES or BINARY(n)"),
+        ("dt, type: STRING", "dt, type: bool", "BOOL is no type; did you mean BOOLEAN?"),
+        ("dt, type: STRING", "dt, type: TEXT", "did you mean STRING?"),
+        ("dt, type: STRING", "dt, type: LONG", "did you mean BIGINT?"),
+        ("dt, type: STRING", "dt, type: DATETIME", "did you mean TIMESTAMP?"),
+        ("dt, type: STRING", "dt, type: DUOBLE", "did you mean DOUBLE?"),
+        ("column: dt, start", "column: dt, format: YYYY-MM-DD, start", "write %Y-%m-%d"),
+        ("column: dt, start", "column: dt, format: yyyyMMdd, start", "write %Y%m%d"),
+        (
+            '{python: "a.b:c"}',
+            "/tmp/x.csv",
+            "'/tmp/x.csv' does not say what kind it is; write csv: ",
+        ),
+        ('{python: "a.b:c"}', "x/y.parquet", "write parquet: x/y.parquet"),
+        ('{python: "a.b:c"}', '"a.b:c"', "write python: a.b:c"),
+        ('{python: "a.b:c"}', "folder", "one of python: module:function, parquet: path, csv: path"),
+    ],
+)
+def test_what_is_written_as_elsewhere_is_told_as_it_is_written_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, meant: str
+) -> None:
+    (problem,) = problems(tmp_path, GOOD.replace(old, new), monkeypatch)
+    assert meant in problem
+
+
+def test_columns_as_a_mapping_are_shown_as_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'table: a.b\ncolumns: {dt: STRING, n: "DECIMAL(10, 2)"}\nsource: {csv: x}\n'
+    (problem,) = problems(tmp_path, text, monkeypatch)
+    assert problem.endswith(
+        'write each on a line of its own as - {name: dt, type: "STRING"}; '
+        '- {name: n, type: "DECIMAL(10, 2)"}'
+    )
+
+
+def test_a_path_that_is_not_there_has_no_line(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match=r"/nope: no such file or folder"):
+        load_declarations([tmp_path / "nope"], check=check_for_dagster)
+
+
+@pytest.mark.parametrize(
     ("more", "problem"),
     [
         ("write: {mode: upsert}", "12: write.mode: upsert needs a primary_key"),

@@ -20,6 +20,8 @@ from lakewright.platform.ingest.publish import (
 )
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import InvalidRequestError, InvalidRows
+from lakewright.storage.spec.data_types import parse_data_type
+from lakewright.storage.spec.schema import Column
 from tests.support.tables.invariants import assert_sound
 
 DECLARATION = TableDeclaration.model_validate(
@@ -152,6 +154,28 @@ def test_rows_of_partitions_not_asked_for_are_refused_and_deleted(table: Table) 
     with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not requested"):
         publish(table, lambda: rows(("a", 1), ("c", 2)), order("a", "b", commit_user="run-2"))
     assert content(table) == [("c", 7)]
+
+
+@pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, WriteKind.APPEND])
+@pytest.mark.parametrize("days", [("a",), ("a", "b"), ()])
+def test_rows_without_a_declared_column_are_refused(
+    table: Table, kind: WriteKind, days: tuple[str, ...]
+) -> None:
+    given = rows(("a", 1)).drop_columns(["id"])
+    with pytest.raises(InvalidRows, match="lack column id; the rows have dt; the table declares"):
+        publish(table, lambda: given, order(*days, kind=kind))
+    assert table.history.latest_snapshot() is None
+
+
+def test_rows_may_leave_out_the_partition_of_the_run_and_undeclared_columns(tmp_path: Path) -> None:
+    spec = DECLARATION.schema_spec
+    more = replace(spec, columns=(*spec.columns, Column("later", parse_data_type("INT"))))
+    created = Catalog.open(str(tmp_path / "warehouse")).create_table("shop.events", more)
+    publish(created, lambda: rows(("a", 1)).drop_columns(["dt"]), order("a"))
+    assert created.read().to_pylist() == [{"dt": "a", "id": 1, "later": None}]
+    several = order("a", "b", commit_user="run-2")
+    with pytest.raises(InvalidRows, match="lack column dt"):
+        publish(created, lambda: rows(("a", 1)).drop_columns(["dt"]), several)
 
 
 def test_partitions_that_lost_their_rows_are_emptied_at_every_try(table: Table) -> None:

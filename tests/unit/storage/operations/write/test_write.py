@@ -506,6 +506,27 @@ BAD: dict[str, tuple[str, pa.Array, str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("k", pa.chunked_array([pa.array([1, 2]), pa.array([3, None, None])])),
+        ("s", pa.chunked_array([["a", "b"], [None, "long", "long"]])),
+        ("d", pa.chunked_array([pa.array([1, 2, 3, 1000, 4])])),
+        ("d", pa.chunked_array([pa.array([Decimal("1.000")] * 3 + [Decimal("1.005")] * 2)])),
+        ("a", pa.chunked_array([pa.array([[1], [], None, [2, None], [None]])])),
+    ],
+)
+def test_the_first_row_that_does_not_fit_is_shown(
+    catalog: Catalog, name: str, column: pa.ChunkedArray
+) -> None:
+    table = new_table(catalog, COLUMNS)
+    good = rows(table, [{"k": at, "s": f"r{at}"} for at in range(5)])
+    bad = good.set_column(good.column_names.index(name), name, column)
+    key = "k=None, s='r3'" if name == "k" else "k=3, s="
+    with pytest.raises(InvalidRows, match=f"; the first such row: {key}.*, …$"):
+        table.write(bad)
+
+
 @pytest.mark.parametrize("case", list(BAD))
 @pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keyed"])
 def test_a_row_that_does_not_fit_is_refused_and_leaves_nothing(
@@ -541,7 +562,7 @@ def test_columns_must_be_those_of_the_table(catalog: Catalog, case: str) -> None
     table = new_table(catalog, {**EVENTS, "id": "STRING NOT NULL"})
     names, words = BAD_COLUMNS[case]
     given = pa.Table.from_arrays([pa.array(["1"])] * len(names), names)
-    with pytest.raises(InvalidRows, match=f"{words}; its columns are id, day, v"):
+    with pytest.raises(InvalidRows, match=f"{words}; the rows have .*; the table has id, day, v"):
         table.write(given)
     assert_only_reachable_files(table)
 
