@@ -375,7 +375,7 @@ def test_partitions_that_are_missing_are_read_from_the_branch_that_an_option_nam
         table.at(snapshot=1).read()
     with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch=stream"):
         table.inspect.table("ro")
-    with pytest.raises(InvalidRequestError, match=r"scan\.fallback-branch says"):
+    with pytest.raises(InvalidRequestError, match=r"in use by option scan\.fallback-branch"):
         table.history.plan_delete_branch("stream")
     table.write(rows(table, events(5, 6, day="b", v="ours")))
     assert both()[0] == 3
