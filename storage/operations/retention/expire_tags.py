@@ -20,13 +20,18 @@ from lakewright.storage.operations.references.tags import (
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
+from lakewright.storage.spec.arguments import whole_or_none
 
 
 def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
     """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
     A tag without a creation time is as old as its file.
+
+    Raises:
+        InvalidRequestError: the age is negative, or no whole number.
     """
+    older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     now = local_now(files)
     modified = files.references.tag_modified_ms()
     reasons: dict[str, str] = {}

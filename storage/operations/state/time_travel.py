@@ -9,6 +9,7 @@ import datetime as dt
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.snapshot import Snapshot
 
 _WATERMARK_VERSION = "watermark-"
@@ -43,7 +44,7 @@ def choose_snapshot(
     number, or an id. An id also finds an expired snapshot that a tag keeps.
 
     Raises:
-        InvalidRequestError: more than one choice is given.
+        InvalidRequestError: more than one choice is given, or one of another type.
         TagNotFound: the tag does not exist; the message lists the existing tags.
         SnapshotNotFound: the snapshot does not exist, or history does not reach that far back.
     """
@@ -60,11 +61,11 @@ def choose_snapshot(
             f"{' and '.join(asked)} are given; each names a state of the table, so give one"
         )
     if version is not None:
-        return _of_version(files, version)
+        return _of_version(files, text_argument(version, "version"))
     if snapshot_id is not None:
-        return _of_id(files, snapshot_id)
+        return _of_id(files, whole_number(snapshot_id, "snapshot"))
     if tag is not None:
-        return files.references.tag(tag).snapshot
+        return files.references.tag(text_argument(tag, "tag")).snapshot
     if watermark_ms is not None:
         return _of_watermark(files, watermark_ms)
     if as_of_ms is not None:

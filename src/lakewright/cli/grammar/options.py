@@ -9,7 +9,8 @@ from lakewright.cli.grammar.values import moment_ms, names, number_from
 WHERE_NOTES = """
 EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
 [NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', AND, OR, NOT and parentheses.
-Text stands in '…', other names than plain words in `…`; DATE '2024-01-31',
+Text stands in '…', where a backslash begins an escape as in Spark, so write \\\\ for one;
+other names than plain words in `…`; DATE '2024-01-31',
 TIMESTAMP '2024-01-31 13:45:00' (UTC where the column is a moment), X'ff'.
 """
 ROW_NOTES = """
