@@ -27,6 +27,7 @@ from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
+    InvalidRequestError,
     NotWritten,
     RetriesExhausted,
     SnapshotNotFound,

@@ -86,6 +86,21 @@ def test_a_staged_write_holds_only_what_a_snapshot_can_hold(
     table.abort(staged)
 
 
+def test_a_commit_whose_snapshot_no_reader_would_accept_leaves_nothing_behind(
+    catalog: Catalog, table: Table
+) -> None:
+    before = files_of(catalog)
+    staged = table.stage(rows(table, events(2, 3)), commit_user="u", commit_identifier=1)
+    # Past the checks of a staged write, the encoders stand.
+    object.__setattr__(staged, "watermark", 2**63)
+    with pytest.raises(InvalidRequestError, match="snapshot 2 was not written"):
+        table.commit(staged)
+    with pytest.raises(InvalidRequestError, match="the batch was not written"):
+        table.keep_pending(staged)
+    table.abort(staged)
+    assert files_of(catalog) == before
+
+
 WRONG: dict[str, Callable[[Table], object]] = {
     "time_retained_ms": lambda t: t.history.create_tag("q", time_retained_ms=float("nan")),  # type: ignore[arg-type]
     "time_retained_ms of a new tag": lambda t: t.history.replace_tag("old", time_retained_ms=True),
