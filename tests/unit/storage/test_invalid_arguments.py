@@ -102,38 +102,38 @@ def test_a_commit_whose_snapshot_no_reader_would_accept_leaves_nothing_behind(
 
 
 WRONG: dict[str, Callable[[Table], object]] = {
-    "time_retained_ms": lambda t: t.history.create_tag("q", time_retained_ms=float("nan")),  # type: ignore[arg-type]
+    "time_retained_ms": lambda t: t.history.create_tag("q", time_retained_ms=float("nan")),
     "time_retained_ms of a new tag": lambda t: t.history.replace_tag("old", time_retained_ms=True),
-    "tag name": lambda t: t.history.create_tag(5),  # type: ignore[arg-type]
-    "snapshot of a tag": lambda t: t.history.create_tag("q", snapshot="1"),  # type: ignore[arg-type]
-    "snapshot of a branch": lambda t: t.history.create_branch("b", snapshot="1"),  # type: ignore[arg-type]
-    "snapshot to roll back to": lambda t: t.history.rollback(snapshot="1"),  # type: ignore[arg-type]
-    "snapshot": lambda t: t.at(snapshot="1"),  # type: ignore[arg-type]
-    "snapshot, a whole one": lambda t: t.at(snapshot=1.0),  # type: ignore[arg-type]
-    "version": lambda t: t.at(version=1),  # type: ignore[arg-type]
-    "tag": lambda t: t.at(tag=1),  # type: ignore[arg-type]
-    "next_snapshot_id": lambda t: t.history.set_consumer("c", 1.5),  # type: ignore[arg-type]
+    "tag name": lambda t: t.history.create_tag(5),
+    "snapshot of a tag": lambda t: t.history.create_tag("q", snapshot="1"),
+    "snapshot of a branch": lambda t: t.history.create_branch("b", snapshot="1"),
+    "snapshot to roll back to": lambda t: t.history.rollback(snapshot="1"),
+    "snapshot": lambda t: t.at(snapshot="1"),
+    "snapshot, a whole one": lambda t: t.at(snapshot=1.0),
+    "version": lambda t: t.at(version=1),
+    "tag": lambda t: t.at(tag=1),
+    "next_snapshot_id": lambda t: t.history.set_consumer("c", 1.5),
     "next_snapshot_id, no bool": lambda t: t.history.set_consumer("c", True),
     "older_than_ms of consumers": lambda t: t.history.expire_consumers(older_than_ms=-1),
-    "end": lambda t: t.read_changes(0, None),  # type: ignore[arg-type]
-    "where": lambda t: t.read(where=123),  # type: ignore[arg-type]
-    "limit, a text": lambda t: t.read(limit="a"),  # type: ignore[arg-type]
-    "limit, a fraction": lambda t: t.read(limit=1.5),  # type: ignore[arg-type]
+    "end": lambda t: t.read_changes(0, None),
+    "where": lambda t: t.read(where=123),
+    "limit, a text": lambda t: t.read(limit="a"),
+    "limit, a fraction": lambda t: t.read(limit=1.5),
     "limit, negative": lambda t: t.read(limit=-1),
     "limit of changes": lambda t: t.read_changes(0, 1, limit=-1),
-    "commit_identifier": lambda t: t.find_committed("u", "x"),  # type: ignore[arg-type]
-    "commit_user": lambda t: t.pending_batches(5),  # type: ignore[arg-type]
-    "up_to": lambda t: t.commit_pending("u", up_to="x"),  # type: ignore[arg-type]
-    "bucket_count": lambda t: t.upkeep.rescale("2"),  # type: ignore[arg-type]
-    "bucket_count, a float": lambda t: t.upkeep.rescale(2.0),  # type: ignore[arg-type]
-    "min_file_num": lambda t: t.upkeep.compact(min_file_num="a"),  # type: ignore[call-overload]
-    "time_retained_ms of snapshots": lambda t: t.upkeep.expire_snapshots(time_retained_ms="7d"),  # type: ignore[arg-type]
-    "retain_min": lambda t: t.upkeep.expire_snapshots(retain_min=1.0),  # type: ignore[arg-type]
+    "commit_identifier": lambda t: t.find_committed("u", "x"),
+    "commit_user": lambda t: t.pending_batches(5),
+    "up_to": lambda t: t.commit_pending("u", up_to="x"),
+    "bucket_count": lambda t: t.upkeep.rescale("2"),
+    "bucket_count, a float": lambda t: t.upkeep.rescale(2.0),
+    "min_file_num": lambda t: t.upkeep.compact(min_file_num="a"),
+    "time_retained_ms of snapshots": lambda t: t.upkeep.expire_snapshots(time_retained_ms="7d"),
+    "retain_min": lambda t: t.upkeep.expire_snapshots(retain_min=1.0),
     "max_duration_ms": lambda t: list(t.upkeep.expire_in_steps(max_duration_ms=-1)),
     "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1),
-    "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),  # type: ignore[arg-type]
+    "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
     "age_ms": lambda t: t.upkeep.remove_orphans(age_ms=-1),
-    "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),  # type: ignore[arg-type]
+    "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),
 }
 
 
