@@ -247,7 +247,7 @@ def _schema_spec(
         partition_keys=partition_keys,
         primary_keys=primary_keys,
         options=options,
-        comment=comment,
+        comment=text_argument(comment, "comment"),
     )
 
 

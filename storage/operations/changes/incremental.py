@@ -32,7 +32,7 @@ from lakewright.storage.operations.changes.change_plan import (
 from lakewright.storage.operations.changes.state_difference import difference_plan
 from lakewright.storage.operations.changes.written_files import writes_changelogs, written_plan
 from lakewright.storage.operations.read.scan import plan_scan
-from lakewright.storage.operations.state.time_travel import time_ms
+from lakewright.storage.operations.state.time_travel import is_number, time_ms
 from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
@@ -109,7 +109,7 @@ def plan_audit_log(
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
     """The bounds as snapshot ids, if they are not two tags."""
     there = ", ".join(sorted(tags)) or "none"
-    texts = [each for each in bounds if isinstance(each, str) and not each.isdecimal()]
+    texts = [each for each in bounds if isinstance(each, str) and not is_number(each)]
     unknown = [each for each in texts if each not in tags]
     if unknown:
         raise TagNotFound(

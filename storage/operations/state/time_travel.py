@@ -14,6 +14,7 @@ from lakewright.storage.spec.snapshot import Snapshot
 
 _WATERMARK_VERSION = "watermark-"
 _NO_WATERMARK = -(2**63)
+_MOST_DIGITS = 19
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 # Milliseconds since the epoch, or a datetime (UTC if it has no zone).
@@ -76,12 +77,17 @@ def choose_snapshot(
 def _of_version(files: TableFiles, version: str) -> Snapshot | None:
     if version in files.references.tag_names():
         return files.references.tag(version).snapshot
-    if version.isdecimal():
+    if is_number(version):
         return _of_id(files, int(version))
     number = version.removeprefix(_WATERMARK_VERSION)
-    if number != version and number.lstrip("-").isdecimal():
+    if number != version and is_number(number.removeprefix("-")):
         return _of_watermark(files, int(number))
     return files.references.tag(version).snapshot
+
+
+def is_number(text: str) -> bool:
+    """Whether a caller's text is a whole number of 64 bits at most, and so no tag's name."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _of_id(files: TableFiles, snapshot_id: int) -> Snapshot:

@@ -16,6 +16,7 @@ from lakewright.storage.errors import (
     InvalidRequestError,
     InvalidSchema,
     TableNotFound,
+    TagNotFound,
 )
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.invariants import assert_sound
@@ -133,6 +134,9 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1),
     "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
     "age_ms": lambda t: t.upkeep.remove_orphans(age_ms=-1),
+    "bucket": lambda t: t.upkeep.compact(buckets=["0"]),
+    "quarantine id": lambda t: t.upkeep.restore(5),
+    "quarantine id of a purge": lambda t: t.upkeep.purge(quarantine_ids=[5]),
     "ttl_ms": lambda t: t.upkeep.purge(ttl_ms="x"),
 }
 
@@ -223,3 +227,34 @@ def test_a_name_that_is_too_long_for_the_disk_is_told_as_the_mistake_that_it_is(
     with pytest.raises(InvalidRequestError, match="a name that is too long"):
         table.history.create_tag("x" * 5_000)
     assert table.history.tags() == ()
+
+
+@pytest.mark.parametrize("wrong", [{"day": "a"}, "day=a", [5], ["day"]], ids=repr)
+def test_partitions_are_named_by_their_keys_with_values(catalog: Catalog, wrong: Any) -> None:
+    table = new_table(catalog, partitions=["day"])
+    with pytest.raises(InvalidRequestError, match="names no partition"):
+        table.upkeep.compact(wrong)
+
+
+def test_a_text_that_no_file_can_hold_is_no_value_of_a_partition(catalog: Catalog) -> None:
+    table = new_table(catalog, partitions=["day"])
+    before = files_of(catalog)
+    for text in ("\ud800", "a\udfff"):
+        with pytest.raises(InvalidRequestError, match="is no STRING"):
+            table.write(pa.table({"id": [1], "v": ["x"]}), partition={"day": text})
+    assert files_of(catalog) == before
+
+
+@pytest.mark.parametrize("version", ["9" * 20, "9" * 200, "watermark-" + "9" * 20, "watermark---5"])
+def test_a_version_that_is_no_number_of_64_bits_is_looked_up_as_a_tag(
+    table: Table, version: str
+) -> None:
+    with pytest.raises(TagNotFound):
+        table.at(version=version)
+    with pytest.raises(TagNotFound):
+        table.read_changes("1", version)
+
+
+def test_an_age_beyond_the_calendar_expires_no_tag(table: Table) -> None:
+    table.history.create_tag("q")
+    assert table.upkeep.plan_expire_tags(older_than_ms=2**62).tags == ()
