@@ -105,7 +105,7 @@ def plan_remove_orphans(
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     older_than_ms = whole_or_none(older_than_ms, "older_than_ms")
-    age_ms = whole_or_none(age_ms, "age_ms", minimum=0)
+    age_ms = whole_or_none(age_ms, "age_ms")
     now = read_store_clock(files)
     oldest = (
         now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms

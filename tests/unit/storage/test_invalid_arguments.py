@@ -133,7 +133,7 @@ WRONG: dict[str, Callable[[Table], object]] = {
     "max_duration_ms": lambda t: list(t.upkeep.expire_in_steps(max_duration_ms=-1)),
     "older_than_ms of tags": lambda t: t.upkeep.expire_tags(older_than_ms=-1),
     "older_than_ms": lambda t: t.upkeep.remove_orphans(older_than_ms="x"),
-    "age_ms": lambda t: t.upkeep.remove_orphans(age_ms=-1),
+    "age_ms": lambda t: t.upkeep.remove_orphans(age_ms="x"),
     "bucket": lambda t: t.upkeep.compact(buckets=["0"]),
     "quarantine id": lambda t: t.upkeep.restore(5),
     "quarantine id of a purge": lambda t: t.upkeep.purge(quarantine_ids=[5]),
