@@ -1,1 +1,1 @@
-"""What exists: the assets that declarations stand for, their partitions and checks."""
+"""The assets of the declarations, with their partitions and checks."""

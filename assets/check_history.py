@@ -13,9 +13,10 @@ from typing import Self
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
+from lakewright.platform.declare.partition_keys import first_few
+
 # The metadata entry with the failing partitions and their messages.
 NOT_MET = "lakewright/partitions_not_met"
-_MOST_NAMED = 5
 _EVALUATED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
 
 
@@ -48,9 +49,7 @@ class CheckHistory:
     def beside(self, partitions: Collection[str]) -> str:
         """The failures of other partitions in one line; empty if there are none."""
         others = [name for name in sorted(self.not_met) if name not in partitions]
-        named = "; ".join(f"{name}: {self.not_met[name]}" for name in others[:_MOST_NAMED])
-        more = len(others) - _MOST_NAMED
-        return f"{named}; and {more} partitions more" if more > 0 else named
+        return first_few([f"{name}: {self.not_met[name]}" for name in others])
 
     @property
     def metadata(self) -> Mapping[str, dg.MetadataValue]:

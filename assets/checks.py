@@ -1,4 +1,4 @@
-"""Expectations as asset checks: one check each, so that each has a history of its own."""
+"""Expectations as asset checks: one check for each expectation, with its own history."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from lakewright.platform.ingest.expectations import ExpectationOutcome, Validati
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.orchestration.reports import check_metadata
 
-# What is known of a check's other partitions, by its name.
+# What is known of the other partitions of a check, by the check's name.
 Histories = Callable[[str], CheckHistory]
 
-# Nothing is published when a critical expectation is not met; the others are told and pass.
+# A critical expectation that is not met blocks the publication; other expectations only warn.
 _SEVERITIES = {
     Severity.CRITICAL: dg.AssetCheckSeverity.ERROR,
     Severity.WARNING: dg.AssetCheckSeverity.WARN,
@@ -51,7 +51,7 @@ def check_specs(declaration: TableDeclaration, names: TableNames) -> list[dg.Ass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRows:
-    """The rows of a run that its checks are about.
+    """The rows of a run that its checks evaluate.
 
     `partitions` has the text of each partition of the run, by key; it is empty for a table without
     partitions. `judged` are the partitions whose rows were evaluated or that were emptied.
@@ -63,7 +63,7 @@ class JudgedRows:
 
     @property
     def settled(self) -> frozenset[str]:
-        """Partitions whose earlier results end; rejected rows do not change the table."""
+        """Partitions whose earlier failures end now; rejected rows do not change the table."""
         return self.judged if self.published else frozenset()
 
     def not_meeting(self, outcome: ExpectationOutcome) -> dict[str, str]:
@@ -81,7 +81,7 @@ class JudgedRows:
 
     @property
     def told(self) -> str:
-        """Which rows they are, in a few words."""
+        """Which partitions were evaluated, in a few words."""
         names = sorted(self.judged or self.partitions)
         if len(names) <= 1:
             return names[0] if names else ""
@@ -120,9 +120,9 @@ def results_of_earlier_try(
         if critical:
             history = history.judged(rows.settled, {})
         summary = (
-            "met before an earlier try of this run published the rows"
+            "met before an earlier attempt of this run published the rows"
             if critical
-            else "not asked again: an earlier try of this run published the rows"
+            else "not asked again: an earlier attempt of this run published the rows"
         )
         yield _result(
             names.asset_key,
@@ -158,7 +158,7 @@ def _result(
         passed=met and not history.not_met,
         severity=_SEVERITIES[severity],
         description=description,
-        # A run without rows knows no partition, and must keep the failures of the others.
+        # A run without rows names no partition, and keeps the failures of the others.
         metadata={**metadata, **(history.metadata if rows.partitions or history.not_met else {})},
     )
 

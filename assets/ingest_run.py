@@ -34,39 +34,39 @@ from lakewright.storage.errors import InvalidRequestError
 
 
 class IngestConfig(dg.Config):
-    """How one run writes."""
+    """The run config of a run that writes a table."""
 
     micro_batches: int = Field(
         default=1,
-        # No `ge=1`: of it Dagster would tell pydantic's error, and `publish` tells a better one.
+        # Without `ge=1`: Dagster would show pydantic's error, and the error of `publish` is
+        # clearer.
         description=(
-            "Commit the rows in that many parts, at least 1, each with its share of every "
-            "partition, as a stream would leave them; needs mode append."
+            "Commit the rows in this many parts, at least 1, each with a share of every "
+            "partition, as a stream would; needs mode append."
         ),
     )
     mode: WriteMode | None = Field(
         default=None,
-        description="append, overwrite or upsert, instead of what the table declares.",
+        description="append, overwrite or upsert (default: the mode of the declaration).",
     )
     compact: bool | None = Field(
         default=None,
         description=(
-            "Compact what the run has written to, where that is due, instead of what the table "
-            "declares."
+            "Compact the buckets that the run wrote, if due (default: as the declaration says)."
         ),
     )
     allow_empty: bool | None = Field(
         default=None,
         description=(
-            "Let the run publish nothing, and empty partitions that the source has no rows of, "
-            "instead of what the table declares."
+            "Accept missing rows: publish nothing, or empty the partitions without rows "
+            "(default: as the declaration says)."
         ),
     )
 
 
 @dataclass(frozen=True)
 class IngestRun:
-    """One run's write of one table."""
+    """The write of one table by one run."""
 
     declaration: TableDeclaration
     names: TableNames
@@ -85,7 +85,7 @@ class IngestRun:
             table=declaration.table,
             partitions=self.partitions,
             upstream=upstream,
-            # Many small commits are made in this process, whatever is declared for large ones.
+            # Many small commits are made in this process, even if the declaration asks for Spark.
             wants_spark=prefers_spark(declaration.write.engine) and self.config.micro_batches == 1,
             session=self.spark.session,
         )
@@ -109,7 +109,8 @@ class IngestRun:
         outcome = publish(table, lambda: source(request), order)
         if isinstance(outcome, AlreadyPublished):
             context.log.warning(
-                "%s: an earlier try of this run committed snapshot %s; nothing was written again",
+                "%s: an earlier attempt of this run committed snapshot %s; nothing was written "
+                "again",
                 declaration.table,
                 outcome.snapshot.id,
             )
@@ -123,14 +124,14 @@ class IngestRun:
         failure = outcome.compaction.failure
         if failure is not None:
             self.context.log.warning(
-                "%s: the rows are published, and compacting what they touched failed: %s",
+                "%s: the rows are published, but the compaction of their buckets failed: %s",
                 self.declaration.table,
                 failure,
             )
 
     @property
     def partitions(self) -> tuple[Mapping[str, object], ...] | None:
-        """Partitions that the run is for, in order; None where the asset has none."""
+        """The partitions of the run, in order; None if the asset has no partitions."""
         if not self.context.has_partition_key and not self.context.has_partition_key_range:
             return None
         keys = sorted(self.context.partition_keys)
@@ -193,7 +194,7 @@ class IngestRun:
         )
 
     def check_history(self, check_name: str) -> CheckHistory:
-        """What a check said of partitions before this run."""
+        """The earlier failures of a check."""
         key = dg.AssetCheckKey(self.names.asset_key, check_name)
         return CheckHistory.read(self.context.instance, key, self._is_partition)
 
@@ -204,7 +205,7 @@ class IngestRun:
             return False
         if not any(isinstance(each, DynamicDimension) for each in scheme.dimensions):
             return known.has_partition_key(key)
-        # Rejected rows make no partition known to Dagster.
+        # Rejected rows register no partition in Dagster.
         try:
             scheme.spec_of(key)
         except InvalidPartitionKeyError:
@@ -212,7 +213,7 @@ class IngestRun:
         return True
 
     def report_partitions(self, outcome: Published | AlreadyPublished) -> None:
-        """Attach to every partition what was put into it."""
+        """Attach to every partition the numbers of its rows."""
         if isinstance(outcome, AlreadyPublished) or not self.declaration.partition_keys:
             return
         if self.partitions is None:
@@ -227,7 +228,7 @@ class IngestRun:
             )
 
     def _report_found(self, outcome: Published) -> None:
-        """Tell the partitions that turned up in the rows one by one; the run named none."""
+        """Report the partitions found in the rows one by one; the run named none."""
         scheme = self.declaration.scheme
         for dimension in scheme.dimensions:
             if isinstance(dimension, DynamicDimension):
@@ -264,7 +265,7 @@ def rejection(declaration: TableDeclaration, outcome: Rejected) -> dg.Failure:
     return dg.Failure(
         description=(
             f"nothing was published to {declaration.table}: of {rows} staged rows, {reasons}; "
-            "the staged files are deleted, and the table is as it was"
+            "the staged files are deleted, and the table is unchanged"
         ),
         metadata={"lakewright/rows_rejected": rows},
         allow_retries=False,

@@ -18,7 +18,7 @@ from lakewright.platform.orchestration.names import TableNames
 def partitions_def(
     scheme: PartitionScheme, names: TableNames
 ) -> dg.PartitionsDefinition[str] | None:
-    """The asset's partitions; None where the table has none."""
+    """The asset's partitions; None if the table is not partitioned."""
     definitions = {each.name: _dimension(each, names) for each in scheme.dimensions}
     if not definitions:
         return None

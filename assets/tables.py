@@ -23,7 +23,7 @@ from lakewright.storage.spec.data_types import parse_data_type
 def build_asset(
     declaration: TableDeclaration, *, resources: ResourceKeys | None = None
 ) -> dg.AssetsDefinition:
-    """The asset of a declaration; one without a source stands for a table that others write."""
+    """The asset of a declaration; a table without a source has other writers."""
     keys = resources or ResourceKeys()
     names = TableNames(declaration.table)
     spec = _spec(declaration, names)

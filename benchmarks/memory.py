@@ -181,7 +181,7 @@ def compact(folder: Path) -> dict[str, Any]:
     root = folder / "warehouse" / f"{DATABASE}.db"
     clone_folder(root / _BUCKET, root / "copy")
     table = _table(folder, "copy")
-    result, taken = measured(lambda: table.upkeep.run_compact(table.upkeep.plan_compact(full=True)))
+    result, taken = measured(lambda: table.upkeep.run(table.upkeep.plan_compact(full=True)))
     return {**taken, "rows": result.rows_after}
 
 

@@ -102,7 +102,7 @@ def _tables(
     _write_source(catalog, base)
     table = _create(catalog, case, base, "growing")
     table.write(base.rows)
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     model.apply(base)
     input_rows = base.rows.num_rows
     made.append(_keep(catalog, "base", input_rows, model))
@@ -116,10 +116,10 @@ def _tables(
         if number == COMPACTED_RUNS:
             clone_table(catalog, "growing", "compacted")
             compacted = catalog.table(f"{DATABASE}.compacted")
-            compacted.upkeep.run_compact(compacted.upkeep.plan_compact(full=True))
+            compacted.upkeep.run(compacted.upkeep.plan_compact(full=True))
             made.append(("compacted", _layout(compacted, "compacted", model.row_count, model)))
     made.append(_small(catalog, case, base))
-    shutil.rmtree(Path(catalog.table(f"{DATABASE}.growing").files.paths.root))
+    shutil.rmtree(Path(catalog.table(f"{DATABASE}.growing").table_files.paths.root))
     return made
 
 
@@ -155,7 +155,7 @@ def _small(catalog: Catalog, case: Case, base: Load) -> tuple[str, Layout]:
     trial.write(base.sliced(row_count).rows)
     (entry,) = trial.at().files()
     per_row = entry.file.file_size / row_count
-    shutil.rmtree(trial.files.paths.root)
+    shutil.rmtree(trial.table_files.paths.root)
     wanted = min(base.rows.num_rows, int(SMALL_FILE_BYTES / per_row))
     table = _create(catalog, case, base, "small", buckets=1)
     model = Model()
@@ -171,7 +171,7 @@ def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
     buckets = sorted({entry.bucket for entry in entries})
     files = tuple(
         tuple(
-            table.files.data_file_path(entry.place, entry.file)
+            table.table_files.data_file_path(entry.place, entry.file)
             for entry in entries
             if entry.bucket == bucket
         )
@@ -189,7 +189,7 @@ def _layout(table: Table, name: str, input_rows: int, model: Model) -> Layout:
 
 def clone_table(catalog: Catalog, source: str, target: str) -> None:
     """A copy of a table with links to the same data files, which never change."""
-    root = Path(catalog.table(f"{DATABASE}.{source}").files.paths.root)
+    root = Path(catalog.table(f"{DATABASE}.{source}").table_files.paths.root)
     clone_folder(root, root.parent / target)
 
 

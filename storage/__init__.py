@@ -6,6 +6,7 @@ orders.write(rows)
 orders.read(where="v > 10", columns=["id"])
 orders.upkeep.compact(full=True)
 orders.at(snapshot=1).read()
+orders = orders.alter(AddColumn("city", "STRING"), RenameColumn("v", "amount"))
 """
 
 from lakewright.storage.catalog import Catalog
@@ -31,24 +32,48 @@ from lakewright.storage.operations.rewrite.postpone import PostponePlan, Postpon
 from lakewright.storage.operations.rewrite.rescale import RescalePlan, RescaleResult
 from lakewright.storage.operations.rewrite.sort_compact import SortCompactionPlan
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
+from lakewright.storage.operations.schema.alter import AlterPlan, AlterResult
 from lakewright.storage.operations.state.table_stats import BucketStats, PartitionStats
 from lakewright.storage.operations.write.verify import VerifyLevel
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.data_types import DataType, parse_data_type
 from lakewright.storage.spec.lease import Lease, LeaseKind
 from lakewright.storage.spec.schema import Column, SchemaSpec, TableSchema
+from lakewright.storage.spec.schema_change import (
+    AddColumn,
+    ChangeComment,
+    ChangeDefault,
+    ChangeNullability,
+    ChangeTableComment,
+    ChangeType,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RenameColumn,
+    ResetOption,
+    SetOption,
+    Side,
+)
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from lakewright.storage.spec.tag import Tag
 from lakewright.storage.table import Table
 
 __all__ = [
+    "AddColumn",
+    "AlterPlan",
+    "AlterResult",
     "AnalyzePlan",
     "AnalyzeResult",
     "Branch",
     "BucketStats",
     "Catalog",
+    "ChangeComment",
+    "ChangeDefault",
+    "ChangeNullability",
     "ChangePlan",
+    "ChangeTableComment",
+    "ChangeType",
     "Column",
     "ColumnStatistics",
     "CommitResult",
@@ -58,6 +83,7 @@ __all__ = [
     "DataType",
     "DeleteBranchPlan",
     "DeleteTagsPlan",
+    "DropColumn",
     "Engine",
     "ExpireChangelogsPlan",
     "ExpirePlan",
@@ -67,17 +93,23 @@ __all__ = [
     "Lease",
     "LeaseKind",
     "LocalEngine",
+    "MoveColumn",
     "OrphansPlan",
     "PartitionStats",
+    "Position",
     "PostponePlan",
     "PostponeResult",
     "PurgePlan",
     "Quarantine",
+    "RenameColumn",
     "RescalePlan",
     "RescaleResult",
+    "ResetOption",
     "RestorePlan",
     "RollbackPlan",
     "SchemaSpec",
+    "SetOption",
+    "Side",
     "Snapshot",
     "SortCompactionPlan",
     "StagedWrite",

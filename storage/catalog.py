@@ -148,7 +148,7 @@ class Catalog:
     def table_exists(self, name: str) -> bool:
         name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
         exists = self._has_schema(self._table_path(name))
-        return exists and (not mark or branch in branch_names(self.table(name).files))
+        return exists and (not mark or branch in branch_names(self.table(name).table_files))
 
     def table(self, name: str) -> Table:
         """The table, with its latest schema; a branch of it is `database.table$branch_name`.
@@ -176,7 +176,9 @@ class Catalog:
         """
         table, separator, system_table = text_argument(name, "table name").rpartition("$")
         if not separator:
-            raise InvalidRequestError(f"{name!r} names no system table; write {name}$snapshots")
+            raise InvalidRequestError(
+                f"{name!r} is not the name of a system table; write {name}$snapshots"
+            )
         return self.table(table).inspect.table(system_table, where)
 
     def drop_table(self, name: str) -> None:
@@ -188,7 +190,9 @@ class Catalog:
         """
         if BRANCH_MARK in text_argument(name, "table name"):
             table, _, branch = name.partition(BRANCH_MARK)
-            raise InvalidRequestError(f"{name} is no table: delete branch {branch} of {table}")
+            raise InvalidRequestError(
+                f"{name} is a branch, not a table: delete branch {branch} of {table}"
+            )
         path = self._table_path(name)
         # A table whose schema cannot be read can be dropped too.
         if not is_half_dropped(self.fs, path) and not self._has_schema(path):
@@ -224,7 +228,7 @@ def _schema_spec(
     if isinstance(schema, SchemaSpec):
         if partition_keys or primary_keys or options or comment:
             raise InvalidRequestError(
-                "a SchemaSpec says keys, options and comment itself; put them in it"
+                "a SchemaSpec holds keys, options and comment itself; put them into it"
             )
         return schema
     if isinstance(schema, pa.Schema):
@@ -239,7 +243,7 @@ def _schema_spec(
         )
     else:
         raise InvalidRequestError(
-            f"{schema!r:.100} is no schema; give a SchemaSpec, a pyarrow schema, or names with "
+            f"{schema!r:.100} is not a schema; give a SchemaSpec, a pyarrow schema, or names with "
             "types as text, such as {'id': 'BIGINT'}"
         )
     return SchemaSpec(
@@ -284,7 +288,7 @@ def _folder_name(name: str, kind: str) -> str:
     """The folder name for an existing name; checks that it can be a folder's name."""
     text_argument(name, f"{kind} name")
     if not is_place_below(name) or "/" in name:
-        raise InvalidRequestError(f"{kind} name {name!r} cannot be a folder's")
+        raise InvalidRequestError(f"{kind} name {name!r} cannot be the name of a folder")
     return name
 
 
@@ -293,5 +297,6 @@ def _check_name(name: str, kind: str) -> None:
     _folder_name(name, kind)
     if not name.strip() or name.startswith(".") or "$" in name:
         raise InvalidRequestError(
-            f"{kind} name {name!r} cannot be a folder; leave out slashes, $ and leading dots"
+            f"{kind} name {name!r} cannot be the name of a folder; leave out slashes, $ and "
+            "leading dots"
         )

@@ -8,6 +8,7 @@
     │   └── TargetExists
     ├── InvalidRequestError        fix the call (also a ValueError)
     │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
+    │   └── ColumnInUse
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore
     ├── AccessError                give the store credentials that it accepts
@@ -101,6 +102,10 @@ class InvalidRequestError(StorageError, ValueError):
 
 class InvalidSchema(InvalidRequestError):
     """A schema is invalid."""
+
+
+class ColumnInUse(InvalidSchema):
+    """A key, an option or an older partitioning needs a column as it is."""
 
 
 class InvalidOption(InvalidRequestError):

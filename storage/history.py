@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lakewright.storage.at_once import AtOnce
 from lakewright.storage.operations.references.branches import (
     Branch,
-    BranchResult,
     DeleteBranchPlan,
     at_branch,
     create_branch,
@@ -30,13 +30,11 @@ from lakewright.storage.operations.references.fast_forward import (
 )
 from lakewright.storage.operations.references.rollback import (
     RollbackPlan,
-    RollbackResult,
     plan_rollback,
     run_rollback,
 )
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
-    DeleteTagsResult,
     create_due_tags,
     create_tag,
     plan_delete_tags,
@@ -44,7 +42,7 @@ from lakewright.storage.operations.references.tags import (
     replace_tag,
     run_delete_tags,
 )
-from lakewright.storage.operations.running.plan import check_plan
+from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, run_of
 from lakewright.storage.operations.state.time_travel import Time, time_ms
 
 if TYPE_CHECKING:
@@ -53,34 +51,53 @@ if TYPE_CHECKING:
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.tag import Tag
 
+_RUNS: Runs = {
+    DeleteTagsPlan: run_delete_tags,
+    DeleteBranchPlan: run_delete_branch,
+    FastForwardPlan: run_fast_forward,
+    RollbackPlan: run_rollback,
+}
+
 
 @dataclass(frozen=True)
 class History:
-    """Snapshots, tags, branches, rollback and consumers of a table."""
+    """Snapshots, tags, branches, rollback and consumers of a table.
+
+    `rollback()` does the work, `rollback(dry_run=True)` and `plan_rollback()` return its plan.
+    """
 
     table: Table
 
+    def run(self, plan: Plan[ResultT]) -> ResultT:
+        """Carry a plan out.
+
+        Raises:
+            InvalidRequestError: the plan is for another table.
+            StalePlan: the table has changed since the plan.
+        """
+        return run_of(_RUNS, self.table.table_files, plan)(self.table.table_files, plan)
+
     def latest_snapshot(self) -> Snapshot | None:
-        return self.table.files.snapshots.latest()
+        return self.table.table_files.snapshots.latest()
 
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The existing snapshots, oldest first."""
-        return tuple(reversed(list(self.table.files.snapshots.newest_first())))
+        return tuple(reversed(list(self.table.table_files.snapshots.newest_first())))
 
     def changelogs(self) -> tuple[Snapshot, ...]:
         """Expired snapshots whose changelogs are kept, oldest first."""
-        return tuple(self.table.files.references.changelogs())
+        return tuple(self.table.table_files.references.changelogs())
 
     def tags(self) -> tuple[Tag, ...]:
         """Tags in the order of their snapshots."""
-        return tuple(self.table.files.references.tags().values())
+        return tuple(self.table.table_files.references.tags().values())
 
     def create_tag(
         self, name: str, *, snapshot: int | None = None, time_retained_ms: int | None = None
     ) -> Tag:
         """Name a snapshot, the latest by default; see `references.tags`."""
         return create_tag(
-            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+            self.table.table_files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
         )
 
     def replace_tag(
@@ -88,98 +105,48 @@ class History:
     ) -> Tag:
         """Point a tag at another snapshot."""
         return replace_tag(
-            self.table.files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
+            self.table.table_files, name, snapshot_id=snapshot, time_retained_ms=time_retained_ms
         )
 
     def rename_tag(self, name: str, new_name: str) -> Tag:
-        return rename_tag(self.table.files, name, new_name)
+        return rename_tag(self.table.table_files, name, new_name)
 
     def create_due_tags(self) -> tuple[str, ...]:
         """Make the automatic tags that are due, as every commit does; returns their names."""
-        return create_due_tags(self.table.files)
-
-    def delete_tags(
-        self,
-        *names: str,
-        dry_run: bool = False,
-    ) -> DeleteTagsPlan | DeleteTagsResult:
-        """Delete tags and the files that only they keep."""
-        plan = self.plan_delete_tags(*names)
-        return plan if dry_run else self.run_delete_tags(plan)
+        return create_due_tags(self.table.table_files)
 
     def plan_delete_tags(self, *names: str) -> DeleteTagsPlan:
-        """Plan a deletion of tags and their files; see `references.tags`."""
-        return plan_delete_tags(self.table.files, names)
+        """Delete tags and the files that only they keep; see `references.tags`."""
+        return plan_delete_tags(self.table.table_files, names)
 
-    def run_delete_tags(self, plan: DeleteTagsPlan) -> DeleteTagsResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_delete_tags(self.table.files, plan)
+    delete_tags = AtOnce(plan_delete_tags)
 
     def branches(self) -> tuple[Branch, ...]:
         """Branches by name, without main."""
-        return list_branches(self.table.files)
+        return list_branches(self.table.table_files)
 
     def at_branch(self, name: str) -> Table:
         """The table as it is on a branch, `main` or another."""
-        return replace(self.table, files=at_branch(self.table.files, name))
+        return replace(self.table, table_files=at_branch(self.table.table_files, name))
 
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot: int | None = None
     ) -> Table:
         """Create a branch, empty or at a tag or snapshot; see `references.branches`."""
-        files = create_branch(self.table.files, name, tag=tag, snapshot_id=snapshot)
-        return replace(self.table, files=files)
-
-    def delete_branch(
-        self,
-        name: str,
-        *,
-        dry_run: bool = False,
-    ) -> DeleteBranchPlan | BranchResult:
-        """Delete a branch and the files that only it keeps."""
-        plan = self.plan_delete_branch(name)
-        return plan if dry_run else self.run_delete_branch(plan)
+        files = create_branch(self.table.table_files, name, tag=tag, snapshot_id=snapshot)
+        return replace(self.table, table_files=files)
 
     def plan_delete_branch(self, name: str) -> DeleteBranchPlan:
-        """Plan a deletion of a branch and its files."""
-        return plan_delete_branch(self.table.files, name)
+        """Delete a branch and the files that only it keeps."""
+        return plan_delete_branch(self.table.table_files, name)
 
-    def run_delete_branch(self, plan: DeleteBranchPlan) -> BranchResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_delete_branch(self.table.files, plan)
-
-    def fast_forward(
-        self,
-        name: str,
-        *,
-        dry_run: bool = False,
-    ) -> FastForwardPlan | BranchResult:
-        """Replace the state of main by that of a branch."""
-        plan = self.plan_fast_forward(name)
-        return plan if dry_run else self.run_fast_forward(plan)
+    delete_branch = AtOnce(plan_delete_branch)
 
     def plan_fast_forward(self, name: str) -> FastForwardPlan:
-        """Plan a fast-forward: the files that main gets, and those that it loses."""
-        return plan_fast_forward(self.table.files, name)
+        """Replace the state of main by that of a branch."""
+        return plan_fast_forward(self.table.table_files, name)
 
-    def run_fast_forward(self, plan: FastForwardPlan) -> BranchResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_fast_forward(self.table.files, plan)
-
-    def rollback(
-        self,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        time: Time | None = None,
-        dry_run: bool = False,
-    ) -> RollbackPlan | RollbackResult:
-        """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
-        plan = self.plan_rollback(snapshot=snapshot, tag=tag, time=time)
-        return plan if dry_run else self.run_rollback(plan)
+    fast_forward = AtOnce(plan_fast_forward)
 
     def plan_rollback(
         self,
@@ -188,31 +155,28 @@ class History:
         tag: str | None = None,
         time: Time | None = None,
     ) -> RollbackPlan:
-        """Plan a rollback and the deletion of later snapshots; see `references.rollback`."""
+        """Return the table to a snapshot, a tag or a time, and delete later snapshots."""
         return plan_rollback(
-            self.table.files,
+            self.table.table_files,
             snapshot_id=snapshot,
             tag=tag,
             as_of_ms=None if time is None else time_ms(time),
         )
 
-    def run_rollback(self, plan: RollbackPlan) -> RollbackResult:
-        """Carry the plan out."""
-        check_plan(self.table.files, plan.table)
-        return run_rollback(self.table.files, plan)
+    rollback = AtOnce(plan_rollback)
 
     def consumers(self) -> tuple[Consumer, ...]:
         """Readers of changes by name, and how far they are."""
-        return list_consumers(self.table.files)
+        return list_consumers(self.table.table_files)
 
     def set_consumer(self, name: str, next_snapshot_id: int) -> None:
-        set_consumer(self.table.files, name, next_snapshot_id)
+        set_consumer(self.table.table_files, name, next_snapshot_id)
 
     def delete_consumer(self, name: str) -> None:
-        delete_consumer(self.table.files, name)
+        delete_consumer(self.table.table_files, name)
 
     def expire_consumers(self, *, older_than_ms: int | None = None) -> tuple[str, ...]:
         """Delete consumers that have not moved since a time; see `references.consumers`."""
-        plan = plan_expire_consumers(self.table.files, older_than_ms=older_than_ms)
-        run_expire_consumers(self.table.files, plan)
+        plan = plan_expire_consumers(self.table.table_files, older_than_ms=older_than_ms)
+        run_expire_consumers(self.table.table_files, plan)
         return tuple(each.name for each in plan)

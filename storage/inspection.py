@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Inspection:
     """System tables as Arrow, by the names, columns and order of the format.
 
-    Rows about files are those of one snapshot; what does not depend on one is as it is now.
+    Rows about files are those of one snapshot; rows that depend on no snapshot are current.
     """
 
     table_files: TableFiles
@@ -41,7 +41,7 @@ class Inspection:
 
         Raises:
             InvalidRequestError: there is no system table of that name.
-            InvalidPredicate: `where` is no filter of its columns.
+            InvalidPredicate: `where` is not a filter of its columns.
         """
         predicate = predicate_of(where, self.table_schema(name))
         return read_system_table(self.table_files, name, self.snapshot, predicate)

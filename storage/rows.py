@@ -35,7 +35,7 @@ def arrow_tables(rows: ArrowRows) -> Iterator[pa.Table]:
             yield from arrow_tables(part)
     else:
         raise InvalidRows(
-            f"{rows!r:.100} is no Arrow table or batch; make one of rows with "
+            f"{rows!r:.100} is not an Arrow table or batch; make one of rows with "
             "pa.Table.from_pylist(rows, schema=table.arrow_schema)"
         )
 
@@ -49,7 +49,7 @@ def predicate_of(where: Where | None, schema: TableSchema) -> Predicate | None:
     """The filter that a text says of the columns of a schema; a filter stays what it is.
 
     Raises:
-        InvalidPredicate: the text is no filter of such columns.
+        InvalidPredicate: the text is not a filter of such columns.
     """
     if where is None or isinstance(where, (Leaf, And, Or, Not)):
         return where

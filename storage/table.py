@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakewright.storage.codec.arrow_types import to_arrow_schema
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     InvalidRequestError,
     StorageError,
 )
-from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.history import History
 from lakewright.storage.inspection import Inspection
 from lakewright.storage.operations.changes.change_plan import incremental_mode
@@ -36,57 +33,47 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
+from lakewright.storage.operations.running.plan import run_of
+from lakewright.storage.operations.schema.alter import (
+    AlterPlan,
+    AlterResult,
+    plan_alter,
+    run_alter,
+)
 from lakewright.storage.operations.state.time_travel import Time, choose_snapshot, time_ms
 from lakewright.storage.operations.write.write import StagingJob, prepare_write, stage_rows
 from lakewright.storage.rows import ArrowRows, Rows, Where, arrow_tables, is_dataframe, predicate_of
 from lakewright.storage.scan import ChangeScan, Scan, scan_staged
 from lakewright.storage.spec.commit import CommitResult, StagedWrite, WriteMode
 from lakewright.storage.spec.options import TableOptions
-from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.shown import html_table
 from lakewright.storage.spec.snapshot import Snapshot
-from lakewright.storage.table_at import TableAt
+from lakewright.storage.table_at import Readable, TableAt
 from lakewright.storage.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from lakewright.storage.spark import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class Table(Readable):
     """A table with the schema it had when it was opened."""
-
-    files: TableFiles
-
-    @property
-    def name(self) -> str:
-        return self.files.name
 
     @property
     def location(self) -> str:
-        return self.files.fs.uri(self.files.paths.root)
+        return self.table_files.fs.uri(self.table_files.paths.root)
 
     @property
     def uuid(self) -> str:
         """The id of the table; a table that is dropped and created again has a new id."""
-        created = self.files.schemas.read(self.files.schemas.ids()[0]).time_millis
+        created = self.table_files.schemas.read(self.table_files.schemas.ids()[0]).time_millis
         return f"{self.name}.{created}"
 
     @property
-    def schema(self) -> TableSchema:
-        return self.files.schema
-
-    @property
     def options(self) -> TableOptions:
-        return self.files.options
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        return to_arrow_schema(self.schema.fields)
+        return self.table_files.options
 
     def find_committed(self, commit_user: str, commit_identifier: int) -> Snapshot | None:
         """The snapshot that an earlier attempt of the same commit made, if any."""
-        return find_committed(self.files, commit_user, commit_identifier)
+        return find_committed(self.table_files, commit_user, commit_identifier)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{each.name} {each.type}" for each in self.schema.fields)
@@ -112,6 +99,30 @@ class Table:
             caption=f"{self.name}, {self.location}",
         )
         return shown + html_table(("option", "value"), sorted(schema.options.items()))
+
+    # --- schema ---------------------------------------------------------------------------------
+
+    def alter(self, *changes: SchemaChange) -> Table:
+        """Change the schema, by all changes at once; returns the table with its new schema.
+
+        Only one schema file is written. This table keeps the schema that it was opened with.
+
+        Raises:
+            InvalidSchema: a column or type does not exist, exists already, or does not fit.
+            ColumnInUse: a key, an option or an older partitioning uses a column.
+            InvalidOption: an option cannot change, or its value is invalid.
+            SchemaMoved: another client changed the schema since the table was opened.
+        """
+        result = self.run_alter(self.plan_alter(*changes))
+        return replace(self, table_files=replace(self.table_files, schema=result.schema))
+
+    def plan_alter(self, *changes: SchemaChange) -> AlterPlan:
+        """What the changes would change; raises as `alter`, and writes nothing."""
+        return plan_alter(self.table_files, changes)
+
+    def run_alter(self, plan: AlterPlan) -> AlterResult:
+        """Carry out a plan of `plan_alter`; see `alter`."""
+        return run_of({AlterPlan: run_alter}, self.table_files, plan)(self.table_files, plan)
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -159,7 +170,7 @@ class Table:
     ) -> StagingJob:
         """A job with which an engine's tasks stage their shares of the rows."""
         return prepare_write(
-            self.files,
+            self.table_files,
             mode=write_mode(mode),
             partition=partition,
             dynamic=dynamic,
@@ -173,7 +184,7 @@ class Table:
 
     def scan_staged(self, staged: StagedWrite, *, columns: Sequence[str] | None = None) -> Scan:
         """The files of a staged write, for reading as Arrow or in Spark."""
-        return scan_staged(self.files, staged, columns)
+        return scan_staged(self.table_files, staged, columns)
 
     def commit(self, staged: StagedWrite) -> CommitResult:
         """Publish a staged write once; a second call finds the first commit.
@@ -182,13 +193,13 @@ class Table:
             CommitConflictError: a concurrent change of the table conflicts with the rows.
             CommitOutcomeUnknownError: the store failed while the snapshot was created.
         """
-        result = commit_write(self.files, staged)
-        tag_what_is_due(self.files)
+        result = commit_write(self.table_files, staged)
+        tag_what_is_due(self.table_files)
         return result
 
     def abort(self, staged: StagedWrite) -> int:
         """Delete the files of an uncommitted staged write; returns how many existed."""
-        return abort_pending(self.files, staged)
+        return abort_pending(self.table_files, staged)
 
     def keep_pending(self, staged: StagedWrite) -> StagedWrite:
         """Keep a staged batch beside the table until its commit; returns the kept batch.
@@ -199,11 +210,11 @@ class Table:
         Raises:
             InvalidRequestError: the batch was staged without a `commit_identifier`.
         """
-        return keep_pending(self.files, staged)
+        return keep_pending(self.table_files, staged)
 
     def pending_batches(self, commit_user: str | None = None) -> tuple[StagedWrite, ...]:
         """All kept and uncommitted batches, by user and identifier."""
-        return pending_batches(self.files, commit_user)
+        return pending_batches(self.table_files, commit_user)
 
     def commit_pending(
         self, commit_user: str, *, up_to: int | None = None
@@ -215,8 +226,8 @@ class Table:
                 this batch and later ones stay kept, for `abort`.
             CommitOutcomeUnknownError: the store failed during a commit; call again.
         """
-        results = commit_pending(self.files, commit_user, up_to=up_to)
-        tag_what_is_due(self.files)
+        results = commit_pending(self.table_files, commit_user, up_to=up_to)
+        tag_what_is_due(self.table_files)
         return results
 
     def write(
@@ -240,8 +251,9 @@ class Table:
             InvalidRequestError: `compact` is given, and option `write-only` forbids it.
         """
         if compact:
-            check_writer_may_compact(self.files)
-        staged = self.stage(
+            check_writer_may_compact(self.table_files)
+        once = Table(self.table_files.reading_once())
+        staged = once.stage(
             rows,
             mode=mode,
             partition=partition,
@@ -250,7 +262,7 @@ class Table:
             commit_identifier=commit_identifier,
         )
         try:
-            result = self.commit(staged)
+            result = once.commit(staged)
         except CommitOutcomeUnknownError:
             raise
         except StorageError:
@@ -293,7 +305,7 @@ class Table:
             TagNotFound: the tag does not exist.
         """
         found = choose_snapshot(
-            self.files,
+            self.table_files,
             snapshot_id=snapshot,
             tag=tag,
             as_of_ms=None if time is None else time_ms(time),
@@ -301,7 +313,7 @@ class Table:
             version=version,
         )
         is_latest = (snapshot, tag, time, watermark, version) == (None,) * 5
-        files = self.files
+        files = self.table_files
         if found is not None and not is_latest:
             files = files.at_schema(found.schema_id)
         return TableAt(files, found, is_latest)
@@ -309,32 +321,6 @@ class Table:
     def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
         """Plan a read of the latest snapshot; see `TableAt.scan`."""
         return self.at().scan(where, columns)
-
-    def read(
-        self,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Rows of the latest snapshot in memory, in no defined order.
-
-        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a parsed filter.
-
-        Raises:
-            InvalidPredicate: `where` is not a valid filter on the table's columns.
-            UnsupportedError: the table has an option that is not implemented.
-        """
-        return self.at().read(where, columns, limit=limit)
-
-    def to_spark(
-        self,
-        spark: SparkSession,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> DataFrame:
-        """Rows of the latest snapshot as a DataFrame; see `TableAt.to_spark`."""
-        return self.at().to_spark(spark, where, columns)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""
@@ -362,10 +348,10 @@ class Table:
         """
         predicate = predicate_of(where, self.schema)
         plan = plan_incremental(
-            self.files, start, end, mode=incremental_mode(mode), predicate=predicate
+            self.table_files, start, end, mode=incremental_mode(mode), predicate=predicate
         )
         reader = ChangeReader(
-            self.files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
+            self.table_files, columns=columns, predicate=predicate, snapshot_ids=plan.snapshot_ids
         )
         return ChangeScan(plan, reader)
 
@@ -387,7 +373,7 @@ class Table:
     @property
     def upkeep(self) -> Upkeep:
         """Compaction, expiry and the other verbs of upkeep."""
-        return Upkeep(self.files)
+        return Upkeep(self.table_files)
 
     @property
     def history(self) -> History:
@@ -412,5 +398,5 @@ def write_mode(mode: str) -> WriteMode:
         return WriteMode(mode)
     except ValueError:
         raise InvalidRequestError(
-            f"write mode {mode!r} is none of append, upsert, overwrite"
+            f"write mode {mode!r} is not one of append, upsert, overwrite"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,16 +32,15 @@ if TYPE_CHECKING:
     from lakewright.storage.spark import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class TableAt:
-    """A table at one snapshot with its schema; the snapshot is None before the first commit.
-
-    `is_latest` means that the caller wants the latest state; then a fallback branch is read too.
-    """
+@dataclass(frozen=True, repr=False)
+class Readable(ABC):
+    """What is read alike: a table, whose reads see the latest snapshot, and a table at one."""
 
     table_files: TableFiles
-    snapshot: Snapshot | None
-    is_latest: bool
+
+    @abstractmethod
+    def scan(self, where: Where | None = None, columns: Sequence[str] | None = None) -> Scan:
+        """Plan a read from metadata; the scan reads the files as Arrow or in Spark."""
 
     @property
     def name(self) -> str:
@@ -53,6 +53,48 @@ class TableAt:
     @property
     def arrow_schema(self) -> pa.Schema:
         return to_arrow_schema(self.schema.fields)
+
+    def read(
+        self,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Rows in memory, in no defined order.
+
+        `where` is text (`"dt = '2024-01-01' AND amount > 10"`) or a parsed filter.
+
+        Raises:
+            InvalidPredicate: `where` is not a valid filter on the table's columns.
+            UnsupportedError: the table has an option that is not implemented.
+        """
+        return self.scan(where, columns).read(limit)
+
+    def to_spark(
+        self,
+        spark: SparkSession,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> DataFrame:
+        """Rows as a DataFrame; the files are fixed when this returns.
+
+        Raises:
+            UnsupportedError: the table lies where executors cannot reach it, or a column has no
+                Spark type.
+        """
+        return self.scan(where, columns).to_spark(spark)
+
+
+@dataclass(frozen=True)
+class TableAt(Readable):
+    """A table at one snapshot with its schema; the snapshot is None before the first commit.
+
+    `is_latest` means that the caller wants the latest state; then a fallback branch is read too.
+    """
+
+    snapshot: Snapshot | None
+    is_latest: bool
 
     @property
     def inspect(self) -> Inspection:
@@ -82,35 +124,6 @@ class TableAt:
             plan,
             SplitReader(files, columns=columns, predicate=predicate, snapshot_id=self._snapshot_id),
         )
-
-    def read(
-        self,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        limit: int | None = None,
-    ) -> pa.Table:
-        """Rows in memory, in no defined order.
-
-        Raises:
-            InvalidPredicate: `where` is not a valid filter on the table's columns.
-            UnsupportedError: the table has an option that is not implemented.
-        """
-        return self.scan(where, columns).read(limit)
-
-    def to_spark(
-        self,
-        spark: SparkSession,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> DataFrame:
-        """Rows as a DataFrame; the files are fixed when this returns.
-
-        Raises:
-            UnsupportedError: the table lies where executors cannot reach it, or a column has no
-                Spark type.
-        """
-        return self.scan(where, columns).to_spark(spark)
 
     def lookup(self, keys: ArrowRows, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Look up single keys without reading the whole table; see `read.lookup`."""

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 import pytest
@@ -45,7 +45,7 @@ if (
 settings.register_profile(
     "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("default", settings.get_profile("default"), max_examples=50)
+settings.register_profile("default", settings.get_profile("default"), max_examples=30)
 settings.register_profile("deep", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
@@ -54,6 +54,8 @@ FOLDER_MARKERS = {"on_spark": "spark", "interop": "interop", "stores": "stores"}
 KEPT_TOGETHER = {
     "tests/on_spark/": "Spark",
     "tests/pipelines/test_spark": "Spark",
+    "tests/pipelines/test_file_sources.py::test_spark": "Spark",
+    "tests/unit/cli/test_upkeep.py::test_a_compaction_on_spark": "Spark",
     "tests/interop/": "other clients",
     "tests/oracles/": "other clients",
     "tests/demo/": "the demo",
@@ -75,9 +77,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for cases in sampled.values():
         marker = cases[0].get_closest_marker("sampled")
         assert marker is not None
-        # By its name, so that a case stays what it is when others come or go beside it.
-        for item in sorted(cases, key=lambda each: crc32(each.nodeid.encode()))[marker.args[0] :]:
-            item.add_marker("deep")
+        kept = _one_of_each(cases, marker.kwargs["each"]) if marker.kwargs else None
+        if kept is None:
+            # By its name, so that a case stays what it is when others come or go beside it.
+            kept = sorted(cases, key=lambda case: crc32(case.nodeid.encode()))[: marker.args[0]]
+        for item in cases:
+            if item not in kept:
+                item.add_marker("deep")
+
+
+def _one_of_each(cases: list[pytest.Item], names: str) -> list[pytest.Item]:
+    """One case for every value of these parameters; the other parameters' values take turns."""
+    groups: dict[tuple[int, ...], list[pytest.Item]] = {}
+    for case in cases:
+        values = cast(pytest.Function, case).callspec.params
+        # By identity: all cases of a value share the object that `parametrize` was given.
+        groups.setdefault(tuple(id(values[each]) for each in names.split(", ")), []).append(case)
+    return [group[turn % len(group)] for turn, group in enumerate(groups.values())]
 
 
 def kept_with(nodeid: str) -> str:

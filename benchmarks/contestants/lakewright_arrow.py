@@ -53,7 +53,7 @@ def compact(request: Request, verify: str = "checksums") -> Work:
 
     def work() -> Callable[[], Outcome]:
         table = _table(request)
-        result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify=verify)
+        result = table.upkeep.run(table.upkeep.plan_compact(full=True), verify=verify)
         return lambda: (result.rows_after, None)
 
     return work

@@ -101,7 +101,7 @@ def _written(rows: DataFrame, request: Request) -> Callable[[], Outcome]:
 
 
 def _compacted(table: Table, spark: SparkSession) -> Callable[[], Outcome]:
-    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), SparkEngine(spark))
+    result = table.upkeep.run(table.upkeep.plan_compact(full=True), SparkEngine(spark))
     return lambda: (result.rows_after, None)
 
 

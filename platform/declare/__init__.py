@@ -1,1 +1,1 @@
-"""What people declare of their tables: YAML, checked, as values."""
+"""Declarations of tables: YAML files, checked and read as values."""

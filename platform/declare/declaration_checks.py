@@ -37,7 +37,7 @@ from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
 
-# Keys of partitions have years of four digits, and clocks are looked at some years ahead.
+# Partition keys have years of four digits. Changes of clocks are checked for some years ahead.
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -58,7 +58,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
-    """Everything that is wrong with one declaration, taken by itself."""
+    """Every problem of one declaration, without regard to other declarations."""
     checks: Sequence[Callable[[TableDeclaration], Iterator[Finding]]] = (
         _check_names,
         _check_columns,
@@ -70,7 +70,7 @@ def check_declaration(declaration: TableDeclaration) -> Iterator[Finding]:
     )
     findings = [finding for check in checks for finding in check(declaration)]
     yield from findings
-    # These read types and keys, which must be right first.
+    # The following checks read types and keys, so these must be valid first.
     if not findings and declaration.columns:
         yield from _check_schema(declaration)
         yield from _check_partitions(declaration)
@@ -91,7 +91,10 @@ def check_together(declarations: Sequence[TableDeclaration]) -> Iterator[tuple[i
     upstreams = {each.table: [up for up in each.depends_on if up in names] for each in declarations}
     cycle = _cycle(upstreams)
     if cycle:
-        yield names[cycle[0]], (("depends_on",), f"tables depend in a ring: {' → '.join(cycle)}")
+        yield (
+            names[cycle[0]],
+            (("depends_on",), f"tables depend on each other in a circle: {' → '.join(cycle)}"),
+        )
 
 
 def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
@@ -118,12 +121,12 @@ def _cycle(upstreams: dict[str, list[str]]) -> list[str]:
 
 def _check_names(declaration: TableDeclaration) -> Iterator[Finding]:
     if _TABLE_NAME.fullmatch(declaration.table) is None:
-        yield ("table",), f"{declaration.table!r} is no table name; write database.table"
+        yield ("table",), f"{declaration.table!r} is not a table name; write database.table"
     if declaration.group is not None and _DAGSTER_NAME.fullmatch(declaration.group) is None:
         yield ("group",), f"{declaration.group!r} may hold letters, digits and _ only"
     for at, upstream in enumerate(declaration.depends_on):
         if _TABLE_NAME.fullmatch(upstream) is None:
-            yield ("depends_on", at), f"{upstream!r} is no table name; write database.table"
+            yield ("depends_on", at), f"{upstream!r} is not a table name; write database.table"
         if upstream == declaration.table:
             yield ("depends_on", at), "a table cannot depend on itself"
 
@@ -148,7 +151,7 @@ def _check_keys(declaration: TableDeclaration) -> Iterator[Finding]:
         names = getattr(declaration, where)
         for at, name in enumerate(names):
             if name not in columns and declaration.columns:
-                yield (where, at), f"{name!r} is no column; {did_you_mean(name, columns)}"
+                yield (where, at), f"{name!r} is not a column; {did_you_mean(name, columns)}"
             if name in names[:at]:
                 yield (where, at), f"{name!r} is given twice"
         if names and not declaration.columns and declaration.is_written_here:
@@ -174,13 +177,16 @@ def _check_source(declaration: TableDeclaration) -> Iterator[Finding]:
             yield ("source", kind), "it is empty; name a file, a folder or a pattern"
     yield from _check_csv(declaration, source)
     if source.python is not None and _FUNCTION.fullmatch(source.python) is None:
-        yield ("source", "python"), f"{source.python!r} is no function; write module.path:function"
+        yield (
+            ("source", "python"),
+            f"{source.python!r} is not the path of a function; write module.path:function",
+        )
 
 
 def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iterator[Finding]:
     if source.csv is None:
         for name in sorted(source.model_fields_set & _CSV_SETTINGS):
-            yield ("source", name), f"{name} says how a csv is written; leave it out"
+            yield ("source", name), f"{name} describes csv files only; leave it out"
         return
     for at, column in enumerate(declaration.columns):
         try:
@@ -188,30 +194,33 @@ def _check_csv(declaration: TableDeclaration, source: SourceDeclaration) -> Iter
         except StorageError:
             continue
         if is_nested:
-            message = f"a csv holds no {column.type}; take parquet, or a python source"
+            message = f"a csv cannot hold {column.type}; use parquet, or a python source"
             yield ("columns", at, "type"), message
     if len(source.delimiter) != 1 or not source.delimiter.isascii() or source.delimiter in "\r\n":
-        message = f"{source.delimiter!r} is not one character of ASCII, other than a line's end"
+        message = f"{source.delimiter!r} is not one ASCII character other than a line break"
         yield ("source", "delimiter"), message
     try:
-        # Not every codec is of texts: `hex` and `rot13` are none.
+        # Some codecs, such as `hex` and `rot13`, do not decode bytes to text.
         "a".encode(source.encoding)
     except (LookupError, ValueError):
-        message = f"{source.encoding!r} is no encoding; write for example utf-8 or latin-1"
+        message = f"{source.encoding!r} is not an encoding; write for example utf-8 or latin-1"
         yield ("source", "encoding"), message
     for name in ("date_format", "timestamp_format"):
         layout = getattr(source, name)
         if layout is not None and not _tells_moments(layout, with_time=name == "timestamp_format"):
             example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
-            message = f"{layout!r} is no layout of strptime that tells a moment; write such as "
+            message = (
+                f"{layout!r} is not a strptime layout that gives a date or a timestamp; write "
+                "such as "
+            )
             yield ("source", name), f"{message}{example}"
 
 
 def _tells_moments(layout: str, *, with_time: bool) -> bool:
-    """Whether a day, and an hour and minute where wanted, can be read back from the layout."""
+    """Whether a date, or a date with hour and minute, can be read back from the layout."""
     probe = dt.datetime(2013, 12, 30, 23, 45) if with_time else dt.datetime(2013, 12, 30)
     try:
-        # Whether a zone is wanted, the column says.
+        # The column type decides whether a zone is required.
         read = dt.datetime.strptime(probe.replace(tzinfo=dt.UTC).strftime(layout), layout)  # noqa: DTZ007
     except ValueError:
         return False
@@ -223,13 +232,16 @@ def _check_write(declaration: TableDeclaration) -> Iterator[Finding]:
     if declaration.write.compact and write_only:
         yield (
             ("write", "compact"),
-            "option write-only leaves compaction to others; drop one of them",
+            "option write-only forbids writers to compact; drop one of the two",
         )
     mode = declaration.write.mode
     if mode is WriteKind.UPSERT and not declaration.primary_key:
         yield ("write", "mode"), "upsert needs a primary_key; add one, or write append or overwrite"
     if mode is WriteKind.APPEND and declaration.primary_key:
-        yield ("write", "mode"), "rows of a table with a primary_key replace others; write upsert"
+        yield (
+            ("write", "mode"),
+            "a table with a primary_key replaces rows of the same key; write upsert",
+        )
 
 
 def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -275,7 +287,10 @@ def _check_expectation(
     columns = [column.name for column in declaration.columns]
     for name in expectation.columns:
         if name not in columns:
-            yield (), f"{name!r} is no column of {declaration.table}; {did_you_mean(name, columns)}"
+            yield (
+                (),
+                f"{name!r} is not a column of {declaration.table}; {did_you_mean(name, columns)}",
+            )
 
 
 def _check_maintenance(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -294,7 +309,7 @@ def _check_timezone(name: str, place: Place) -> Iterator[Finding]:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        yield place, f"{name!r} is no time zone; write for example UTC or Europe/Berlin"
+        yield place, f"{name!r} is not a time zone; write for example UTC or Europe/Berlin"
 
 
 def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
@@ -305,7 +320,7 @@ def _check_schema(declaration: TableDeclaration) -> Iterator[Finding]:
         return
     try:
         check_new_options(schema, table=declaration.table)
-        # Other clients may leave units out; a person who declares `7` means days.
+        # Other clients allow numbers without units; a person who declares `7` means days.
         read_options(schema, table=declaration.table, bare_numbers=False)
     except StorageError as err:
         option = err.details.get("option")
@@ -349,9 +364,9 @@ def _check_dimensions(
         for name in names:
             if name not in partition_keys:
                 known = did_you_mean(name, partition_keys)
-                yield (*place, where), f"{name!r} is none of the partition_keys; {known}"
+                yield (*place, where), f"{name!r} is not one of the partition_keys; {known}"
             if name in covered:
-                yield (*place, where), f"{name!r} is partitioned by twice"
+                yield (*place, where), f"{name!r} is named twice as a partition"
             covered.append(name)
     missing = [name for name in partition_keys if name not in covered]
     if missing:
@@ -363,7 +378,7 @@ def _check_time(dimension: TimePartitions) -> Iterator[Finding]:
     if (dimension.column is None) == (dimension.columns is None):
         yield (), "give either column, or columns with a format for each"
     if dimension.columns is not None and dimension.format is not None:
-        yield ("format",), "the formats stand beside the columns already; drop this one"
+        yield ("format",), "columns already gives a format for each column; drop this one"
     if dimension.end is not None and dimension.end <= dimension.start:
         yield ("end",), f"end ({dimension.end}) is not after start ({dimension.start})"
     yield from _check_timezone(dimension.timezone, ("timezone",))
@@ -393,10 +408,13 @@ def _check_values(dimension: StaticDimension) -> Iterator[str]:
 def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
     for place, moment in (("start", dimension.start), ("end", dimension.end)):
         if moment is not None and not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
-            yield (place,), f"{moment} is not of the years {_FIRST_YEAR} to {_LAST_YEAR}"
+            yield (place,), f"{moment} is not within the years {_FIRST_YEAR} to {_LAST_YEAR}"
             return
     if not dimension.cadence.begins_at(dimension.start):
-        yield ("start",), f"{dimension.start} begins no {dimension.cadence.value} partition"
+        yield (
+            ("start",),
+            f"{dimension.start} is not the beginning of a {dimension.cadence.value} partition",
+        )
         return
     # A moment whose year, month, day and hour differ shows a format that leaves one of them out.
     probe = dt.datetime(2013, 12, 30, 23) if dimension.cadence.value == "hourly" else None
@@ -406,7 +424,7 @@ def _check_formats(dimension: TimeDimension) -> Iterator[tuple[Place, str]]:
     try:
         if dimension.key_of(dimension.spec_of(key)) != key:
             kind = dimension.cadence.value
-            yield ("format",), f"format {formats} does not tell {kind} partitions apart"
+            yield ("format",), f"format {formats} does not distinguish {kind} partitions"
         conflict = dimension.hours_in_conflict()
     except (ValueError, OverflowError, StorageError) as err:
         yield ("format",), f"format {formats} does not fit the column: {err}"

@@ -1,7 +1,7 @@
-"""Declaration files: YAML on disk to checked declarations, or all that is wrong with them.
+"""Declaration files: reads YAML files as checked declarations, or lists every problem.
 
-A file holds one table (`table: …`), several under `tables:`, or several
-documents. Every problem names file, line and place, and what would be right.
+A file holds one table (`table: …`), several tables under `tables:`, or several documents. Every
+problem names the file, the line, the place and the correction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong, and where."""
+    """One problem, and its place."""
 
     file: str
     line: int
@@ -47,7 +47,7 @@ class Problem:
 
 
 class DeclarationError(Exception):
-    """Declarations that cannot be used; the message lists every problem on a line of its own."""
+    """Invalid declarations; the message lists every problem on its own line."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))
@@ -56,7 +56,7 @@ class DeclarationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A declaration and where it stands."""
+    """A declaration and its place."""
 
     file: str
     document: MarkedDocument
@@ -73,7 +73,7 @@ def load_declarations(
 ) -> tuple[TableDeclaration, ...]:
     """The declarations in files, and in all YAML files of folders, by table name.
 
-    `check` finds what the orchestrator would refuse; it is told with the rest.
+    `check` finds problems that the orchestrator would refuse; the error lists them too.
 
     Raises:
         DeclarationError: something is wrong; all of it is listed.
@@ -110,7 +110,7 @@ def _files(path: Path, problems: list[Problem]) -> list[Path]:
 
 
 def _shown(path: Path) -> str:
-    """The path relative to the working directory, where it lies below that."""
+    """The path, relative to the working directory if it is below that."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -152,7 +152,7 @@ def _tables(
         return
     others = [key for key in value if key != "tables"]
     if others:
-        message = "nothing stands beside `tables`; move it into the tables"
+        message = "only `tables` may stand at the top of the file; move the key into the tables"
         problems.append(Problem(file, document.line_of((others[0],)), others[0], message))
     tables = value["tables"]
     if not isinstance(tables, list):
@@ -178,7 +178,7 @@ def _read_table(value: object, where: _Where, found: list[_Found], problems: lis
 def _repeated(found: Sequence[_Found]) -> Iterator[Problem]:
     first: dict[str, _Found] = {}
     for each in found:
-        # Dagster's names know no difference between the two marks.
+        # Names in Dagster do not distinguish the two characters.
         name = each.declaration.table.replace("-", "_").replace(".", "__")
         if name not in first:
             first[name] = each
@@ -208,13 +208,13 @@ def _dotted(place: Place) -> str:
 
 
 def _explain(detail: ErrorDetails) -> tuple[Place, str]:
-    """Where a model found something wrong, and what would be right."""
+    """The place of a problem that a model found, and the correction."""
     place: Place = tuple(detail["loc"])
     given = detail.get("input")
     context = detail.get("ctx", {})
     match detail["type"]:
         case "missing":
-            # The key has no line, since it is not there; its surroundings have one.
+            # A missing key has no line, so the line of its mapping is used.
             return place[:-1], f"{place[-1]} is missing; add it"
         case "extra_forbidden":
             known = _known_keys(place[:-1])
@@ -222,21 +222,21 @@ def _explain(detail: ErrorDetails) -> tuple[Place, str]:
         case "value_error":
             return place, str(context.get("error", detail["msg"]))
         case "enum":
-            return place, f"{given!r} is none of {context.get('expected', '')}".replace("'", "")
+            return place, f"{given!r} is not one of {context.get('expected', '')}".replace("'", "")
         case "string_type" if given is None:
-            return place, 'null is no text; write "null" in quotes for the word, or leave it out'
+            return place, 'null is not text; write "null" in quotes for the word, or leave it out'
         case "string_type":
-            return place, f"{given!r} is no text; put it in quotes"
+            return place, f"{given!r} is not text; put it in quotes"
         case "tuple_type" | "list_type":
-            return place, f"{given!r} is no list; write [{given}]"
+            return place, f"{given!r} is not a list; write [{given}]"
         case "mapping_type" | "dict_type" | "model_type" | "model_attributes_type":
-            return place, f"{given!r} is no mapping of keys to values"
+            return place, f"{given!r} is not a mapping of keys to values"
         case _:
             return place, f"{given!r}: {detail['msg'][:1].lower()}{detail['msg'][1:]}"
 
 
 def _known_keys(place: Place) -> list[str]:
-    """Keys that the model at a place has."""
+    """The keys that the model at a place has."""
     model: type[BaseModel] = TableDeclaration
     for part in place:
         if isinstance(part, str) and part in model.model_fields:

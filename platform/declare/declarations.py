@@ -1,8 +1,8 @@
-"""Table declarations: what a table is, where its rows come from, and how it is kept.
+"""Table declarations: the schema of a table, the source of its rows, and its upkeep.
 
-The models here are the shape of the YAML. They check each value for itself;
-`check_declaration` in `declaration_checks` checks what concerns several of
-them, and `declaration_files` adds file and line to whatever is wrong.
+The models here are the shape of the YAML. They check each value by itself. `check_declaration` in
+`declaration_checks` checks values against each other. `declaration_files` adds file and line to
+each problem.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakewright.storage.spec.schema import Column, SchemaSpec
 
 
 def _as_text(value: object) -> object:
-    """Numbers, dates and truth values of Python callers and of explicit YAML tags, as words."""
+    """Numbers, dates and booleans of Python callers and of explicit YAML tags, as words."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float, dt.date)):
@@ -58,7 +58,7 @@ def _as_moment(value: object) -> object:
             raise ValueError(f"{value} has a time zone; give the zone as `timezone` instead")
         case dt.date():
             return dt.datetime(moment.year, moment.month, moment.day)
-    raise ValueError(f"{value!r} is no date; write for example 2013-01-01 or 2013-01-01T06:00")
+    raise ValueError(f"{value!r} is not a date; write for example 2013-01-01 or 2013-01-01T06:00")
 
 
 def _as_duration_ms(value: object) -> object:
@@ -74,21 +74,22 @@ DurationMs = Annotated[int, BeforeValidator(_as_duration_ms)]
 
 
 class Declared(BaseModel):
-    """What all parts of a declaration share: unknown keys are errors, values never change."""
+    """The base of all parts of a declaration: unknown keys are errors, and values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class ColumnDeclaration(Declared):
-    """One column."""
+    """One column; `was` is its name before a rename."""
 
     name: Text
     type: str
     comment: str | None = None
+    was: Text | None = None
 
 
 class TimePartitions(Declared):
-    """Partitions by time; `end` is the first moment that is not covered any more."""
+    """Partitions by time; `end` is the first moment after the last partition."""
 
     column: str | None = None
     columns: Mapping[str, str] | None = Field(
@@ -108,7 +109,7 @@ class StaticPartitions(Declared):
 
 
 class DynamicPartitions(Declared):
-    """Partitions that turn up in the data."""
+    """Partitions that are found in the data."""
 
     columns: tuple[str, ...]
 
@@ -125,7 +126,7 @@ class PartitionsDeclaration(Declared):
 
     @property
     def given(self) -> Mapping[str, TimePartitions | StaticPartitions | DynamicPartitions]:
-        """Those that are there, by their key."""
+        """The given ways, by key."""
         every = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in every.items() if value is not None}
 
@@ -137,26 +138,25 @@ class SourceDeclaration(Declared):
     parquet: str | None = None
     csv: str | None = None
     allow_empty: bool = Field(
-        default=False, description="let a run empty partitions that the source has no rows of"
+        default=False,
+        description="whether a run may empty partitions that get no rows from the source",
     )
     delimiter: str = ","
     header: bool = True
     encoding: str = "utf-8"
-    nulls: tuple[Text, ...] = Field(
-        default=("",), description="texts that stand for null where they are not quoted"
-    )
+    nulls: tuple[Text, ...] = Field(default=("",), description="unquoted texts that mean null")
     date_format: str | None = None
     timestamp_format: str | None = None
 
     @property
     def given(self) -> Mapping[str, str]:
-        """Those that are there, by their key."""
+        """The given sources, by key."""
         every = {"python": self.python, "parquet": self.parquet, "csv": self.csv}
         return {name: value for name, value in every.items() if value is not None}
 
 
 class WriteKind(Enum):
-    """What a run does with the rows that are there already."""
+    """What a run does with the existing rows of the table."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -164,7 +164,7 @@ class WriteKind(Enum):
 
 
 class EngineChoice(Enum):
-    """Where work is done; `auto` takes Spark where there is enough of it."""
+    """Where the work is done; `auto` uses Spark for large work."""
 
     AUTO = "auto"
     SPARK = "spark"
@@ -172,17 +172,17 @@ class EngineChoice(Enum):
 
 
 class WriteDeclaration(Declared):
-    """How rows get in; without a mode, keyed tables are upserted and others overwritten."""
+    """How rows are written; by default, keyed tables are upserted and others overwritten."""
 
     mode: WriteKind | None = None
     engine: EngineChoice = EngineChoice.AUTO
     compact: bool = Field(
-        default=False, description="compact what a run has written to, where that is due"
+        default=False, description="whether a run compacts the buckets that it wrote, if due"
     )
 
 
 class Severity(Enum):
-    """What follows from an expectation that is not met."""
+    """What happens if an expectation is not met."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -192,7 +192,7 @@ class Severity(Enum):
 class ExpectationDeclaration(BaseModel):
     """An expectation of Great Expectations with its arguments."""
 
-    # Arguments differ by expectation; `declaration_checks` holds them against the catalogue.
+    # Arguments differ by expectation; `declaration_checks` checks them against the catalogue.
     model_config = ConfigDict(extra="allow", frozen=True)
 
     expect: str
@@ -206,7 +206,7 @@ class ExpectationDeclaration(BaseModel):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """What is handed to the expectation."""
+        """The arguments that the expectation gets."""
         return dict(self.model_extra or {})
 
     @property
@@ -247,7 +247,7 @@ class CompactionPolicy(Declared):
 
 
 class SnapshotPolicy(Declared):
-    """How much history is kept, and when the rest goes; what is not said, the options say."""
+    """How much history is kept, and when expiry runs; the table's options give the defaults."""
 
     enabled: bool = True
     retain_min: int | None = Field(default=None, ge=1)
@@ -259,17 +259,17 @@ class SnapshotPolicy(Declared):
 
 
 class MaintenanceDeclaration(Declared):
-    """The upkeep of a table."""
+    """The declared upkeep of a table."""
 
     compaction: CompactionPolicy = CompactionPolicy()
     snapshots: SnapshotPolicy = SnapshotPolicy()
 
 
 class TableDeclaration(Declared):
-    """A table as it is declared.
+    """The declaration of a table.
 
-    Without a `source` the table is written by others: it is watched and kept,
-    and its columns need not be declared.
+    A table without a `source` has other writers. The platform only watches and maintains it, and
+    its columns need not be declared.
     """
 
     table: str
@@ -298,12 +298,12 @@ class TableDeclaration(Declared):
 
     @property
     def is_written_here(self) -> bool:
-        """Whether rows come through this platform."""
+        """Whether this platform writes the table."""
         return self.source is not None
 
     @property
     def write_kind(self) -> WriteKind:
-        """The declared mode, or the one that a repeated run does no harm with."""
+        """The declared mode, or the mode in which a repeated run writes no row twice."""
         if self.write.mode is not None:
             return self.write.mode
         return WriteKind.UPSERT if self.primary_key else WriteKind.OVERWRITE
@@ -317,7 +317,7 @@ class TableDeclaration(Declared):
 
     @cached_property
     def scheme(self) -> PartitionScheme:
-        """How the asset is partitioned; without a declaration, by whatever turns up."""
+        """How the asset is partitioned; by default, by the partitions found in the data."""
         columns = {column.name: column for column in self.partition_columns}
         if not columns:
             return PartitionScheme()
@@ -329,8 +329,8 @@ class TableDeclaration(Declared):
 
     @property
     def schema_spec(self) -> SchemaSpec:
-        """What storage is asked to create."""
-        # A table with a key needs buckets to look for it in.
+        """The schema with which storage creates the table."""
+        # A keyed table needs buckets, so that a key can be found.
         default_options = {"bucket": "1"} if self.primary_key else {}
         return SchemaSpec(
             columns=tuple(

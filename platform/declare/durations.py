@@ -1,7 +1,7 @@
-"""Durations as people write them, in declarations, run config and commands: always with a unit.
+"""Durations in declarations, run config and commands: always with a unit.
 
-Options of tables are Paimon's and read a bare number as milliseconds; a person who writes `7`
-means days or hours, and would lose every snapshot to 7 milliseconds.
+Table options are Paimon's, and a number without a unit means milliseconds there. A person who
+writes `7` means days or hours; read as 7 milliseconds, it would expire every snapshot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def duration_ms(given: object) -> int:
     """Milliseconds of a duration such as 30s, 1h or 7d.
 
     Raises:
-        InvalidRequestError: it is no duration, or a number without a unit.
+        InvalidRequestError: it is not a duration, or a number without a unit.
     """
     is_number = isinstance(given, int) and not isinstance(given, bool)
     text = str(given).strip() if is_number else given
@@ -27,5 +27,5 @@ def duration_ms(given: object) -> int:
         return parse_duration_ms(text if isinstance(text, str) else "")
     except InvalidOption:
         raise InvalidRequestError(
-            f"{given!r} is no duration; write it with its unit, such as 30s, 1h or 7d"
+            f"{given!r} is not a duration; write it with its unit, such as 30s, 1h or 7d"
         ) from None

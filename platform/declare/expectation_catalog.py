@@ -1,8 +1,7 @@
 """The expectations of Great Expectations, by name and argument.
 
-Importing Great Expectations takes seconds and hundreds of megabytes; this
-table lets a declaration be checked without it. A test holds the table
-against the installed version.
+The import of Great Expectations takes seconds and hundreds of megabytes. With this table a
+declaration is checked without that import. A test compares the table with the installed version.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import re
 from dataclasses import dataclass
 from types import MappingProxyType
 
-# Name: arguments that must be given | arguments that may be given; indented lines continue.
-# Words of `_GROUPS` stand for several arguments.
+# Name: required arguments | optional arguments; indented lines continue. Words of `_GROUPS` stand
+# for several arguments.
 _TABLE = """
 ExpectColumnDistinctValuesToBeInSet: column value_set | rows
 ExpectColumnDistinctValuesToContainSet: column value_set | rows
@@ -97,7 +96,7 @@ class ExpectationKind:
 
     @property
     def looks_at_all_columns(self) -> bool:
-        """Whether leaving out columns it does not name would change its answer."""
+        """Whether the answer depends on columns that the expectation does not name."""
         return self.name.startswith(("expect_table_column", "expect_column_to_exist"))
 
 

@@ -1,7 +1,7 @@
-"""YAML as plain values, with the line every part of it stands on.
+"""YAML as plain values, with the line of each part.
 
-Words without quotes stay words, as they are typed (`yaml_words`). Only the safe tags are known,
-and a key that is given twice is an error: the last one would win in silence.
+Unquoted words stay as typed (`yaml_words`). Only the safe tags are known. A key that is given twice
+is an error, because YAML would silently take the last one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import yaml
 
 from lakewright.platform.declare.yaml_words import Word
 
-# Where something stands in a document: keys of mappings and positions in lists, outermost first.
+# A place in a document: keys of mappings and positions in lists, outermost first.
 Place = tuple[str | int, ...]
 
-# A document that names itself in aliases could grow without end when it is read out.
+# A document that contains itself by aliases would expand without end.
 _MAX_NODES = 200_000
-# What YAML 1.1 would make of plain words; null alone is no word.
+# YAML 1.1 would give plain words these types; they stay as typed here. Null is not among them.
 _WORD_TAGS = frozenset(
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp")
 )
@@ -33,7 +33,7 @@ class MarkedDocument:
     lines: Mapping[Place, int]
 
     def line_of(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it that is there."""
+        """The line of a place, or of the nearest enclosing place that exists."""
         for length in range(len(place), -1, -1):
             if place[:length] in self.lines:
                 return self.lines[place[:length]]
@@ -41,7 +41,7 @@ class MarkedDocument:
 
 
 class MalformedYamlError(Exception):
-    """Text that is no YAML, or YAML that cannot be meant."""
+    """Text that is not YAML, or YAML that contradicts itself."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class _Reader:
             try:
                 return self.loader.construct_object(node)
             except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as err:
-                # An explicit tag may promise what the text is not, as in !!int "1x".
+                # An explicit tag may not fit its text, as in !!int "1x".
                 raise MalformedYamlError(f"{node.value!r} is not valid: {err}", line) from err
         finally:
             self._inside.discard(id(node))
@@ -142,5 +142,5 @@ class _Reader:
             raise MalformedYamlError(
                 "a key must be a name, not a list or mapping", node.start_mark.line + 1
             )
-        # Taken as written: a key such as `on` or `2013-01-01` is a name here.
+        # As typed: a key such as `on` or `2013-01-01` is a name here.
         return str(node.value)

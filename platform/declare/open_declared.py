@@ -1,69 +1,65 @@
-"""Opening a declared table: created if it is missing, refused if it is another."""
+"""Opens a declared table: creates it if it is missing, and refuses it if rows would not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.storage import Catalog, Table
+from lakewright.platform.declare.declared_changes import declared_changes
+from lakewright.storage import (
+    Catalog,
+    ChangeComment,
+    ChangeTableComment,
+    DropColumn,
+    MoveColumn,
+    Table,
+)
 from lakewright.storage.errors import InvalidSchema
-from lakewright.storage.spec.option_values import same_quantity
-from lakewright.storage.spec.schema import TableSchema, new_schema
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_change import SchemaChange, path_of
+from lakewright.storage.spec.schema_change_text import shown
+
+# Declared rows fit a table that differs by these.
+_HARMLESS = (MoveColumn, ChangeComment, ChangeTableComment)
 
 
 def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
     """The declared table, created if it is missing.
 
+    A table that another client altered ahead of its declaration is opened if declared rows fit it:
+    it may have more columns that allow null, in another order.
+
     Raises:
-        InvalidSchema: the table exists and differs; the message names every difference.
+        InvalidSchema: declared rows do not fit the table; the message names every difference.
     """
     table = catalog.create_table(declaration.table, declaration.schema_spec, if_not_exists=True)
-    differences = list(schema_differences(declaration, table.schema))
+    differences = list(misfits(declaration, table.schema))
     if differences:
         raise InvalidSchema(
-            f"table {declaration.table} is not as declared: {'; '.join(differences)}; change the "
-            "declaration to what the table has (a number of buckets is changed by "
-            "`lakewright rescale`, columns and other options by another Paimon client)",
+            f"table {declaration.table} is not as declared, and differs by: "
+            f"{'; '.join(differences)}; run the job evolve_schema, which makes the table as "
+            "declared, or change the declaration to what the table has",
             table=declaration.table,
         )
     return table
 
 
-def schema_differences(declaration: TableDeclaration, actual: TableSchema) -> Iterator[str]:
-    """What differs, each in a few words.
-
-    Comments do not count, nor do options that only the table has: other engines
-    set some of their own.
-    """
-    declared = new_schema(declaration.schema_spec, time_millis=0)
-    wanted = {each.name: each for each in declared.fields}
-    present = {each.name: each for each in actual.fields}
-    for name, field in wanted.items():
-        if name not in present:
-            yield f"column {name} {field.type} is declared and the table has none"
-        elif str(field.type) != str(present[name].type):
-            yield f"column {name} is declared {field.type} and is {present[name].type}"
-    for name, field in present.items():
-        if name not in wanted:
-            yield f"column {name} {field.type} is not declared"
-    shared_order = [name for name in wanted if name in present]
-    if shared_order != [name for name in present if name in wanted]:
-        yield f"the columns' order is {', '.join(present)}"
-    for what, left, right in (
-        ("partition keys", declared.partition_keys, actual.partition_keys),
-        ("primary key", declared.primary_keys, actual.primary_keys),
-    ):
-        if left != right:
-            yield (f"the {what} are declared ({', '.join(left)}) and are ({', '.join(right)})")
-    for option, value in sorted(declared.options.items()):
-        present_value = actual.options.get(option, "not set")
-        if not _means(value, present_value):
-            yield f"option {option} is declared {value} and is {present_value}"
+def misfits(declaration: TableDeclaration, actual: TableSchema) -> Iterator[str]:
+    """The changes that a table needs before declared rows fit it, each in a few words."""
+    found = declared_changes(declaration, actual)
+    for change in found.changes:
+        if isinstance(change, _HARMLESS) or _may_be_left_out(change, actual):
+            continue
+        yield shown(change)
+    yield from found.others
 
 
-def _means(left: str, right: str) -> bool:
-    """Whether two texts of an option are one value: `true` and `True`, `1 h` and `60 min`."""
-    return left == right or (
-        same_quantity(left, right)
-        or (left.lower() == right.lower() and left.lower() in ("true", "false"))
-    )
+def _may_be_left_out(change: SchemaChange, actual: TableSchema) -> bool:
+    """Whether it is a column that only the table has, which rows need not give."""
+    if not isinstance(change, DropColumn):
+        return False
+    path = path_of(change.column)
+    if len(path) > 1:
+        return False
+    field = actual.field(path[0])
+    return field.type.nullable or field.default_value is not None

@@ -1,7 +1,7 @@
 """Partition keys of Dagster: the text that storage has for the values of a partition, and back.
 
-Dagster cannot take every text as a partition key: `|` parts dimensions, `...`
-makes a range, control characters and empty keys break pages and queries, `[ ] ,` part lists of
+Dagster does not accept every text as a partition key: `|` separates dimensions, `...` makes a
+range, control characters and empty keys break pages and queries, and `[ ] ,` separate lists of
 keys. The text of storage has none of them.
 """
 
@@ -15,6 +15,9 @@ from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.partition_text import partition_text, read_partition_text, value_text
 from lakewright.storage.spec.values import from_python, order_key, to_python
 
+# So many names stand in a message.
+_MOST_NAMED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
@@ -25,14 +28,14 @@ class PartitionColumn:
 
 
 class InvalidPartitionKeyError(ValueError):
-    """A text that is the key of no partition, or values that have no key."""
+    """A text that is not a partition key, or values that have no key."""
 
 
 def encode_partition(spec: Mapping[str, object], columns: Sequence[PartitionColumn]) -> str:
     """The key of a partition.
 
     Raises:
-        InvalidPartitionKeyError: a column has no value, or one that is none of its type.
+        InvalidPartitionKeyError: a column has no value, or a value is not of its type.
     """
     values = []
     for column in columns:
@@ -49,7 +52,7 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
     """The values of a partition from its key.
 
     Raises:
-        InvalidPartitionKeyError: the key names other columns, or a value is none of its type.
+        InvalidPartitionKeyError: the key names other columns, or a value is not of its type.
     """
     try:
         values = read_partition_text(key, columns)
@@ -62,7 +65,7 @@ def decode_partition(key: str, columns: Sequence[PartitionColumn]) -> dict[str, 
 
 
 def describe_partition(spec: Mapping[str, object]) -> str:
-    """A partition as messages name it: `dt=2013-12-03`, or `the table` where there is none."""
+    """A partition as messages name it: `dt=2013-12-03`, or `the table` without partition keys."""
     if not spec:
         return "the table"
     return ", ".join(
@@ -76,3 +79,9 @@ def partition_identity(spec: Mapping[str, object]) -> tuple[tuple[str, object], 
         (name, order_key(value) if isinstance(value, float) else value)
         for name, value in sorted(spec.items())
     )
+
+
+def first_few(names: Sequence[str]) -> str:
+    """The first five names of a list for messages, and the number of the others."""
+    more = len(names) - _MOST_NAMED
+    return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

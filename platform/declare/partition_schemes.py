@@ -1,8 +1,8 @@
-"""Partition schemes: which partitions of a table an asset has, and how their keys read.
+"""Partition schemes: the partitions of an asset, and the form of their keys.
 
-A scheme has one dimension, or two: a span of time, a fixed list, or whatever
-turns up in the data. Its keys are those of the asset in Dagster; a time
-dimension prints them in its own format, the others percent-encoded.
+A scheme has one dimension, or two. A dimension is a span of time, a fixed list, or the values found
+in the data. Its keys are the asset's keys in Dagster. A time dimension formats them in its own
+format; keys of other dimensions are percent-encoded.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, TypeRoot
 from lakewright.storage.spec.values import from_python, to_python
 
-# What Dagster puts between the keys of two dimensions.
+# The separator that Dagster puts between the keys of two dimensions.
 _DIMENSION_SEPARATOR = "|"
-# A zone may take up a rule for clocks after the span began: one without an end is looked at up to
-# this long after today.
+# A zone may get a new rule for its clocks after the span began. Without an end, a span is checked
+# up to this long after today.
 _LOOKED_AHEAD = dt.timedelta(days=5 * 366)
 
 
 class Cadence(Enum):
-    """How long the partitions of a time dimension last."""
+    """The length of the partitions of a time dimension."""
 
     HOURLY = "hourly"
     DAILY = "daily"
@@ -41,14 +41,14 @@ class Cadence(Enum):
     MONTHLY = "monthly"
 
     def begins_at(self, moment: dt.datetime) -> bool:
-        """Whether a partition can begin then; weeks begin on Monday."""
+        """Whether a partition can begin at a moment; weeks begin on Monday."""
         if self is Cadence.WEEKLY:
             return moment.weekday() == 0
         return self is not Cadence.HOURLY or moment.minute == 0
 
     @property
     def key_format(self) -> str:
-        """The format of keys; each cadence has its own, so that changing it strands no key."""
+        """The format of keys; each cadence has its own, so no key is valid under two cadences."""
         match self:
             case Cadence.HOURLY:
                 return "%Y-%m-%d-%H:%M"
@@ -62,7 +62,7 @@ class Cadence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FormattedColumn:
-    """A partition column that holds a moment, and the format it holds it in."""
+    """A partition column that holds a moment, and the format of its values."""
 
     column: PartitionColumn
     format: str
@@ -133,7 +133,8 @@ class TimeDimension:
             value = spec.get(each.column.name)
             if value is None:
                 raise InvalidPartitionKeyError(
-                    f"partition {describe_partition(spec)} is no moment: {each.column.name} is null"
+                    f"partition {describe_partition(spec)} names no moment: {each.column.name} "
+                    "is null"
                 )
             if isinstance(value, dt.datetime) and value.tzinfo is not None:
                 return value.astimezone(self.zone)
@@ -152,9 +153,9 @@ class TimeDimension:
         return moment.astimezone(self.zone)
 
     def _written(self, moment: dt.datetime) -> str:
-        """The key of a moment, in which Dagster tells the second of two equal hours by its offset.
+        """The key of a moment; Dagster marks the second of two equal hours by its offset.
 
-        That is the hour after clocks are put back.
+        Equal hours occur when clocks are put back.
         """
         key = moment.strftime(self.cadence.key_format)
         if self.cadence is not Cadence.HOURLY or not moment.fold:
@@ -174,12 +175,12 @@ class TimeDimension:
             shown = moment.astimezone(dt.UTC).astimezone(self.zone)
             if self.cadence is Cadence.HOURLY and shown.hour != moment.hour:
                 raise InvalidPartitionKeyError(
-                    f"{key!r} is no hour of {self.timezone}, whose clocks skip it"
+                    f"{key!r} is not an hour of {self.timezone}, whose clocks skip it"
                 )
             return moment
         raise InvalidPartitionKeyError(
-            f"{key!r} is no {self.cadence.value} partition key; "
-            f"write one like {self.start.strftime(self.cadence.key_format)}"
+            f"{key!r} is not a {self.cadence.value} partition key; write one such as "
+            f"{self.start.strftime(self.cadence.key_format)}"
         )
 
     def hours_in_conflict(self) -> str | None:
@@ -193,8 +194,9 @@ class TimeDimension:
             change = _offset(after) - _offset(before)
             if change % dt.timedelta(hours=1):
                 return (
-                    f"clocks in {self.timezone} change by {abs(change)} at {after:%Y-%m-%d %H:%M}, "
-                    "after which hours begin at another minute; take timezone UTC"
+                    f"clocks in {self.timezone} change by {abs(change)} at "
+                    f"{after:%Y-%m-%d %H:%M}, after which hours begin at another minute; use "
+                    "timezone UTC"
                 )
             first, second = (after.replace(fold=fold) for fold in (0, 1))
             if change < dt.timedelta(0) and (
@@ -203,14 +205,14 @@ class TimeDimension:
                 names = ", ".join(self.column_names)
                 return (
                     f"clocks in {self.timezone} show {after:%Y-%m-%d %H:%M} twice, and {names} "
-                    "would hold both hours as one partition, of which each run replaces or repeats "
-                    "the rows of the other; take timezone UTC, a column TIMESTAMP WITH LOCAL TIME "
-                    "ZONE, or text with %z in its format"
+                    "would hold both hours as one partition, so the run of one hour would "
+                    "replace or repeat the rows of the other; use timezone UTC, a column "
+                    "TIMESTAMP WITH LOCAL TIME ZONE, or text with %z in its format"
                 )
         return None
 
     def _clock_changes(self) -> Iterator[tuple[dt.datetime, dt.datetime]]:
-        """The last minute before each change of clocks in the span, and the first after it."""
+        """Each change of clocks in the span: the last minute before it, and the first after it."""
         before = self.start.replace(tzinfo=self.zone).astimezone(dt.UTC)
         today = dt.datetime.fromtimestamp(SystemEnv().now_ms() / 1000, dt.UTC)
         end = max(before, today) + _LOOKED_AHEAD
@@ -296,7 +298,7 @@ class PartitionScheme:
 
     @property
     def by_name(self) -> tuple[Dimension, ...]:
-        """In the order in which Dagster joins their keys."""
+        """The dimensions in the order in which Dagster joins their keys."""
         return tuple(sorted(self.dimensions, key=lambda each: each.name))
 
     def key_of(self, spec: Mapping[str, object]) -> str:
@@ -333,12 +335,12 @@ def _offset(moment: dt.datetime) -> dt.timedelta:
 
 
 def _read_moment(text: str, layout: str) -> dt.datetime:
-    # What names no offset is local to the zone of the dimension.
+    # A moment without an offset is local to the zone of the dimension.
     return dt.datetime.strptime(text, layout)  # noqa: DTZ007
 
 
 def default_formats(cadence: Cadence, columns: Sequence[PartitionColumn]) -> tuple[str, ...]:
-    """How columns hold moments when nothing is said: `2013-12-03`, and `07` for an hour."""
+    """The default formats of columns: `2013-12-03` for a date, and `07` for an hour."""
     written = {Cadence.HOURLY: "%Y-%m-%d %H", Cadence.MONTHLY: "%Y-%m"}
     first = written.get(cadence, "%Y-%m-%d")
     column_type = columns[0].type

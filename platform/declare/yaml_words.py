@@ -16,7 +16,8 @@ from lakewright.platform.declare.expectation_catalog import COLUMN_ARGUMENTS, sn
 from lakewright.storage.errors import StorageError
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
 
-# As YAML 1.2 and JSON write them; with a leading zero or an underscore it is no number.
+# Numbers as YAML 1.2 and JSON write them; a word with a leading zero or an underscore is not a
+# number.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _DECIMAL = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -24,7 +25,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NOT_FINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
-# Arguments that are text whatever the column is.
+# Arguments that are text for every column type.
 _TEXTS = frozenset(
     {
         *COLUMN_ARGUMENTS,
@@ -43,12 +44,12 @@ _BOUNDS_ARE_VALUES = frozenset(
         "expect_column_max_to_be_between",
     }
 )
-# What describes an expectation and is handed to none.
+# Keys that describe an expectation and are not arguments of it.
 _OWN = frozenset({"expect", "name", "severity"})
 
 
 class Word(str):
-    """A plain word, as it is typed; messages quote it unless it looks like a number."""
+    """A plain word as typed; messages quote it unless it looks like a number."""
 
     __slots__ = ()
 
@@ -57,7 +58,7 @@ class Word(str):
 
 
 def plain_value(word: str) -> bool | int | float | dt.date | str:
-    """What a word is where anything may stand: a number, a truth, a date, or itself."""
+    """The value of a word where any type may stand: a number, a boolean, a date, or the word."""
     if word in _TRUTHS:
         return _TRUTHS[word]
     if word.lower() in _NOT_FINITE:
@@ -77,7 +78,7 @@ def plain_value(word: str) -> bool | int | float | dt.date | str:
 
 
 def with_arguments_read(declared: object) -> object:
-    """The declaration with the words read that are arguments of expectations."""
+    """The declaration with the words of arguments converted to values."""
     if not isinstance(declared, Mapping) or not isinstance(declared.get("expectations"), list):
         return declared
     texts = _text_columns(declared.get("columns"))

@@ -1,1 +1,1 @@
-"""Rows on their way into a table: sources, validation, publishing."""
+"""The write path: sources, validation, publication."""

@@ -1,7 +1,7 @@
 """Faster imports of a large library of which a run needs only a part.
 
-Rarely used modules are loaded on first use. Imports create no garbage, and the garbage collector
-takes a sixth of their time, so it is off meanwhile.
+Rarely used modules are loaded on first use. The garbage collector takes a sixth of the import time,
+and imports create no garbage, so the collector is off during the import.
 """
 
 from __future__ import annotations

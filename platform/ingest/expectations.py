@@ -1,11 +1,11 @@
-"""Expectations: Great Expectations asked about rows, its answer as plain values.
+"""Expectations: evaluates Great Expectations on rows, and returns plain values.
 
-Rows are looked at after they are staged and before they are committed, so
-what is found here decides whether they are published. Few rows go
-through Arrow-backed pandas, many through Spark; the answer has one form.
+Rows are evaluated after they are staged and before they are committed, so the result decides
+whether they are published. Few rows are evaluated in Arrow-backed pandas, many rows in Spark; the
+result has one form.
 
-Great Expectations is imported inside the function that needs it: the import
-takes seconds and hundreds of megabytes, which planning and listing never need.
+Great Expectations is imported inside the function that needs it. The import takes seconds and
+hundreds of megabytes, and planning and listing do not need it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CHECK = "lakewright_check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationOutcome:
-    """What came of one expectation.
+    """The result of one expectation.
 
-    `unexpected_by_partition` and `sample` show rows that do not meet it;
-    `error` is there when it could not be evaluated, which counts as not met.
+    `unexpected_by_partition` and `sample` show rows that do not meet it. `error` is set if it could
+    not be evaluated, which counts as not met.
     """
 
     check_name: str
@@ -51,7 +51,7 @@ class ExpectationOutcome:
 
     @property
     def blocks(self) -> bool:
-        """Whether nothing may be published because of it."""
+        """Whether this result forbids the publication."""
         return not self.met and self.severity is Severity.CRITICAL
 
     @property
@@ -70,7 +70,7 @@ class ExpectationOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationReport:
-    """What came of all expectations of a table, for one set of rows."""
+    """The results of all expectations of a table, for one set of rows."""
 
     outcomes: tuple[ExpectationOutcome, ...]
     row_count: int
@@ -79,7 +79,7 @@ class ValidationReport:
 
     @property
     def blocking(self) -> tuple[ExpectationOutcome, ...]:
-        """Outcomes that forbid publishing."""
+        """Results that forbid the publication."""
         return tuple(outcome for outcome in self.outcomes if outcome.blocks)
 
 
@@ -102,9 +102,9 @@ def validate_arrow(
     row_count: int | None = None,
     env: Env | None = None,
 ) -> ValidationReport:
-    """Ask about rows in memory; offending rows are told by partition.
+    """Evaluate expectations on rows in memory; offending rows are reported by partition.
 
-    `row_count` says how many rows there are where `rows` has no column to show it.
+    `row_count` is the number of rows if `rows` has no column that shows it.
     """
     env = env or SystemEnv()
     started = env.now_ms()
@@ -131,11 +131,11 @@ def validate_dataframe(
     row_count: int,
     env: Env | None = None,
 ) -> ValidationReport:
-    """Ask about a Spark DataFrame; offending rows are counted, and some values shown."""
+    """Evaluate expectations on a Spark DataFrame; offending rows are counted, some values shown."""
     env = env or SystemEnv()
     started = env.now_ms()
     form = {"result_format": "SUMMARY", "partial_unexpected_count": SAMPLE_ROWS}
-    # Every expectation is a query of its own, so the rows are read once and kept.
+    # Every expectation is its own query, so the rows are read once and cached.
     cached = rows.persist()
     try:
         with _local_times_as_they_are(rows.sparkSession):
@@ -156,7 +156,7 @@ def validate_dataframe(
 
 @contextmanager
 def _local_times_as_they_are(spark: Any) -> Iterator[None]:
-    """Have times without a zone among the arguments compared as such, not as of this machine."""
+    """Make Spark compare times without a zone as local times, not in the zone of this machine."""
     name = "spark.sql.timestampType"
     before = spark.conf.get(name)
     spark.conf.set(name, "TIMESTAMP_NTZ")
@@ -169,12 +169,12 @@ def _local_times_as_they_are(spark: Any) -> Iterator[None]:
 def _evaluate(
     expectations: Sequence[ExpectationDeclaration], kind: str, frame: Any, form: dict[str, object]
 ) -> dict[str, Any]:
-    """Results by check name; what cannot even be built is an error text instead."""
+    """Results by check name; an expectation that cannot be built gives an error text instead."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with warnings.catch_warnings():
-        # Its own dependencies' notices are nothing that a reader of a run can act upon.
+        # Users cannot act on the warnings of its dependencies.
         warnings.simplefilter("ignore")
-        # Plots and distributions, which one expectation asks for.
+        # Only one expectation needs plots and distributions.
         with deferred("altair", "scipy.stats"):
             import great_expectations as gx
             from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -254,7 +254,7 @@ def _raised(result: Any) -> str | None:
     if result is None:
         return "no result came back"
     info = result.exception_info or {}
-    # One expectation may carry one report, or one for each metric it needs.
+    # The result of an expectation has one report, or one for each metric that it needs.
     reports = [info] if "raised_exception" in info else list(info.values())
     for report in reports:
         if report.get("raised_exception"):

@@ -1,23 +1,25 @@
-"""Missing rows: a run must not publish silently without requested rows.
+"""Missing rows: a run must not publish silently if requested rows are missing.
 
 A run without rows, a run that would empty a partition, and a run whose upstream lacks a partition
-look like a day without rows. The usual cause is a wrong path, a date in another layout, or a failed
-upstream.
+all look like a day without rows. The usual cause is a wrong path, a date in another layout, or a
+failed upstream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import describe_partition, partition_identity
+from lakewright.platform.declare.partition_keys import (
+    describe_partition,
+    first_few,
+    partition_identity,
+)
 from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRows
 from lakewright.storage.spec.data_types import DataType
 from lakewright.storage.spec.values import from_python
 
 Spec = Mapping[str, object]
-
-_MOST_NAMED = 5
 
 
 def check_rows_came(
@@ -52,7 +54,7 @@ def check_rows_came(
     if lost:
         raise _refused(
             table,
-            f"{found} of {len(lost)} partitions asked for that have some in the table "
+            f"{found} of {len(lost)} requested partitions that have rows in the table "
             f"({_named(lost)}){_without_upstream(lost, upstream)}",
         )
     why = _without_upstream(missing, upstream)
@@ -62,14 +64,14 @@ def check_rows_came(
 
 def _refused(table: Table, what: str) -> InvalidRows:
     return InvalidRows(
-        f"{what}; nothing was written: if no rows are meant, declare `allow_empty: true` in the "
+        f"{what}; nothing was written; if this is intended, declare `allow_empty: true` in the "
         "source, or run with allow_empty: true",
         table=table.name,
     )
 
 
 def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) -> str:
-    """Upstream tables that hold nothing of partitions, as the end of a sentence."""
+    """Upstream tables without rows for the partitions, as the end of a sentence."""
     for name, table in upstream.items():
         keys = table.schema.partition_keys
         if not keys or not missing or not set(keys) <= set(missing[0]):
@@ -78,12 +80,12 @@ def _without_upstream(missing: Sequence[Spec], upstream: Mapping[str, Table]) ->
         held = {_as_typed(each.spec, types) for each in table.at().partitions() if each.row_count}
         absent = [spec for spec in missing if _as_typed(spec, types) not in held]
         if absent:
-            return f", and its upstream {name} has none of {_named(absent)}"
+            return f", and its upstream {name} has no rows of {_named(absent)}"
     return ""
 
 
 def _as_typed(spec: Spec, types: Mapping[str, DataType]) -> tuple[tuple[str, object], ...]:
-    """The values of some columns, as values of these types: a day may be a text elsewhere."""
+    """The values of some columns, cast to these types: an upstream may store a day as text."""
     return partition_identity({name: from_python(spec[name], kind) for name, kind in types.items()})
 
 
@@ -92,6 +94,4 @@ def _with_rows(table: Table) -> set[tuple[tuple[str, object], ...]]:
 
 
 def _named(specs: Sequence[Spec]) -> str:
-    names = "; ".join(describe_partition(spec) for spec in specs[:_MOST_NAMED])
-    more = len(specs) - _MOST_NAMED
-    return f"{names}; and {more} more" if more > 0 else names
+    return first_few([describe_partition(spec) for spec in specs])

@@ -46,6 +46,7 @@ from lakewright.storage import (
 from lakewright.storage.env import Env, SystemEnv
 from lakewright.storage.errors import CommitOutcomeUnknownError, InvalidRequestError, InvalidRows
 from lakewright.storage.operations.rewrite.compact_written import check_writer_may_compact
+from lakewright.storage.rows import is_dataframe
 from lakewright.storage.spec.options import BucketMode
 
 _LOG = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class WriteOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTotals:
-    """What was put into one partition."""
+    """The totals of the rows written to one partition."""
 
     spec: Mapping[str, object]
     row_count: int
@@ -115,14 +116,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyPublished:
-    """An earlier try of the same run had committed everything."""
+    """An earlier attempt of the same run committed everything."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """Rows that were not published; their files are gone."""
+    """Rows that were not published; their files are deleted."""
 
     report: ValidationReport
     partitions: tuple[PartitionTotals, ...]
@@ -143,6 +144,8 @@ def publish(
     """
     env = env or SystemEnv()
     started = env.now_ms()
+    # Staging and commit share the manifests that they read.
+    table = Table(table.table_files.reading_once())
     _check_order(table, order)
     done = table.find_committed(order.commit_user, LAST_COMMIT)
     if done is not None:
@@ -210,7 +213,7 @@ def _compacted(
         compacted = carry_out(COMPACT, table, options, work)
         if compacted.plan.tasks:
             done = replace(done, result=compacted.result)
-    except Exception as error:  # noqa: BLE001  # engines fail in ways of their own
+    except Exception as error:  # noqa: BLE001  # engines raise their own errors
         return replace(done, failure=error)
     return done
 
@@ -233,9 +236,9 @@ def _commit_first(table: Table, pending: list[StagedWrite]) -> CommitResult:
 
 def _check_order(table: Table, order: WriteOrder) -> None:
     if order.compact:
-        check_writer_may_compact(table.files)
+        check_writer_may_compact(table.table_files)
     if order.micro_batches < 1:
-        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; it is at least 1")
+        raise InvalidRequestError(f"micro_batches is {order.micro_batches}; give 1 or more")
     if order.micro_batches == 1:
         return
     if order.kind is not WriteKind.APPEND or table.options.bucket_mode is not BucketMode.UNAWARE:
@@ -259,14 +262,14 @@ def _staged_in_turn(table: Table, rows: Any, order: WriteOrder) -> Iterator[Stag
 
 def _stage(table: Table, rows: Any, order: WriteOrder) -> Iterator[StagedWrite]:
     """Staged writes in the order in which they are to be committed."""
-    if not isinstance(rows, pa.Table) and not _is_dataframe(rows):
+    if not isinstance(rows, pa.Table) and not is_dataframe(rows):
         raise InvalidRows(
             f"the source of {table.name} returned a {type(rows).__name__}; return a pyarrow.Table "
             "or a Spark DataFrame",
             table=table.name,
         )
     if order.micro_batches > 1:
-        arrow = rows.toArrow() if _is_dataframe(rows) else rows
+        arrow = rows.toArrow() if is_dataframe(rows) else rows
         batches = list(_sliced(arrow, table.schema.partition_keys, order.micro_batches))
         for at, batch in enumerate(batches):
             identifier = LAST_COMMIT if at == len(batches) - 1 else at
@@ -293,15 +296,15 @@ def _stage_whole(table: Table, rows: Any, order: WriteOrder) -> StagedWrite:
     partition = None
     if overwrite and order.partitions is not None and len(order.partitions) == 1:
         partition = order.partitions[0]
-    # Of several partitions, those that the rows touch are replaced.
+    # If the table has partitions, only those with rows in this write are replaced.
     dynamic = overwrite and bool(table.schema.partition_keys) and partition is None
     stage = partial(table.stage, rows)
     if _goes_to_spark(rows, order):
         from lakewright.storage.spark import dataframe_of
 
-        frame = rows if _is_dataframe(rows) else dataframe_of(order.session(), rows)
+        frame = rows if is_dataframe(rows) else dataframe_of(order.session(), rows)
         stage = partial(table.stage, frame)
-    elif _is_dataframe(rows):
+    elif is_dataframe(rows):
         stage = partial(table.stage, rows.toArrow())
     return stage(
         mode="overwrite" if overwrite else "append",
@@ -368,7 +371,7 @@ def _check_partitions(
         rows = sum(each.row_count for each in strange)
         raise InvalidRows(
             f"the source of {table.name} returned {rows} rows of {len(strange)} partitions that "
-            f"were not asked for, such as {describe_partition(strange[0].spec)}; return rows of "
+            f"were not requested, such as {describe_partition(strange[0].spec)}; return rows of "
             "request.partitions only",
             table=table.name,
         )
@@ -385,11 +388,11 @@ def _validate(
     keys = table.schema.partition_keys
     columns = None if needed is None else list(dict.fromkeys([*keys, *needed]))
     if columns is not None and not columns:
-        # Rows are counted by some column.
+        # A count needs at least one column.
         columns = [table.schema.field_names[0]]
     if row_count <= PANDAS_ROW_LIMIT:
         parts = [table.read_staged(each, columns=columns) for each in staged]
-        # Of no rows at all it can still be said that there are too few.
+        # An expectation can also fail on zero rows, for example on their number.
         nothing = table.arrow_schema.empty_table()
         rows = pa.concat_tables(parts) if parts else nothing.select(columns or nothing.schema.names)
         return validate_arrow(rows, expectations, partition_keys=keys, env=env)
@@ -401,7 +404,7 @@ def _validate(
 
 
 def _totals(staged: Sequence[StagedWrite]) -> tuple[PartitionTotals, ...]:
-    """What all writes together put into each partition."""
+    """The totals of each partition over all writes."""
     totals: dict[object, PartitionTotals] = {}
     for each in (partition for write in staged for partition in write.partitions):
         identity = partition_identity(each.spec)
@@ -419,15 +422,10 @@ def _goes_to_spark(rows: Any, order: WriteOrder) -> bool:
     if order.micro_batches > 1:
         return False
     choice = order.declaration.write.engine
-    if _is_dataframe(rows):
+    if is_dataframe(rows):
         return choice is not EngineChoice.LOCAL
     if not prefers_spark(choice, row_count=rows.num_rows):
         return False
     from lakewright.storage.spark import fits_spark
 
     return fits_spark(rows)
-
-
-def _is_dataframe(rows: Any) -> bool:
-    """Whether rows are a DataFrame of Spark, classic or Connect."""
-    return hasattr(rows, "mapInArrow")

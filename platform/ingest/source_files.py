@@ -36,7 +36,7 @@ Partitions = tuple[Mapping[str, object], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One file or some of its row groups, with the reading options; picklable for tasks."""
+    """One file or some of its row groups, with the reading options; picklable for Spark tasks."""
 
     path: str
     source: SourceDeclaration
@@ -48,7 +48,7 @@ class SourceFile:
         """Rows of the wanted partitions, None for all, in the declared types.
 
         Raises:
-            InvalidRows: the file is none of its kind, or does not hold what is declared.
+            InvalidRows: the file is not of its kind, or does not hold what is declared.
         """
         try:
             for rows in self._batches():
@@ -62,7 +62,7 @@ class SourceFile:
             with pq.ParquetFile(self.path) as file:
                 for batch in file.iter_batches(row_groups=self.row_groups):
                     yield self._typed(pa.Table.from_batches([batch]), 0)
-                # A file without rows has columns too, which may be others than are declared.
+                # A file without rows has columns too, and they may differ from the declared ones.
                 yield self._typed(file.schema_arrow.empty_table(), 0)
             return
         row = 0
@@ -93,7 +93,7 @@ class SourceFile:
             yield from reader
 
     def _typed(self, rows: pa.Table, first_row: int) -> pa.Table:
-        """Text as the declared types, and moments as the day that a partition is named by."""
+        """Text cast to the declared types, and moments to the day that names a partition."""
         declared = {field.name: field for field in self.fields}
         for at, name in enumerate(rows.column_names):
             field = declared.get(name)
@@ -116,7 +116,7 @@ class SourceFile:
         return rows
 
     def _is_day_of_moments(self, field: DataField, given: pa.DataType) -> bool:
-        """Whether a partition is named by the day of local times; a zone would leave it open."""
+        """Whether the day of local times names a partition; the day of a zoned time is unclear."""
         is_date = isinstance(field.type, AtomicType) and field.type.root is TypeRoot.DATE
         is_local = bool(pa.types.is_timestamp(given)) and given.tz is None
         return is_date and is_local and field.name in self.partition_keys
@@ -132,9 +132,9 @@ class SourceFile:
 
     def _hint(self, err: Exception) -> str:
         if "UTF8" in str(err) or isinstance(err, UnicodeError):
-            return "; say its encoding, such as `encoding: latin-1`"
+            return "; give its encoding, such as `encoding: latin-1`"
         if "columns, got" in str(err):
-            return "; say what parts columns, such as `delimiter: ';'`"
+            return "; give the character between columns, such as `delimiter: ';'`"
         return ""
 
 
@@ -156,7 +156,7 @@ def source_files(declaration: TableDeclaration) -> list[SourceFile]:
             inside = glob.escape(pattern)
         paths = sorted(glob.glob(inside, recursive=True))  # noqa: PTH207  # patterns may be absolute
     except (OSError, ValueError) as err:
-        raise InvalidRows(f"the source of {declaration.table} is no path: {err}") from err
+        raise InvalidRows(f"the source of {declaration.table} is not a valid path: {err}") from err
     if not paths:
         raise NotFoundError(
             f"the source of {declaration.table} is {pattern}, and no file matches {inside}; "
@@ -174,7 +174,7 @@ def source_files(declaration: TableDeclaration) -> list[SourceFile]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What is in a file: rows, those of the wanted partitions, and some of the partitions."""
+    """The content of a file: its row count, the rows of wanted partitions, and some partitions."""
 
     row_count: int
     wanted_count: int
@@ -182,10 +182,10 @@ class Held:
 
 
 def held(file: SourceFile, wanted: Partitions | None) -> Held:
-    """Read a file through; without wanted partitions its rows are counted only.
+    """Read a whole file; without wanted partitions only count its rows.
 
     Raises:
-        InvalidRows: the file is none of its kind, or does not hold what is declared.
+        InvalidRows: the file is not of its kind, or does not hold what is declared.
     """
     row_count = wanted_count = 0
     partitions: dict[str, None] = {}
@@ -203,7 +203,7 @@ def held(file: SourceFile, wanted: Partitions | None) -> Held:
 
 
 def divided(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Pieces that tasks read side by side: row groups of Parquet, and whole CSV files."""
+    """Pieces that tasks read in parallel: row groups of Parquet, and whole CSV files."""
     pieces: list[SourceFile] = []
     for file in files:
         if file.source.parquet is None:
@@ -218,7 +218,7 @@ def divided(files: Sequence[SourceFile]) -> list[SourceFile]:
 
 
 def _mask(rows: pa.Table, fields: Sequence[DataField], wanted: Partitions) -> pa.Array:
-    """Which rows are of one of the wanted partitions, compared as values of the columns."""
+    """Marks the rows of the wanted partitions; values are compared in the columns' types."""
     types = {field.name: field.type for field in fields}
     found = np.ones(rows.num_rows, dtype=bool)
     codes = np.zeros(rows.num_rows, dtype=np.int64)

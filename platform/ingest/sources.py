@@ -1,7 +1,7 @@
-"""Sources: where the rows of a declared table come from.
+"""Sources: functions that return the rows of a declared table.
 
-A source is a function from a request to rows, as an Arrow table or a Spark
-DataFrame. Files need no function: they are read by what the declaration says.
+A source maps a request to rows, as an Arrow table or a Spark DataFrame. Files need no function: the
+declaration says how they are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakewright.platform.declare.declarations import SourceDeclaration, TableDeclaration
-from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.declare.partition_keys import describe_partition, first_few
 from lakewright.platform.ingest.source_files import (
     Partitions,
     SourceFile,
@@ -36,12 +36,11 @@ from lakewright.storage.spec.values import Value, from_python
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRequest:
-    """What a source is asked for.
+    """The request that a source gets.
 
-    `partitions` are those wanted, in order, None for all there are; rows of
-    others are refused. `upstream` holds the tables it depends on. A session is
-    started when `spark` is first looked at; `wants_spark` says whether rows are
-    better returned as a DataFrame, which is never required.
+    `partitions` are the wanted partitions, in order; None means all. Rows of other partitions are
+    refused. `upstream` holds the tables that the table depends on. The first use of `spark` starts
+    a session. `wants_spark` says whether a DataFrame is the better result; it is never required.
     """
 
     table: str
@@ -56,16 +55,16 @@ class SourceRequest:
         return self.session()
 
     def values(self, column: str) -> tuple[object, ...]:
-        """Values wanted of one partition column, in order, each once."""
+        """The wanted values of one partition column, in order, each once."""
         return tuple(dict.fromkeys(spec[column] for spec in self.partitions or ()))
 
     def upstream_rows(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of an upstream table, of the wanted partitions where it has the same columns."""
+        """Rows of an upstream table, only of the wanted partitions if it has the same columns."""
         table = self._upstream(name)
         return table.read(self.upstream_filter(name), columns)
 
     def upstream_dataframe(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """The same as a Spark DataFrame."""
+        """The same rows as a Spark DataFrame."""
         table = self._upstream(name)
         return table.to_spark(self.spark, self.upstream_filter(name), columns)
 
@@ -117,7 +116,7 @@ Source = Callable[[SourceRequest], Any]
 
 
 def find_source(declaration: TableDeclaration) -> Source:
-    """The function that a declaration's source stands for.
+    """The function of a declaration's source.
 
     Raises:
         NotFoundError: there is no such module or function.
@@ -172,7 +171,7 @@ def _files_source(declaration: TableDeclaration) -> Source:
 
 
 def explain_source(declaration: TableDeclaration, request: SourceRequest) -> None:
-    """Say what is wrong with a source's files, where rows were wanted of them and none came.
+    """Explain why a source's files gave none of the requested rows.
 
     Raises:
         InvalidRows: a file cannot be read, or rows are there and none is of a partition asked for.
@@ -195,15 +194,11 @@ def explain_source(declaration: TableDeclaration, request: SourceRequest) -> Non
     asked = [describe_partition(spec) for spec in request.partitions]
     raise InvalidRows(
         f"of {row_count} rows in {len(files)} files of {source_text(source)} none is of the "
-        f"{len(asked)} partitions asked for ({_first(asked)}); their partitions are such as "
-        f"{_first(sample)}: see whether they are written as the column's values are, or declare "
-        f"`allow_empty: true` in the source of {declaration.table}; nothing was written",
+        f"{len(asked)} requested partitions ({first_few(asked)}); the files hold "
+        f"partitions such as {first_few(sample)}; write partition values as in the column, or "
+        f"declare `allow_empty: true` in the source of {declaration.table}; nothing was written",
         table=declaration.table,
     )
-
-
-def _first(names: Sequence[str]) -> str:
-    return "; ".join(names[:5]) + ("; …" if len(names) > 5 else "")
 
 
 def _in_spark(

@@ -1,7 +1,7 @@
 """Text columns of files as columns of declared types.
 
-What is written as the format prints it is read as it stands: ISO dates and times, numbers with a
-point, true and false, bytes in hexadecimal. Dates and timestamps may have a layout of their own.
+The default forms are those that the format prints: ISO dates and times, numbers with a point, true
+and false, bytes in hexadecimal. Dates and timestamps may have a declared layout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INFINITIES = ["inf", "infinity"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLayout:
-    """How a file writes values; layouts of moments are those of `strptime`."""
+    """How a file writes values; layouts of dates and timestamps are those of `strptime`."""
 
     nulls: tuple[str, ...] = ("",)
     date_format: str | None = None
@@ -32,15 +32,15 @@ class TextLayout:
 
 
 def from_text(texts: pa.Array, field: DataField, layout: TextLayout, *, first_row: int) -> pa.Array:
-    """Texts as values of a column's type; `first_row` counts the rows before them.
+    """Texts as values of a column's type; `first_row` is the number of rows before them.
 
     Raises:
-        InvalidRows: a text is no value of the type; the message says which, and in which row.
+        InvalidRows: a text is not a value of the type; the message says which, and in which row.
     """
     assert isinstance(field.type, AtomicType)
     if field.type.root.is_text:
         return texts
-    # Quotes keep a text from being null, and no other type has an empty value.
+    # A quoted text is never null, and only text types have an empty value.
     blank = pc.is_in(texts, pa.array(layout.nulls, pa.string()))
     texts = pc.if_else(blank, pa.scalar(None, pa.string()), texts)
     convert = _converter(field.type, layout)
@@ -72,7 +72,7 @@ def _converter(data_type: AtomicType, layout: TextLayout) -> Callable[[pa.Array]
 
 
 def _digits(texts: pa.Array) -> pa.Array:
-    """Texts without blanks around them and a plus before them; Arrow reads `0x10` as 16."""
+    """Texts without surrounding blanks and a leading plus; Arrow would read `0x10` as 16."""
     trimmed = pc.utf8_trim_whitespace(texts)
     if pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
         raise ValueError("hexadecimal digits are no number")
@@ -81,7 +81,7 @@ def _digits(texts: pa.Array) -> pa.Array:
 
 
 def _finite(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers; one too large for the type is not infinite."""
+    """Refuse numbers that are too large for the type, instead of reading them as infinite."""
     numbers = texts.cast(target)
     infinite = pc.fill_null(pc.is_inf(numbers), False)
     words = pc.utf8_lower(pc.utf8_ltrim(texts.filter(infinite), "+-"))
@@ -93,7 +93,7 @@ def _finite(texts: pa.Array, target: pa.DataType) -> pa.Array:
 def _each_once(
     data_type: AtomicType, read: Callable[[str], object]
 ) -> Callable[[pa.Array], pa.Array]:
-    """A conversion in Python, of each distinct text once."""
+    """A conversion in Python that converts each distinct text once."""
 
     def convert(texts: pa.Array) -> pa.Array:
         encoded = texts.dictionary_encode()
@@ -108,7 +108,7 @@ def _each_once(
 
 def _moment_reader(layout: str, *, dates: bool) -> Callable[[str], object]:
     def read(text: str) -> object:
-        # Whether a zone is wanted, the column says.
+        # The column type decides whether a zone is required.
         moment = dt.datetime.strptime(text, layout)  # noqa: DTZ007
         return moment.date() if dates else moment
 
@@ -116,7 +116,7 @@ def _moment_reader(layout: str, *, dates: bool) -> Callable[[str], object]:
 
 
 def _first_failure(texts: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> int:
-    """The position of the first text that cannot be converted, given that there is one."""
+    """The position of the first text that cannot be converted; at least one cannot."""
     low, high = 0, len(texts)
     while high - low > 1:
         middle = (low + high) // 2
@@ -129,16 +129,16 @@ def _first_failure(texts: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> 
 
 
 def _expected(data_type: AtomicType, layout: TextLayout) -> str:
-    """What would be right, behind a value that is not."""
+    """The expected form, as the end of a message about a wrong value."""
     root = data_type.root
     nulls = "; if the text stands for null, name it in `nulls`"
     if root is TypeRoot.DATE:
         if layout.date_format is None:
-            return "; write 2024-01-31, or say the layout in `date_format`, such as '%d.%m.%Y'"
-        return f", which is not of the layout {layout.date_format}"
+            return "; write 2024-01-31, or give the layout in `date_format`, such as '%d.%m.%Y'"
+        return f", which does not have the layout {layout.date_format}"
     if root.is_timestamp:
         if layout.timestamp_format is not None:
-            return f", which is not of the layout {layout.timestamp_format}"
+            return f", which does not have the layout {layout.timestamp_format}"
         zone = "+01:00" if root is TypeRoot.TIMESTAMP_LTZ else ""
         with_zone = "with its zone" if zone else "without a zone"
         return f"; write it {with_zone}, 2024-01-31T13:45:00{zone}, or use `timestamp_format`"
@@ -151,6 +151,6 @@ def _expected(data_type: AtomicType, layout: TextLayout) -> str:
     if root.is_text:
         return nulls
     return (
-        "; write digits, with a point before decimals, of which the type can hold all, or declare "
-        f"a wider one{nulls}"
+        "; write digits, with a point before decimals, that the type can hold, or declare a "
+        f"wider type{nulls}"
     )

@@ -1,1 +1,1 @@
-"""What Dagster is told and asked: names, resources, runs, metadata."""
+"""The platform's side of Dagster: names, resources, runs, metadata."""

@@ -1,4 +1,4 @@
-"""What of a declaration only Dagster can judge: tags and schedules."""
+"""Checks of a declaration that only Dagster can make: tags and schedules."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def check_for_dagster(declaration: TableDeclaration) -> Iterator[Finding]:
     try:
         dg.ScheduleDefinition(name="any", cron_schedule=schedule, job_name="any")
     except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):
-        message = f"{schedule!r} is no cron schedule; write for example '0 3 * * *'"
+        message = f"{schedule!r} is not a cron schedule; write for example '0 3 * * *'"
         yield ("maintenance", "snapshots", "schedule"), message

@@ -56,8 +56,9 @@ REACTIONS: dict[type[StorageError], Reaction] = {
 
 def reaction_to(error: StorageError) -> Reaction:
     """The reaction to an error; an unknown class is not retried."""
-    if isinstance(error, LeaseLost) and "wanted_by" not in error.details:
-        # The new holder does the work; a person who broke the lease wants it stopped.
+    if isinstance(error, LeaseLost) and "given_up_to" not in error.details:
+        # The new holder of the lease does the work; a person who broke the lease wants the run to
+        # stop.
         return Reaction(0)
     for kind, reaction in REACTIONS.items():
         if isinstance(error, kind):
@@ -67,7 +68,7 @@ def reaction_to(error: StorageError) -> Reaction:
 
 @contextmanager
 def failures_for_dagster() -> Iterator[None]:
-    """Turn what storage raises into a retry, or into a failure that is not retried.
+    """Turn an error of storage into a retry, or into a failure that is not retried.
 
     Raises:
         RetryRequested: trying again can help.

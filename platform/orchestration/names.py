@@ -1,4 +1,4 @@
-"""Names: what a table is called in Dagster."""
+"""Names: how a table is called in Dagster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import dagster as dg
 
 # The tag by which runs that write or keep a table are found.
 TABLE_TAG = "lakewright/table"
-# What the run does: ingest, compact or expire_snapshots.
+# The tag with the work of a run: ingest, compact or expire_snapshots.
 VERB_TAG = "lakewright/verb"
 
 
 @dataclass(frozen=True, slots=True)
 class TableNames:
-    """Every name that one table gives rise to."""
+    """Every name in Dagster that is derived from one table."""
 
     table: str
 
@@ -24,12 +24,12 @@ class TableNames:
 
     @property
     def identifier(self) -> str:
-        """The table in names that may hold letters, digits and _ only; `nyc__flights`."""
+        """The table's name with letters, digits and _ only: `nyc__flights`."""
         return self.table.replace(".", "__").replace("-", "_")
 
     @property
     def pool(self) -> str:
-        """The pool that lets one step at a time keep the table."""
+        """The pool that admits one upkeep step of the table at a time."""
         return f"lakewright/{self.table.replace('.', '/')}"
 
     @property
@@ -42,11 +42,11 @@ class TableNames:
         return f"lakewright/{self.table}"
 
     def job(self, verb: str) -> str:
-        """The job of a verb, and of the step in it, which run config names."""
+        """The name of a verb's job and of its step; run config uses the step's name."""
         return f"{verb}__{self.identifier}"
 
     def op(self, verb: str) -> str:
-        """The definition behind the step; Dagster wants it to have another name."""
+        """The name of the op behind the step; Dagster requires it to differ from the job's name."""
         return f"{verb}_op__{self.identifier}"
 
     def sensor(self, verb: str) -> str:

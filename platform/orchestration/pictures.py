@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 
+from lakewright.platform.upkeep.words import size_text
+
 _WIDTH = 640
 _ROW_HEIGHT = 92
 _MARGIN = 12
-# More bars than this would be thinner than a line.
+# More bars would be thinner than a line.
 _MAX_BARS = 160
 _BEFORE = "#e07a5f"
 _AFTER = "#3d8b7d"
@@ -30,25 +32,15 @@ def file_sizes_picture(before: Sequence[int], after: Sequence[int]) -> str:
 
 
 def as_markdown(svg: str, title: str) -> str:
-    """The picture inline, so that it needs no file and no server."""
+    """The picture inline, without a file or a server."""
     encoded = base64.b64encode(svg.encode("utf-8")).decode("ascii")
     return f"![{title}](data:image/svg+xml;base64,{encoded})"
-
-
-def human_bytes(size_bytes: int) -> str:
-    """`1.4 MiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def _row(sizes: Sequence[int], tallest: int, position: int, name: str, color: str) -> str:
     top = position * _ROW_HEIGHT + _MARGIN
     floor = top + _ROW_HEIGHT - _MARGIN
-    label = f"{name}: {len(sizes)} files, {human_bytes(sum(sizes))}"
+    label = f"{name}: {len(sizes)} files, {size_text(sum(sizes))}"
     shown = sorted(sizes, reverse=True)
     if len(shown) > _MAX_BARS:
         label += f" (the {_MAX_BARS} largest shown)"

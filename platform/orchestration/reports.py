@@ -1,4 +1,4 @@
-"""Reports: what happened, as the metadata that the Dagster UI knows how to show."""
+"""Reports: results of runs, as metadata that the Dagster UI can show."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def column_schema(
     partition_keys: Iterable[str] = (),
     primary_keys: Iterable[str] = (),
 ) -> dg.TableSchema:
-    """Columns as the UI lists them."""
+    """The columns as the UI lists them."""
     partition_keys, primary_keys = tuple(partition_keys), tuple(primary_keys)
     listed = []
     for name, data_type, comment in columns:
@@ -54,7 +54,7 @@ def column_schema(
 
 
 def schema_metadata(schema: TableSchema) -> dg.TableSchema:
-    """Columns of a table that exists."""
+    """The columns of an existing table."""
     return column_schema(
         ((each.name, each.type, each.description) for each in schema.fields),
         partition_keys=schema.partition_keys,
@@ -63,7 +63,7 @@ def schema_metadata(schema: TableSchema) -> dg.TableSchema:
 
 
 def publication_metadata(table: Table, published: Published) -> Metadata:
-    """What a materialization says of the whole write."""
+    """The metadata of a materialization about the whole write."""
     metadata: dict[str, Any] = {
         "dagster/column_schema": schema_metadata(table.schema),
         "dagster/table_name": table.name,
@@ -102,7 +102,7 @@ def _writer_compaction_metadata(compaction: WriterCompaction) -> Metadata:
 
 
 def partition_metadata(totals: PartitionTotals | None) -> Metadata:
-    """What a materialization says of one partition; None where no row came for it."""
+    """The metadata of a materialization about one partition; None if the partition got no row."""
     return {
         "dagster/partition_row_count": totals.row_count if totals else 0,
         "lakewright/partition_files": totals.file_count if totals else 0,
@@ -134,8 +134,12 @@ def check_metadata(outcome: ExpectationOutcome, *, row_count: int) -> Metadata:
 
 
 def report_metadata(report: Report) -> Metadata:
-    """What a verb would do, or did, with its picture and its tables."""
-    metadata: dict[str, Any] = {f"lakewright/{name}": fact for name, fact in report.facts.items()}
+    """The metadata of a verb's plan or result, with its picture and its tables."""
+    metadata: dict[str, Any] = {
+        f"lakewright/{name}": fact
+        for name, fact in report.facts.items()
+        if isinstance(fact, str | int | float)
+    }
     if report.file_sizes is not None:
         picture = file_sizes_picture(*report.file_sizes)
         metadata["file sizes"] = dg.MetadataValue.md(
@@ -144,14 +148,15 @@ def report_metadata(report: Report) -> Metadata:
     if report.snapshot is not None:
         metadata["lakewright/snapshot_id"] = report.snapshot.id
         metadata["dagster/row_count"] = report.snapshot.total_record_count
-    if report.notes:
-        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in report.notes))
+    notes = report.notes[:_MAX_ROWS]
+    if notes:
+        metadata["reasons"] = dg.MetadataValue.md("\n".join(f"- {note}" for note in notes))
     metadata |= {name: _rows_table(rows) for name, rows in report.tables.items() if rows}
     return metadata
 
 
 def partition_health_metadata(before: PartitionHealth | None, after: PartitionHealth) -> Metadata:
-    """What a compaction did to one partition."""
+    """The metadata of a compaction about one partition."""
     metadata: dict[str, Any] = {
         "lakewright/files_after": after.file_count,
         "lakewright/bytes_after": after.size_bytes,
@@ -169,7 +174,7 @@ def decision_table(decisions: Iterable[Decision]) -> str:
 
 
 def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue | dg.MetadataValue:
-    """Rows as the UI shows tables; the first ones where there are many."""
+    """Rows as the UI shows tables; only the first rows if there are many."""
     kept = rows[:_MAX_ROWS]
     return dg.MetadataValue.table(
         records=[
@@ -180,7 +185,7 @@ def _rows_table(rows: Sequence[Mapping[str, object]]) -> dg.TableMetadataValue |
 
 def _cell(value: object) -> str | int | float | bool | None:
     if isinstance(value, float) and not math.isfinite(value):
-        # JSON knows no such number.
+        # JSON has no such number.
         return str(value)
     if value is None or isinstance(value, (str, int, float, bool)):
         return value

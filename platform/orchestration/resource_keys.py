@@ -1,4 +1,4 @@
-"""Resource keys: where assets and jobs look for the warehouse and for Spark."""
+"""Resource keys: the names under which assets and jobs find the warehouse and Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResourceKeys:
-    """Keys of the resources; a project with several warehouses gives each its own."""
+    """The keys of the resources; a project with several warehouses gives each its own keys."""
 
     warehouse: str = "lakewright_warehouse"
     spark: str = "lakewright_spark"

@@ -1,4 +1,4 @@
-"""Resources: where the tables are, and how Spark is reached."""
+"""Resources: the warehouse of the tables, and the Spark session."""
 
 import os
 from typing import Any
@@ -6,10 +6,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from lakewright.storage import Catalog
-
-WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
-DEFAULT_WAREHOUSE = "./warehouse"
 
 
 class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -18,36 +16,36 @@ class WarehouseResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     uri: str | None = Field(
         default=None,
         description=(
-            f"Path or URI of the warehouse; without one, what {WAREHOUSE_VARIABLE} says, "
-            f"and {DEFAULT_WAREHOUSE} otherwise."
+            f"Path or URI of the warehouse (default: ${WAREHOUSE_VARIABLE}, else "
+            f"{DEFAULT_WAREHOUSE})."
         ),
     )
 
     @property
     def location(self) -> str:
-        """Where the warehouse is."""
+        """The path or URI of the warehouse."""
         return self.uri or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
 
     def catalog(self) -> Catalog:
-        """The tables in it."""
+        """The catalog of its tables."""
         return Catalog.open(self.location)
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """A Spark session, started when it is first asked for."""
+    """A Spark session, started at its first use."""
 
     master: str | None = Field(
         default=None,
-        description="Master URL; without one, LAKEWRIGHT_SPARK_MASTER, and this machine otherwise.",
+        description="Master URL (default: $LAKEWRIGHT_SPARK_MASTER, else this machine).",
     )
     remote: str | None = Field(
         default=None,
-        description="Spark Connect address; without one, LAKEWRIGHT_SPARK_REMOTE.",
+        description="Spark Connect address (default: $LAKEWRIGHT_SPARK_REMOTE).",
     )
     conf: dict[str, str] = Field(default_factory=dict, description="Further Spark settings.")
 
     def session(self) -> Any:
-        """The session; every call in one process gives the same."""
+        """The session; every call in one process returns the same one."""
         from lakewright.storage.spark import build_session
 
         return build_session("lakewright", master=self.master, remote=self.remote, conf=self.conf)

@@ -1,6 +1,6 @@
-"""What a run's config may choose from; Dagster shows the choices and refuses others at launch.
+"""Choices of run config; Dagster shows them, and refuses other words at launch.
 
-Dagster takes the names of an enum and not its values, so the names are what people write.
+Dagster shows the names of an enum, not its values, so the names are the words that people write.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from lakewright.platform.declare.declarations import WriteKind
 
 
 class WriteMode(Enum):
-    """What a run does with the rows that are there already."""
+    """What a run does with the existing rows of the table."""
 
     append = WriteKind.APPEND
     overwrite = WriteKind.OVERWRITE

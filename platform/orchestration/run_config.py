@@ -1,8 +1,8 @@
-"""Run config of a verb's job, made of the verb's options, and options made of run config.
+"""Run config of a verb's job, derived from the verb's options, and back to options.
 
-What a run does not say, the table's declaration says. A choice is written by its value, a
-duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all
-of it, and refuses what is no choice, at launch.
+The declaration of the table gives what a run leaves out. A choice is written by its value, a
+duration as 1h or 7d under a name without `_ms`, and partitions by their keys. Dagster shows all of
+it, and refuses invalid choices at launch.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from lakewright.storage import Table
 from lakewright.storage.errors import InvalidRequestError
 
 OptionsT = TypeVar("OptionsT")
-_BY_KEY = " By key: a value, or dt=…/hh=… where there are several columns."
+_BY_KEY = " Partition keys: a value, or dt=…/hh=… for several columns."
 
 
 class VerbConfig(dg.Config):
-    """What every run of a verb may be told."""
+    """The run config that every verb accepts."""
 
-    dry_run: bool = Field(default=False, description="Tell what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Report what would be done; write nothing.")
 
 
 @cache
 def choices_of(kind: type[Enum]) -> Any:
-    """An enum whose names are the values of another, since Dagster takes names."""
+    """An enum whose names are the values of another enum, since Dagster shows names."""
     return Enum(kind.__name__, {each.value: each for each in kind})
 
 
 @cache
 def config_class(options: type[Any]) -> type[VerbConfig]:
-    """The run config in which options can be given; none of them need be."""
+    """The run config for some options; each is optional."""
     given: dict[str, Any] = {
         each.written_name: (
             _config_type(each) | None,
@@ -57,10 +57,10 @@ def config_class(options: type[Any]) -> type[VerbConfig]:
 
 
 def options_of_run(config: VerbConfig, declared: OptionsT, table: Table) -> OptionsT:
-    """What a run asks for, and what was declared where it asks for nothing.
+    """The options of a run; what the run leaves out, the declaration gives.
 
     Raises:
-        InvalidRequestError: a text is no duration, or the key of no partition.
+        InvalidRequestError: a text is not a duration, or the key of no partition.
     """
     given = {}
     for option in option_fields(type(declared)):
@@ -106,7 +106,7 @@ def _partitions(table: Table, keys: Sequence[str], name: str) -> Partitions:
     if not columns:
         raise InvalidRequestError(f"{table.name} has no partitions; leave `{name}` out")
     if not keys:
-        raise InvalidRequestError(f"{name} is an empty list; leave it out to look at all")
+        raise InvalidRequestError(f"{name} is an empty list; leave it out for all partitions")
     try:
         return tuple(decode_partition(key, columns) for key in keys)
     except InvalidPartitionKeyError as err:

@@ -1,4 +1,4 @@
-"""Run identity: the name under which a run commits, the same at every try of it."""
+"""Run identity: the name under which a run commits, equal at every attempt."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _RESUME = "dagster/is_resume_retry"
 def commit_user(run: dg.DagsterRun, step: str) -> str:
     """The commit user of one step.
 
-    Dagster's own retries, and re-executions of failed steps, are new runs that
-    continue an old one: they keep its name, so that they find what it has
-    committed. A run that a person launches anew does its work anew.
+    A retry by Dagster, and a re-execution of failed steps, is a new run that continues an old
+    one. It keeps the name of the old run, so it finds the commits of that run. A run that a
+    person launches again has its own name and does all its work.
     """
     continues = _RETRY_NUMBER in run.tags or run.tags.get(_RESUME) == "true"
     root = run.root_run_id or run.tags.get(ROOT_RUN)
@@ -25,6 +25,6 @@ def commit_user(run: dg.DagsterRun, step: str) -> str:
 
 
 def origin_of(name: str) -> str | None:
-    """The run that a commit user, or the owner of a lease, is named after; None if it is none."""
+    """The run in the name of a commit user or of a lease's owner; None if it names no run."""
     found = re.match(r"dagster-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-", name)
     return None if found is None else found[1]

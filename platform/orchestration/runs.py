@@ -49,8 +49,8 @@ def release_of_ended_runs(
     """
     for lease in table.upkeep.leases():
         if _has_ended(instance, lease.owner):
-            release_lease(table.files, lease.id)
-            tell(f"lease {lease.id} of {lease.holder} was given back, since that run has ended")
+            release_lease(table.table_files, lease.id)
+            tell(f"lease {lease.id} of {lease.holder} was released, since its run has ended")
 
 
 def _has_ended(instance: dg.DagsterInstance, name: str) -> bool:

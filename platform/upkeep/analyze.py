@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lakewright.platform.declare.declarations import EngineChoice
-from lakewright.platform.upkeep.verb import Fact, Outcome, Report, Verb, Work, option
-from lakewright.storage import AnalyzePlan, AnalyzeResult, Table
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
+from lakewright.storage import AnalyzePlan, AnalyzeResult, ColumnStatistics, Table
+
+# What a bound may take of a line.
+_MAX_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,65 +25,71 @@ class AnalyzeOptions:
     )
 
 
-class Analyze(Verb[AnalyzeOptions, AnalyzePlan, AnalyzeResult]):
-    """Compute statistics."""
-
-    name = "analyze"
-    description = "compute statistics of the rows and publish them: counts, bounds, distinct values"
-    options = AnalyzeOptions
-    plan_type = AnalyzePlan
-
-    def plan(self, table: Table, options: AnalyzeOptions) -> AnalyzePlan:
-        """What would be read."""
-        return table.upkeep.plan_analyze(columns=options.columns)
-
-    def run(
-        self, table: Table, plan: AnalyzePlan, options: AnalyzeOptions, work: Work
-    ) -> AnalyzeResult:
-        """Read the rows of the plan's snapshot and publish what they say."""
-        return table.upkeep.run_analyze(plan, work.engine(options.engine, plan.bytes))
-
-    def report(
-        self, table: Table, outcome: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]
-    ) -> Report:
-        """What would be read, or the statistics of each column."""
-        plan, result = outcome.plan, outcome.result
-        if result is None or result.snapshot is None or result.statistics is None:
-            return Report(
-                summary=plan.reason,
-                facts={
-                    "files": plan.files,
-                    "bytes": plan.bytes,
-                    "rows": plan.rows,
-                    "columns": ", ".join(plan.columns),
-                },
-                is_empty=plan.snapshot_id is None or result is not None,
-            )
-        found = result.statistics
-        facts: dict[str, Fact] = {
-            "rows": found.merged_record_count or 0,
-            "bytes": found.merged_record_size or 0,
-            "snapshot_id": result.snapshot.id,
-            "seconds": round(result.duration_ms / 1000, 3),
-        }
-        columns = tuple(
-            {
-                "column": each.name,
-                "distinct": each.distinct_count,
-                "exact": each.name in result.exact_columns,
-                "nulls": each.null_count,
-                "min": each.minimum,
-                "max": each.maximum,
-                "avg_length": each.avg_len,
-                "max_length": each.max_len,
-            }
-            for each in found.columns
-        )
-        return Report(
-            summary=f"statistics of snapshot {found.snapshot_id} committed",
-            facts=facts,
-            tables={"columns": columns},
-        )
+def _report(_: Table, done: Outcome[AnalyzeOptions, AnalyzePlan, AnalyzeResult]) -> Report:
+    plan, result = done.plan, done.result
+    if result is None:
+        return _plan_report(plan)
+    snapshot, found = result.snapshot, result.statistics
+    facts = {
+        "snapshot_id": None if snapshot is None else snapshot.id,
+        "statistics": None if found is None else asdict(found),
+        "exact_columns": list(result.exact_columns),
+        "duration_ms": result.duration_ms,
+    }
+    if snapshot is None or found is None:
+        told = _plan_report(plan)
+        return Report(summary=told.summary, facts=facts, notes=told.notes, is_empty=True)
+    summary = (
+        f"{plan.table}: {counted(found.merged_record_count or 0, 'row')}, about "
+        f"{size_text(found.merged_record_size or 0)}; statistics of snapshot {found.snapshot_id} "
+        f"committed as snapshot {snapshot.id} in {duration_text(result.duration_ms)}"
+    )
+    columns = [_row(each, is_exact=each.name in result.exact_columns) for each in found.columns]
+    return Report(summary=summary, facts=facts, tables={"columns": columns})
 
 
-ANALYZE = Analyze()
+def _plan_report(plan: AnalyzePlan) -> Report:
+    facts = {"files": plan.files, "size_bytes": plan.bytes, "rows": plan.rows}
+    if plan.snapshot_id is None:
+        return Report(summary=f"{plan.table}: {plan.reason}", facts=facts, is_empty=True)
+    files, rows = counted(plan.files, "file"), counted(plan.rows, "row")
+    return Report(
+        summary=f"{plan.table}, snapshot {plan.snapshot_id}: {plan.reason}",
+        facts=facts,
+        notes=(
+            f"would read {files}, {size_text(plan.bytes)}, {rows} in files",
+            f"columns: {', '.join(plan.columns) or 'none'}",
+        ),
+    )
+
+
+def _row(column: ColumnStatistics, *, is_exact: bool) -> dict[str, object]:
+    count = column.distinct_count
+    return {
+        "column": column.name,
+        "distinct": f"~{count:,}" if count is not None and not is_exact else count,
+        "nulls": column.null_count,
+        "min": _short(column.minimum),
+        "max": _short(column.maximum),
+        "avg_length": column.avg_len,
+        "max_length": column.max_len,
+    }
+
+
+def _short(bound: str | None) -> str | None:
+    if bound is None or len(bound) <= _MAX_WIDTH:
+        return bound
+    return bound[: _MAX_WIDTH - 1] + "…"
+
+
+ANALYZE = Verb(
+    name="analyze",
+    description="compute statistics of the rows and publish them: counts, bounds, distinct values",
+    options=AnalyzeOptions,
+    plan_type=AnalyzePlan,
+    plan=lambda table, options: table.upkeep.plan_analyze(columns=options.columns),
+    run=lambda table, plan, options, work: table.upkeep.run(
+        plan, work.engine(options.engine, plan.bytes)
+    ),
+    report=_report,
+)

@@ -5,10 +5,13 @@ None of them leases anything: what they touch, no commit refers to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 
-from lakewright.platform.upkeep.deletions import FileRows, counted, deletion_report
-from lakewright.platform.upkeep.verb import Fact, Outcome, Report, Verb, Work, option
+from lakewright.platform.upkeep.deletions import deletion_report, plan_facts
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
 from lakewright.storage import OrphansPlan, PurgePlan, RestorePlan, Table
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
@@ -35,64 +38,62 @@ class OrphansOptions:
     )
 
 
-class RemoveOrphans(Verb[OrphansOptions, OrphansPlan, OrphansResult]):
-    """Set files aside that nothing refers to."""
+def _orphans_report(_: Table, done: Outcome[OrphansOptions, OrphansPlan, OrphansResult]) -> Report:
+    plan, result = done.plan, done.result
+    if result is None:
+        return _orphans_plan_report(plan)
+    facts = asdict(result)
+    facts["quarantines"] = facts.pop("quarantine_ids")
+    if not (plan.files or plan.wanted or plan.leftovers):
+        return replace(_orphans_plan_report(plan), facts=facts)
+    how, count, size = "set aside", result.files_moved, result.bytes_moved
+    if result.files_deleted:
+        how, count, size = "deleted", result.files_deleted, result.bytes_deleted
+    # Quoted, since a shell would take what follows the dollar of a branch for a variable.
+    table = shlex.quote(plan.table)
+    restore = f"bring them back:  lakewright quarantine restore {table}"
+    purge = f"delete them for good, after a week:  lakewright quarantine purge {table}"
+    return Report(
+        summary=f"orphans of {plan.table} {how}; {counted(count, 'file')}, {size_text(size)} in "
+        f"{duration_text(result.duration_ms)}",
+        facts=facts,
+        notes=(
+            *(f"{restore} {each}" for each in result.quarantine_ids),
+            *([purge] if result.quarantine_ids else []),
+            *_brought_back(result.brought_back),
+        ),
+    )
 
-    name = "remove_orphans"
-    description = "set aside files that nothing refers to, left behind by processes that died"
-    options = OrphansOptions
-    plan_type = OrphansPlan
 
-    def plan(self, table: Table, options: OrphansOptions) -> OrphansPlan:
-        """The files that nothing refers to."""
-        return table.upkeep.plan_remove_orphans(
-            age_ms=options.older_than_ms, even_recent=options.even_recent
-        )
+def _orphans_plan_report(plan: OrphansPlan) -> Report:
+    summary = f"no file of {plan.table} is an orphan"
+    if plan.files:
+        count, size = counted(len(plan.files), "file"), size_text(plan.bytes)
+        summary = f"{count} of {plan.table} that nothing refers to, {size}"
+    unfinished = f"{counted(len(plan.leftovers), 'file')} that upkeep did not finish, to go"
+    return Report(
+        summary=summary,
+        facts=plan_facts(plan),
+        notes=(
+            *_to_come_back(plan.wanted),
+            *([unfinished] if plan.leftovers else []),
+            *(file.path for file in plan.files),
+        ),
+        is_empty=not (plan.files or plan.wanted or plan.leftovers),
+    )
 
-    def run(
-        self, table: Table, plan: OrphansPlan, options: OrphansOptions, work: Work
-    ) -> OrphansResult:
-        """Set aside, or delete, what the plan names."""
-        return table.upkeep.run_remove_orphans(plan, quarantine=not options.at_once)
 
-    def report(
-        self, table: Table, outcome: Outcome[OrphansOptions, OrphansPlan, OrphansResult]
-    ) -> Report:
-        """The files that go, or went, and those that came back."""
-        plan, result = outcome.plan, outcome.result
-        is_empty = not (plan.files or plan.wanted or plan.leftovers)
-        if result is None:
-            return Report(
-                summary=f"{counted(len(plan.files), 'file')} that nothing refers to would go",
-                facts={
-                    "files": len(plan.files),
-                    "bytes": plan.bytes,
-                    "wanted_files": len(plan.wanted),
-                    "leftover_files": len(plan.leftovers),
-                },
-                tables={"plan": FileRows(plan.files)},
-                notes=tuple(
-                    f"{path} is to come back: something refers to it" for path in plan.wanted
-                ),
-                is_empty=is_empty,
-            )
-        return Report(
-            summary=(
-                f"{counted(result.files_moved, 'file')} set aside, "
-                f"{counted(result.files_deleted, 'file')} deleted"
-            ),
-            facts={
-                "files_moved": result.files_moved,
-                "bytes_moved": result.bytes_moved,
-                "files_deleted": result.files_deleted,
-                "bytes_deleted": result.bytes_deleted,
-                "files_brought_back": len(result.brought_back),
-                "quarantines": ", ".join(result.quarantine_ids),
-                "seconds": round(result.duration_ms / 1000, 3),
-            },
-            notes=_brought_back(result.brought_back),
-            is_empty=is_empty,
-        )
+REMOVE_ORPHANS = Verb(
+    name="remove_orphans",
+    description="set aside files that nothing refers to, left behind by processes that died",
+    options=OrphansOptions,
+    plan_type=OrphansPlan,
+    plan=lambda table, options: table.upkeep.plan_remove_orphans(
+        age_ms=options.older_than_ms, even_recent=options.even_recent
+    ),
+    run=lambda table, plan, options, work: table.upkeep.run(plan, quarantine=not options.at_once),
+    report=_orphans_report,
+)
 
 
 # --- quarantine --------------------------------------------------------------------------------
@@ -108,55 +109,43 @@ class RestoreOptions:
     )
 
 
-class Restore(Verb[RestoreOptions, RestorePlan, RestoreResult]):
-    """Bring files back from a quarantine."""
+def _plan_restore(table: Table, options: RestoreOptions) -> RestorePlan:
+    if options.quarantine is None:
+        raise InvalidRequestError(f"name a quarantine of {table.name}: quarantine is not given")
+    return table.upkeep.plan_restore(options.quarantine, paths=options.paths)
 
-    name = "restore"
-    description = "bring files back from a quarantine to where they were"
-    options = RestoreOptions
-    plan_type = RestorePlan
 
-    def plan(self, table: Table, options: RestoreOptions) -> RestorePlan:
-        """The files to bring back.
-
-        Raises:
-            InvalidRequestError: no quarantine is named.
-            NotFoundError: there is no such quarantine, or no such file in it.
-        """
-        if options.quarantine is None:
-            raise InvalidRequestError(f"name a quarantine of {table.name}: quarantine is not given")
-        return table.upkeep.plan_restore(options.quarantine, paths=options.paths)
-
-    def run(
-        self, table: Table, plan: RestorePlan, options: RestoreOptions, work: Work
-    ) -> RestoreResult:
-        """Bring back what the plan names."""
-        return table.upkeep.run_restore(plan)
-
-    def report(
-        self, table: Table, outcome: Outcome[RestoreOptions, RestorePlan, RestoreResult]
-    ) -> Report:
-        """The files that come back, or came."""
-        plan, result = outcome.plan, outcome.result
-        facts: dict[str, Fact] = {"quarantine": plan.quarantine_id}
-        if result is None:
-            return Report(
-                summary=f"{counted(len(plan.files), 'file')} would come back",
-                facts={**facts, "files": len(plan.files), "bytes": plan.bytes},
-                tables={"plan": FileRows(plan.files)},
-                is_empty=not plan.files,
-            )
+def _restore_report(_: Table, done: Outcome[RestoreOptions, RestorePlan, RestoreResult]) -> Report:
+    plan, result = done.plan, done.result
+    if result is None:
+        files = f"{counted(len(plan.files), 'file')} of {plan.table}"
         return Report(
-            summary=f"{counted(result.files_restored, 'file')} restored",
-            facts={
-                **facts,
-                "files_restored": result.files_restored,
-                "bytes_restored": result.bytes_restored,
-                "seconds": round(result.duration_ms / 1000, 3),
-            },
-            notes=tuple(f"{path} is not in quarantine any more" for path in result.missing),
+            summary=f"{files} to come back, {size_text(plan.bytes)}",
+            facts=plan_facts(plan),
+            notes=tuple(file.path for file in plan.files),
             is_empty=not plan.files,
         )
+    files, size = counted(result.files_restored, "file"), size_text(result.bytes_restored)
+    return Report(
+        summary=f"{files} of {plan.table} restored, {size} in {duration_text(result.duration_ms)}",
+        facts={"quarantine": plan.quarantine_id, **asdict(result)},
+        notes=(
+            *(f"{path} is not in quarantine any more" for path in result.missing),
+            "what nothing refers to is an orphan again, for the next remove-orphans",
+        ),
+        is_empty=not plan.files,
+    )
+
+
+RESTORE = Verb(
+    name="restore",
+    description="bring files back from a quarantine to where they were",
+    options=RestoreOptions,
+    plan_type=RestorePlan,
+    plan=_plan_restore,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_restore_report,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,55 +158,49 @@ class PurgeOptions:
     quarantines: tuple[str, ...] = option((), "These quarantines, whatever their age.")
 
 
-class Purge(Verb[PurgeOptions, PurgePlan, PurgeResult]):
-    """Delete quarantines for good."""
-
-    name = "purge"
-    description = "delete what has been in quarantine for long enough"
-    options = PurgeOptions
-    plan_type = PurgePlan
-
-    def plan(self, table: Table, options: PurgeOptions) -> PurgePlan:
-        """The quarantines to end.
-
-        Raises:
-            InvalidRequestError: quarantines are named, and an age is given.
-            NotFoundError: there is no such quarantine.
-        """
-        if options.quarantines and options.older_than_ms is not None:
-            raise InvalidRequestError("name quarantines, or an age, but not both")
-        return table.upkeep.plan_purge(
-            ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines
-        )
-
-    def run(self, table: Table, plan: PurgePlan, options: PurgeOptions, work: Work) -> PurgeResult:
-        """Delete what the plan names."""
-        return table.upkeep.run_purge(plan)
-
-    def report(
-        self, table: Table, outcome: Outcome[PurgeOptions, PurgePlan, PurgeResult]
-    ) -> Report:
-        """The quarantines and files that go, or went, and the files that came back."""
-        plan, result = outcome.plan, outcome.result
-        back = _to_come_back(plan.wanted) if result is None else _brought_back(result.brought_back)
-        return deletion_report(
-            counted(len(plan.quarantine_ids), "quarantine"),
-            {"quarantines": len(plan.quarantine_ids)},
-            plan,
-            result,
-            notes=(*plan.reasons, *back),
-            is_empty=not plan.quarantine_ids,
-        )
+def _plan_purge(table: Table, options: PurgeOptions) -> PurgePlan:
+    if options.quarantines and options.older_than_ms is not None:
+        raise InvalidRequestError("name quarantines, or an age, but not both")
+    return table.upkeep.plan_purge(ttl_ms=options.older_than_ms, quarantine_ids=options.quarantines)
 
 
-def _to_come_back(paths: tuple[str, ...]) -> tuple[str, ...]:
+def _purge_report(_: Table, done: Outcome[PurgeOptions, PurgePlan, PurgeResult]) -> Report:
+    plan, result = done.plan, done.result
+    ids = plan.quarantine_ids
+    which = f"{counted(len(ids), 'quarantine')} of {plan.table}"
+    files = f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
+    back = () if result is None else result.brought_back
+    return deletion_report(
+        plan,
+        result,
+        to_go=Report(
+            summary=f"{which} to go, {files}"
+            if ids
+            else f"nothing of {plan.table} has been in quarantine for long enough",
+            facts={},
+            notes=(*ids, *_to_come_back(plan.wanted), *plan.reasons),
+            is_empty=not ids,
+        ),
+        done=f"{which} purged",
+        facts={"quarantines": list(ids), "brought_back": list(back)},
+        notes=_brought_back(back),
+    )
+
+
+PURGE = Verb(
+    name="purge",
+    description="delete what has been in quarantine for long enough",
+    options=PurgeOptions,
+    plan_type=PurgePlan,
+    plan=_plan_purge,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_purge_report,
+)
+
+
+def _to_come_back(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{path} is to come back: something refers to it" for path in paths)
 
 
-def _brought_back(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{path} is back: something refers to it" for path in paths)
-
-
-REMOVE_ORPHANS = RemoveOrphans()
-RESTORE = Restore()
-PURGE = Purge()
+def _brought_back(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{path} is back: something refers to it by now" for path in paths)

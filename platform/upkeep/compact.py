@@ -11,11 +11,11 @@ from lakewright.platform.upkeep.rewrites import (
     Partitions,
     RewriteOptions,
     compaction_report,
-    rewrite_engine,
     rewrite_lease,
+    run_rewrite,
 )
-from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
-from lakewright.storage import CompactionPlan, CompactionResult, Table
+from lakewright.platform.upkeep.verb import Verb, option
+from lakewright.storage import CompactionPlan, Table
 from lakewright.storage.errors import NotFoundError
 
 
@@ -48,45 +48,12 @@ class CompactOptions(RewriteOptions):
         )
 
 
-class Compact(Verb[CompactOptions, CompactionPlan, CompactionResult]):
-    """Join small files, and merge sorted runs."""
-
-    name = "compact"
-    description = "rewrite small files and sorted runs into few large files"
-    options = CompactOptions
-    plan_type = CompactionPlan
-
-    def plan(self, table: Table, options: CompactOptions) -> CompactionPlan:
-        """What is worth compacting.
-
-        Raises:
-            NotFoundError: the table has no such partition or bucket.
-        """
-        check_partitions_known(table, options.partitions or ())
-        _check_buckets(table, options.buckets or ())
-        return table.upkeep.plan_compact(
-            options.partitions, options.buckets, full=options.full, min_file_num=options.min_files
-        )
-
-    def lease(self, table: Table, plan: CompactionPlan | None) -> LeaseNeed | None:
-        """The buckets of the plan."""
-        return rewrite_lease(table, plan)
-
-    def run(
-        self, table: Table, plan: CompactionPlan, options: CompactOptions, work: Work
-    ) -> CompactionResult:
-        """Rewrite what the plan names."""
-        engine = rewrite_engine(options, plan, work)
-        return table.upkeep.run_compact(plan, engine, verify=options.verify, lease=work.lease)
-
-    def report(
-        self, table: Table, outcome: Outcome[CompactOptions, CompactionPlan, CompactionResult]
-    ) -> Report:
-        """Files, bytes and rows before and after."""
-        return compaction_report(outcome.plan, outcome.result, outcome.options)
-
-
-COMPACT = Compact()
+def _plan(table: Table, options: CompactOptions) -> CompactionPlan:
+    check_partitions_known(table, options.partitions or ())
+    _check_buckets(table, options.buckets or ())
+    return table.upkeep.plan_compact(
+        options.partitions, options.buckets, full=options.full, min_file_num=options.min_files
+    )
 
 
 def _check_buckets(table: Table, asked: Sequence[int]) -> None:
@@ -99,3 +66,15 @@ def _check_buckets(table: Table, asked: Sequence[int]) -> None:
         if bucket not in known:
             there = ", ".join(str(each) for each in sorted(known)) or "none"
             raise NotFoundError(f"{table.name} has no bucket {bucket}; there are {there}")
+
+
+COMPACT = Verb(
+    name="compact",
+    description="rewrite small files and sorted runs into few large files",
+    options=CompactOptions,
+    plan_type=CompactionPlan,
+    plan=_plan,
+    run=run_rewrite,
+    report=lambda table, done: compaction_report(table, done.plan, done.result, done.options),
+    lease=rewrite_lease,
+)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lakewright.platform.declare.declarations import CompactionPolicy
 from lakewright.platform.upkeep.health import PartitionHealth, TableHealth
+from lakewright.platform.upkeep.words import counted
 
 # The first delay before an unfulfilled request is repeated; it doubles each time.
 _ASKED_AGAIN_AFTER_MS = 600_000
@@ -143,8 +144,8 @@ def _judge(
     partition: PartitionHealth, policy: CompactionPolicy, *, keyed: bool
 ) -> tuple[str, bool]:
     if partition.waiting_files:
-        files = _counted(partition.waiting_files, "file")
-        rows = _counted(partition.waiting_rows, "row")
+        files = counted(partition.waiting_files, "file")
+        rows = counted(partition.waiting_rows, "row")
         verb = "waits" if partition.waiting_files == 1 else "wait"
         return f"{partition.name}: {files} with {rows} {verb} for a compaction", True
     if keyed:
@@ -157,10 +158,6 @@ def _judge(
     if partition.worst_bucket > 0:
         where += f" in bucket {partition.worst_bucket}"
     return f"{where} {sign} {policy.small_files}", due
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _obstacle(

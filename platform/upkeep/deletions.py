@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, overload
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
-from lakewright.platform.upkeep.verb import Fact, Report
-from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
-from lakewright.storage.spec.quarantine import QuarantinedFile
+from lakewright.platform.upkeep.verb import Report
+from lakewright.platform.upkeep.words import counted, duration_text, size_text
+
+
+class Deletion(Protocol):
+    """A plan that takes files away."""
+
+    @property
+    def files(self) -> Sequence[object]: ...
+
+    @property
+    def bytes(self) -> int: ...
 
 
 class Deleted(Protocol):
@@ -25,57 +34,37 @@ class Deleted(Protocol):
 
 
 def deletion_report(
-    what: str,
-    facts: Mapping[str, Fact],
-    plan: DeletionPlan,
+    plan: Deletion,
     result: Deleted | None,
     *,
-    notes: tuple[str, ...] = (),
-    is_empty: bool,
+    to_go: Report,
+    done: str,
+    facts: Mapping[str, object],
+    notes: Iterable[str] = (),
 ) -> Report:
-    """What would go with its files, or went."""
+    """`to_go` with the figures of the plan, or what is `done` with the figures of the result."""
     if result is None:
-        return Report(
-            summary=f"{what} would go, with {counted(len(plan.files), 'file')}",
-            facts={**facts, "files": len(plan.files), "bytes": plan.bytes},
-            tables={"plan": FileRows(plan.files)},
-            notes=notes,
-            is_empty=is_empty,
-        )
-    return Report(
-        summary=f"{what} went, with {counted(result.files_deleted, 'file')}",
-        facts={
-            **facts,
-            "files_deleted": result.files_deleted,
-            "bytes_deleted": result.bytes_deleted,
-            "seconds": round(result.duration_ms / 1000, 3),
-        },
-        notes=notes,
-        is_empty=is_empty,
-    )
+        return replace(to_go, facts={**to_go.facts, **plan_facts(plan)})
+    facts = {
+        **facts,
+        "files_deleted": result.files_deleted,
+        "bytes_deleted": result.bytes_deleted,
+        "duration_ms": result.duration_ms,
+    }
+    if to_go.is_empty:
+        return replace(to_go, facts=facts)
+    files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
+    summary = f"{done}; {files}, {size} deleted in {duration_text(result.duration_ms)}"
+    return Report(summary=summary, facts=facts, notes=tuple(notes))
 
 
-@dataclass(frozen=True, slots=True)
-class FileRows(Sequence[Mapping[str, object]]):
-    """A row for each file, made when it is read."""
-
-    files: Sequence[UnreachableFile | QuarantinedFile]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    @overload
-    def __getitem__(self, at: int) -> Mapping[str, object]: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> FileRows: ...
-
-    def __getitem__(self, at: int | slice) -> Mapping[str, object] | FileRows:
-        if isinstance(at, slice):
-            return FileRows(self.files[at])
-        return {"file": self.files[at].path, "bytes": self.files[at].size_bytes}
+def plan_facts(plan: Deletion) -> dict[str, object]:
+    """The figures of a plan."""
+    return {"files": len(plan.files), "size_bytes": plan.bytes}
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def with_files(plan: Deletion) -> str:
+    """The files that go with something."""
+    if not plan.files:
+        return "and no file with that"
+    return f"and with that {counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"

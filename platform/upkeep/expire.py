@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 
-from lakewright.platform.upkeep.deletions import counted, deletion_report
-from lakewright.platform.upkeep.verb import (
-    Fact,
-    InSteps,
-    LeaseNeed,
-    Outcome,
-    Report,
-    Verb,
-    Work,
-    option,
+from lakewright.platform.upkeep.deletions import deletion_report, plan_facts, with_files
+from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work, option
+from lakewright.platform.upkeep.words import (
+    counted,
+    duration_text,
+    named,
+    size_text,
+    snapshots_text,
 )
 from lakewright.storage import (
     DeleteTagsPlan,
@@ -25,7 +23,7 @@ from lakewright.storage import (
     LeaseKind,
     Table,
 )
-from lakewright.storage.operations.leases.leases import check_held, whole_table
+from lakewright.storage.operations.leases.leases import require_lease
 from lakewright.storage.operations.references.tags import DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 
@@ -43,6 +41,91 @@ class ExpireOptions:
     )
 
 
+# --- snapshots ---------------------------------------------------------------------------------
+
+
+def _plan_snapshots(table: Table, options: ExpireOptions) -> ExpirePlan:
+    """The first step."""
+    return table.upkeep.plan_expire_snapshots(
+        retain_min=options.retain_min,
+        retain_max=options.retain_max,
+        time_retained_ms=options.time_retained_ms,
+        max_deletes=options.max_deletes,
+    )
+
+
+def _steps(
+    table: Table, options: ExpireOptions, work: Work
+) -> Steps[ExpireOptions, ExpirePlan, ExpireResult]:
+    done: Outcome[ExpireOptions, ExpirePlan, ExpireResult] | None = None
+    for step in snapshot_steps(table, options):
+        if done is None or done.result is None:
+            done = Outcome(options=options, plan=step.plan, result=step.result)
+        else:
+            done = replace(done, result=done.result.and_then(step.result))
+        yield done
+        require_lease(table.table_files, work.lease)
+
+
+def _snapshots_report(
+    table: Table, done: Outcome[ExpireOptions, ExpirePlan, ExpireResult]
+) -> Report:
+    plan, result = done.plan, done.result
+    if result is None:
+        return _snapshots_plan_report(plan)
+    left = len(table.table_files.snapshots.ids())
+    facts = {
+        **asdict(result),
+        "snapshots_before": left + len(result.expired),
+        "snapshots_after": left,
+    }
+    if not result.expired:
+        return replace(_snapshots_plan_report(plan), facts=facts, is_empty=True)
+    files, size = counted(result.files_deleted, "file"), size_text(result.bytes_deleted)
+    return Report(
+        summary=f"{snapshots_text(result.expired)} of {plan.table} expired: {files}, {size} "
+        f"deleted in {duration_text(result.duration_ms)}",
+        facts=facts,
+    )
+
+
+def _snapshots_plan_report(plan: ExpirePlan) -> Report:
+    ids = plan.snapshot_ids
+    summary = f"no snapshot of {plan.table} to expire"
+    if ids:
+        files, size = counted(len(plan.files), "file"), size_text(plan.bytes)
+        summary = (
+            f"expiry of {plan.table}: {snapshots_text(ids)} to go, and with them {files}, {size}; "
+            f"snapshot {plan.end_id} becomes the earliest"
+        )
+    more = (
+        f"this is one step; about {counted(plan.waiting, 'more snapshot')} may go after it, in "
+        "further steps of the same call"
+    )
+    return Report(
+        summary=summary,
+        facts={"snapshots": len(ids), **plan_facts(plan)},
+        notes=(*([more] if ids and plan.waiting else []), *plan.reasons),
+        is_empty=not ids,
+    )
+
+
+EXPIRE_SNAPSHOTS = Verb(
+    name="expire_snapshots",
+    description="delete old snapshots, and the files that only they need",
+    options=ExpireOptions,
+    plan_type=ExpirePlan,
+    plan=_plan_snapshots,
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_snapshots_report,
+    alone=LeaseKind.EXPIRE,
+    steps=_steps,
+)
+
+
+# --- tags and changelogs -----------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireTagsOptions:
     """What an expiry of tags may be told."""
@@ -50,6 +133,21 @@ class ExpireTagsOptions:
     older_than_ms: int | None = option(
         None, "Delete tags of at least that age too, however long they were to be retained."
     )
+
+
+EXPIRE_TAGS: Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult] = Verb(
+    name="expire_tags",
+    description="delete tags past their time, and automatic ones beyond their number",
+    options=ExpireTagsOptions,
+    plan_type=DeleteTagsPlan,
+    plan=lambda table, options: table.upkeep.plan_expire_tags(older_than_ms=options.older_than_ms),
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=lambda table, done: tags_report(done.plan, done.result, "expire"),
+    alone=LeaseKind.EXPIRE,
+    is_current=lambda table, plan: set(plan.files).issubset(
+        table.history.plan_delete_tags(*plan.tags).files
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,149 +159,61 @@ class ExpireChangelogsOptions:
     )
 
 
-# --- snapshots ---------------------------------------------------------------------------------
+def _changelogs_report(
+    _: Table,
+    done: Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult],
+) -> Report:
+    plan, result = done.plan, done.result
+    ids = plan.changelog_ids
+    which = f"changelogs of {snapshots_text(ids)} of {plan.table}"
+    return deletion_report(
+        plan,
+        result,
+        to_go=Report(
+            summary=f"{which} to go, {with_files(plan)}"
+            if ids
+            else f"no changelog of {plan.table} to expire",
+            facts={},
+            notes=plan.reasons,
+            is_empty=not ids,
+        ),
+        done=f"{which} expired",
+        facts={"expired": [] if result is None else list(result.expired)},
+    )
 
 
-class ExpireSnapshots(InSteps[ExpireOptions, ExpirePlan, ExpireResult]):
-    """Let old snapshots go, step after step."""
-
-    name = "expire_snapshots"
-    description = "delete old snapshots, and the files that only they need"
-    options = ExpireOptions
-    plan_type = ExpirePlan
-
-    def plan(self, table: Table, options: ExpireOptions) -> ExpirePlan:
-        """The first step."""
-        return table.upkeep.plan_expire_snapshots(
-            retain_min=options.retain_min,
-            retain_max=options.retain_max,
-            time_retained_ms=options.time_retained_ms,
-            max_deletes=options.max_deletes,
-        )
-
-    def lease(self, table: Table, plan: ExpirePlan | None) -> LeaseNeed:
-        """The whole table."""
-        return expiry_lease(table)
-
-    def run(
-        self, table: Table, plan: ExpirePlan, options: ExpireOptions, work: Work
-    ) -> ExpireResult:
-        """Delete what the plan names."""
-        return table.upkeep.run_expire_snapshots(plan)
-
-    def steps(
-        self, table: Table, options: ExpireOptions, work: Work
-    ) -> Iterator[Outcome[ExpireOptions, ExpirePlan, ExpireResult]]:
-        """Step after step, until no snapshot may go or the time is up."""
-        done: Outcome[ExpireOptions, ExpirePlan, ExpireResult] | None = None
-        for step in snapshot_steps(table, options):
-            if done is None or done.result is None:
-                done = Outcome(options=options, plan=step.plan, result=step.result)
-            else:
-                done = replace(done, result=done.result.and_then(step.result))
-            yield done
-            check_held(table.files, work.lease)
-
-    def report(
-        self, table: Table, outcome: Outcome[ExpireOptions, ExpirePlan, ExpireResult]
-    ) -> Report:
-        """The snapshots and files that go, or went."""
-        plan, result = outcome.plan, outcome.result
-        ids = plan.snapshot_ids if result is None else result.expired
-        facts: dict[str, Fact] = {"snapshots": len(ids), **range_fact(ids)}
-        what = counted(len(ids), "snapshot")
-        return deletion_report(what, facts, plan, result, notes=plan.reasons, is_empty=not ids)
+EXPIRE_CHANGELOGS = Verb(
+    name="expire_changelogs",
+    description="delete changelogs beyond the number and the age that the table's options retain",
+    options=ExpireChangelogsOptions,
+    plan_type=ExpireChangelogsPlan,
+    plan=lambda table, options: table.upkeep.plan_expire_changelogs(every=options.every),
+    run=lambda table, plan, options, work: table.upkeep.run(plan),
+    report=_changelogs_report,
+    alone=LeaseKind.EXPIRE,
+    is_current=lambda table, plan: set(plan.files).issubset(
+        table.upkeep.plan_expire_changelogs(every=True).files
+    ),
+)
 
 
-# --- tags and changelogs -----------------------------------------------------------------------
-
-
-class ExpireTags(Verb[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]):
-    """Let tags go that are past their time."""
-
-    name = "expire_tags"
-    description = "delete tags past their time, and automatic ones beyond their number"
-    options = ExpireTagsOptions
-    plan_type = DeleteTagsPlan
-
-    def plan(self, table: Table, options: ExpireTagsOptions) -> DeleteTagsPlan:
-        """The tags that are past their time."""
-        return table.upkeep.plan_expire_tags(older_than_ms=options.older_than_ms)
-
-    def lease(self, table: Table, plan: DeleteTagsPlan | None) -> LeaseNeed:
-        """The whole table."""
-        return expiry_lease(table)
-
-    def run(
-        self, table: Table, plan: DeleteTagsPlan, options: ExpireTagsOptions, work: Work
-    ) -> DeleteTagsResult:
-        """Delete what the plan names."""
-        return table.upkeep.run_expire_tags(plan)
-
-    def report(
-        self, table: Table, outcome: Outcome[ExpireTagsOptions, DeleteTagsPlan, DeleteTagsResult]
-    ) -> Report:
-        """The tags and files that go, or went."""
-        plan = outcome.plan
-        facts: dict[str, Fact] = {"tags": len(plan.tags)}
-        what = counted(len(plan.tags), "tag")
-        return deletion_report(
-            what, facts, plan, outcome.result, notes=plan.reasons, is_empty=not plan.tags
-        )
-
-
-class ExpireChangelogs(Verb[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult]):
-    """Let changelogs go that outlived their snapshots."""
-
-    name = "expire_changelogs"
-    description = "delete changelogs beyond the number and the age that the table's options retain"
-    options = ExpireChangelogsOptions
-    plan_type = ExpireChangelogsPlan
-
-    def plan(self, table: Table, options: ExpireChangelogsOptions) -> ExpireChangelogsPlan:
-        """The changelogs that may go."""
-        return table.upkeep.plan_expire_changelogs(every=options.every)
-
-    def lease(self, table: Table, plan: ExpireChangelogsPlan | None) -> LeaseNeed:
-        """The whole table."""
-        return expiry_lease(table)
-
-    def run(
-        self,
-        table: Table,
-        plan: ExpireChangelogsPlan,
-        options: ExpireChangelogsOptions,
-        work: Work,
-    ) -> ExpireChangelogsResult:
-        """Delete what the plan names."""
-        return table.upkeep.run_expire_changelogs(plan)
-
-    def report(
-        self,
-        table: Table,
-        outcome: Outcome[ExpireChangelogsOptions, ExpireChangelogsPlan, ExpireChangelogsResult],
-    ) -> Report:
-        """The changelogs and files that go, or went."""
-        plan, result = outcome.plan, outcome.result
-        ids = plan.changelog_ids if result is None else result.expired
-        facts: dict[str, Fact] = {"changelogs": len(ids)}
-        what = counted(len(ids), "changelog")
-        return deletion_report(what, facts, plan, result, notes=plan.reasons, is_empty=not ids)
-
-
-EXPIRE_SNAPSHOTS = ExpireSnapshots()
-EXPIRE_TAGS = ExpireTags()
-EXPIRE_CHANGELOGS = ExpireChangelogs()
-
-
-def expiry_lease(table: Table) -> LeaseNeed:
-    """A lease on the whole table: two concurrent expiries would compute the same files."""
-    return LeaseNeed(kind=LeaseKind.EXPIRE, scope=whole_table(table.files))
-
-
-def range_fact(ids: Sequence[int]) -> dict[str, Fact]:
-    """The first and the last of some snapshots, where there are any."""
-    return {"snapshot_range": f"{ids[0]} to {ids[-1]}"} if ids else {}
+def tags_report(plan: DeleteTagsPlan, result: DeleteTagsResult | None, verb: str) -> Report:
+    """The tags and files that go, or went; `verb` says what there is none to do with."""
+    which = f"{named('tag', plan.tags)} of {plan.table}"
+    return deletion_report(
+        plan,
+        result,
+        to_go=Report(
+            summary=f"{which} to go, {with_files(plan)}"
+            if plan.tags
+            else f"no tag of {plan.table} to {verb}",
+            facts={},
+            notes=plan.reasons,
+            is_empty=not plan.tags,
+        ),
+        done=f"{which} deleted",
+        facts={"tags": list(plan.tags)},
+    )
 
 
 def snapshot_steps(table: Table, options: ExpireOptions) -> Iterator[ExpireStep]:

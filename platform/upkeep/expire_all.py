@@ -6,27 +6,29 @@ one before, because that may have kept a file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
-from lakewright.platform.upkeep.deletions import FileRows, counted
-from lakewright.platform.upkeep.expire import (
-    EXPIRE_SNAPSHOTS,
-    ExpireOptions,
-    expiry_lease,
-    range_fact,
-    snapshot_steps,
+from lakewright.platform.upkeep.expire import EXPIRE_SNAPSHOTS, ExpireOptions, snapshot_steps
+from lakewright.platform.upkeep.verb import Outcome, Report, Steps, Verb, Work
+from lakewright.platform.upkeep.words import counted
+from lakewright.storage import (
+    DeleteTagsPlan,
+    ExpireChangelogsPlan,
+    ExpirePlan,
+    ExpireResult,
+    LeaseKind,
+    Table,
 )
-from lakewright.platform.upkeep.verb import Fact, InSteps, LeaseNeed, Outcome, Report, Work
-from lakewright.storage import DeleteTagsPlan, ExpireChangelogsPlan, ExpirePlan, ExpireResult, Table
-from lakewright.storage.operations.leases.leases import check_held
+from lakewright.storage.operations.leases.leases import require_lease
 from lakewright.storage.operations.references.tags import DeleteTagsResult
 from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
 from lakewright.storage.operations.running.plan import Plan, UnreachableFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryPlan(Plan):
+class ExpiryPlan(Plan["Expired"]):
     """What one run of an expiry would delete, as far as it is planned.
 
     `files` names the files of the first step of snapshots, of tags and of the first changelogs.
@@ -116,105 +118,90 @@ class Expired:
                 return replace(joined, changelogs=(*self.changelogs, *step.expired))
 
 
-class Expire(InSteps[ExpireOptions, ExpiryPlan, Expired]):
-    """Let snapshots, tags and changelogs go."""
+def _plan(table: Table, options: ExpireOptions) -> ExpiryPlan:
+    """The first step of snapshots, and the tags and changelogs that may go before it."""
+    return ExpiryPlan(
+        snapshots=EXPIRE_SNAPSHOTS.plan(table, options),
+        tags=table.upkeep.plan_expire_tags(),
+        changelogs=table.upkeep.plan_expire_changelogs(),
+    )
 
-    name = "expire"
-    description = "delete old snapshots, tags and changelogs, and the files that only they need"
-    options = ExpireOptions
-    plan_type = ExpiryPlan
 
-    def plan(self, table: Table, options: ExpireOptions) -> ExpiryPlan:
-        """The first step of snapshots, and the tags and changelogs that may go before it."""
-        return ExpiryPlan(
-            snapshots=EXPIRE_SNAPSHOTS.plan(table, options),
-            tags=table.upkeep.plan_expire_tags(),
-            changelogs=table.upkeep.plan_expire_changelogs(),
-        )
+def _run(table: Table, plan: ExpiryPlan, _: ExpireOptions, __: Work) -> Expired:
+    """Delete what the plan names; with its tags go the files that only its snapshots kept."""
+    expired = Expired().and_then(table.upkeep.run(plan.snapshots))
+    if plan.tags is not None:
+        # A tag that stands for another snapshot than planned is still refused.
+        tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
+        expired = expired.and_then(table.upkeep.run(tags))
+    if plan.changelogs is not None:
+        expired = expired.and_then(table.upkeep.run(plan.changelogs))
+    return expired
 
-    def lease(self, table: Table, plan: ExpiryPlan | None) -> LeaseNeed:
-        """The whole table."""
-        return expiry_lease(table)
 
-    def run(self, table: Table, plan: ExpiryPlan, options: ExpireOptions, work: Work) -> Expired:
-        """Delete what the plan names; with its tags go the files that only its snapshots kept."""
-        expired = Expired().and_then(table.upkeep.run_expire_snapshots(plan.snapshots))
-        if plan.tags is not None:
-            # A tag that stands for another snapshot than planned is still refused.
-            tags = replace(plan.tags, files=table.history.plan_delete_tags(*plan.tags.tags).files)
-            expired = expired.and_then(table.upkeep.run_expire_tags(tags))
-        if plan.changelogs is not None:
-            expired = expired.and_then(table.upkeep.run_expire_changelogs(plan.changelogs))
-        return expired
-
-    def steps(
-        self, table: Table, options: ExpireOptions, work: Work
-    ) -> Iterator[Outcome[ExpireOptions, ExpiryPlan, Expired]]:
-        """Snapshots until none may go or the time is up, then tags, then changelogs."""
-        plan: ExpiryPlan | None = None
-        expired, steps = Expired(), 0
-        for step in snapshot_steps(table, options):
-            steps += 1
-            plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
-            expired = expired.and_then(step.result)
-            yield Outcome(options=options, plan=plan, result=expired)
-            check_held(table.files, work.lease)
-        if plan is None:
-            return
-        tags = table.upkeep.plan_expire_tags()
-        plan, expired = (
-            replace(plan, tags=tags),
-            expired.and_then(table.upkeep.run_expire_tags(tags)),
-        )
+def _steps(
+    table: Table, options: ExpireOptions, work: Work
+) -> Steps[ExpireOptions, ExpiryPlan, Expired]:
+    """Snapshots until none may go or the time is up, then tags, then changelogs."""
+    plan: ExpiryPlan | None = None
+    expired, steps = Expired(), 0
+    for step in snapshot_steps(table, options):
+        steps += 1
+        plan = ExpiryPlan(snapshots=step.plan) if plan is None else plan.and_then(step.plan)
+        expired = expired.and_then(step.result)
         yield Outcome(options=options, plan=plan, result=expired)
-        # Each step of snapshots may have left changelogs for one step of their own.
-        for _ in range(steps):
-            check_held(table.files, work.lease)
-            changelogs = table.upkeep.plan_expire_changelogs()
-            plan = plan.and_then(changelogs)
-            expired = expired.and_then(table.upkeep.run_expire_changelogs(changelogs))
-            yield Outcome(options=options, plan=plan, result=expired)
+        require_lease(table.table_files, work.lease)
+    if plan is None:
+        return
+    tags = table.upkeep.plan_expire_tags()
+    plan = replace(plan, tags=tags)
+    expired = expired.and_then(table.upkeep.run(tags))
+    yield Outcome(options=options, plan=plan, result=expired)
+    # Each step of snapshots may have left changelogs for one step of their own.
+    for _ in range(steps):
+        require_lease(table.table_files, work.lease)
+        changelogs = table.upkeep.plan_expire_changelogs()
+        plan = plan.and_then(changelogs)
+        expired = expired.and_then(table.upkeep.run(changelogs))
+        yield Outcome(options=options, plan=plan, result=expired)
 
-    def report(self, table: Table, outcome: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
-        """What goes, or went, by number."""
-        plan, expired = outcome.plan, outcome.result
-        if expired is None:
-            ids = plan.snapshots.snapshot_ids
-            facts: dict[str, Fact] = {
+
+def _report(table: Table, done: Outcome[ExpireOptions, ExpiryPlan, Expired]) -> Report:
+    """What goes, or went, by number."""
+    plan, expired = done.plan, done.result
+    if expired is None:
+        ids = plan.snapshots.snapshot_ids
+        counts = (len(ids), plan.tag_count, plan.changelog_count)
+        return Report(
+            summary=f"{_counts(*counts)} to go",
+            facts={
                 "snapshots": len(ids),
                 "tags": plan.tag_count,
                 "changelogs": plan.changelog_count,
                 "files": plan.file_count,
                 "bytes": plan.bytes,
-                **range_fact(ids),
-            }
-            counts = (len(ids), plan.tag_count, plan.changelog_count)
-            return Report(
-                summary=f"{_counts(*counts)} would go",
-                facts=facts,
-                tables={"plan": FileRows(plan.files)},
-                notes=plan.reasons,
-                is_empty=not any(counts),
-            )
-        counts = (len(expired.snapshots), len(expired.tags), len(expired.changelogs))
-        return Report(
-            summary=f"expired {_counts(*counts)}",
-            facts={
-                "snapshots_expired": len(expired.snapshots),
-                "snapshots_left": len(table.files.snapshots.ids()),
-                "tags_expired": len(expired.tags),
-                "tags_left": len(table.history.tags()),
-                "changelogs_expired": len(expired.changelogs),
-                "files_deleted": expired.files_deleted,
-                "bytes_deleted": expired.bytes_deleted,
-                "seconds": round(expired.duration_ms / 1000, 3),
+                **({"snapshot_range": f"{ids[0]} to {ids[-1]}"} if ids else {}),
             },
+            tables={"plan": FileRows(plan.files)},
             notes=plan.reasons,
             is_empty=not any(counts),
         )
-
-
-EXPIRE = Expire()
+    counts = (len(expired.snapshots), len(expired.tags), len(expired.changelogs))
+    return Report(
+        summary=f"expired {_counts(*counts)}",
+        facts={
+            "snapshots_expired": len(expired.snapshots),
+            "snapshots_left": len(table.table_files.snapshots.ids()),
+            "tags_expired": len(expired.tags),
+            "tags_left": len(table.history.tags()),
+            "changelogs_expired": len(expired.changelogs),
+            "files_deleted": expired.files_deleted,
+            "bytes_deleted": expired.bytes_deleted,
+            "seconds": round(expired.duration_ms / 1000, 3),
+        },
+        notes=plan.reasons,
+        is_empty=not any(counts),
+    )
 
 
 def _counts(snapshots: int, tags: int, changelogs: int) -> str:
@@ -223,3 +210,37 @@ def _counts(snapshots: int, tags: int, changelogs: int) -> str:
     told += [counted(tags, "tag")] if tags else []
     told += [counted(changelogs, "changelog")] if changelogs else []
     return ", ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows(Sequence[Mapping[str, object]]):
+    """A row for each file, made when it is read."""
+
+    files: Sequence[UnreachableFile]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, object]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> FileRows: ...
+
+    def __getitem__(self, at: int | slice) -> Mapping[str, object] | FileRows:
+        if isinstance(at, slice):
+            return FileRows(self.files[at])
+        return {"file": self.files[at].path, "bytes": self.files[at].size_bytes}
+
+
+EXPIRE = Verb(
+    name="expire",
+    description="delete old snapshots, tags and changelogs, and the files that only they need",
+    options=ExpireOptions,
+    plan_type=ExpiryPlan,
+    plan=_plan,
+    run=_run,
+    report=_report,
+    alone=LeaseKind.EXPIRE,
+    steps=_steps,
+)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 
-from lakewright.platform.declare.partition_keys import describe_partition
+from lakewright.platform.declare.partition_keys import describe_partition, first_few
 from lakewright.storage import Table
 from lakewright.storage.errors import NotFoundError
 
-_MOST_NAMED = 5
+_MOST_NEAR = 5
 
 
 def unknown_partitions(
@@ -22,7 +22,7 @@ def unknown_partitions(
     Raises:
         InvalidRequestError: a spec names an unknown column, or a value does not fit its type.
     """
-    asked = [table.files.partitions.stored(spec) for spec in specs]
+    asked = [table.table_files.partitions.stored(spec) for spec in specs]
     present = [each.partition for each in table.at().partitions()]
     return [
         spec
@@ -43,13 +43,11 @@ def check_partitions_known(table: Table, specs: Sequence[Mapping[str, object]]) 
         return
     have = sorted(describe_partition(each.spec) for each in table.at().partitions())
     wanted = describe_partition(unknown[0])
-    near = difflib.get_close_matches(wanted, have, n=_MOST_NAMED, cutoff=0.6)
+    near = difflib.get_close_matches(wanted, have, n=_MOST_NEAR, cutoff=0.6)
     if near:
         told = f"near it are {'; '.join(near)}"
     elif have:
-        more = len(have) - _MOST_NAMED
-        told = f"there are {'; '.join(have[:_MOST_NAMED])}"
-        told += f"; and {more} more" if more > 0 else ""
+        told = f"there are {first_few(have)}"
     else:
         told = "it has none with rows"
     others = f" (nor {len(unknown) - 1} others asked for)" if len(unknown) > 1 else ""

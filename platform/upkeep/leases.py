@@ -1,7 +1,7 @@
 """Leases in jobs: how a run takes and renews a lease, and which work continues without one.
 
 A writer never fails for lack of a lease and never waits for maintenance: commits are safe without
-a lease. Maintenance leases the free parts, yields to writers, and does not begin work that it
+a lease. Maintenance leases the free partitions, yields to writers, and does not begin work that it
 could not publish.
 """
 
@@ -27,8 +27,8 @@ from lakewright.storage import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.leases.leases import (
     LeaseRequest,
+    keep_lease,
     leased,
-    look_at_lease,
     scope_of,
     whole_table,
 )
@@ -75,8 +75,8 @@ def writing(
     with ExitStack() as held:
         lease = None
         try:
-            lease = held.enter_context(leased(table.files, request, wait_ms=wait_ms))
-            held.enter_context(renewed(table.files, lease))
+            lease = held.enter_context(leased(table.table_files, request, wait_ms=wait_ms))
+            held.enter_context(renewed(table.table_files, lease))
         except StorageError as error:
             warn(f"{table.name} is written without a lease: {error}")
         yield lease
@@ -84,14 +84,17 @@ def writing(
 
 @contextmanager
 def maintaining(table: Table, kind: LeaseKind, scope: LeaseScope, *, run: str) -> Iterator[Lease]:
-    """Lease the parts of a scope that no other process holds.
+    """Lease the partitions of a scope that no other process holds.
 
     Raises:
-        LeaseHeld: other processes hold all parts; try again later.
+        LeaseHeld: other processes hold all of them; try again later.
         ClockJumped: the holder's clock is far ahead of ours.
     """
     request = LeaseRequest(kind=kind, scope=scope, holder=here(run), owner=f"{run} {kind.value}")
-    with leased(table.files, request, free_only=True) as lease, renewed(table.files, lease):
+    with (
+        leased(table.table_files, request, free_only=True) as lease,
+        renewed(table.table_files, lease),
+    ):
         yield lease
 
 
@@ -103,7 +106,7 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
     def renew() -> None:
         while not done.wait(lease.duration_ms / 3000):
             try:
-                if look_at_lease(files, lease.id) is None:
+                if keep_lease(files, lease.id) is None:
                     return
             except Exception as error:  # noqa: BLE001  # an error that ends a thread is not told
                 # The work checks the lease before it publishes; the store may recover until then.
@@ -119,17 +122,17 @@ def renewed(files: TableFiles, lease: Lease) -> Iterator[None]:
 
 
 def partitions_scope(table: Table, partitions: Sequence[Mapping[str, object]] | None) -> LeaseScope:
-    """The named partitions with all of their buckets; without names the whole table."""
-    if partitions is None or not table.schema.partition_keys:
-        return whole_table(table.files)
-    return scope_of(table.files, [(spec, None) for spec in partitions])
+    """The named partitions; without names the whole table."""
+    return (
+        whole_table(table.table_files)
+        if partitions is None
+        else scope_of(table.table_files, partitions)
+    )
 
 
 def plan_scope(table: Table, plan: CompactionPlan | PostponePlan | RescalePlan) -> LeaseScope:
-    """The buckets that a plan rewrites; whole partitions if rows move between buckets."""
-    if isinstance(plan, CompactionPlan):
-        return scope_of(table.files, [(task.partition, task.bucket) for task in plan.tasks])
-    return scope_of(table.files, [(task.partition, None) for task in plan.tasks])
+    """The partitions that a plan rewrites."""
+    return scope_of(table.table_files, [task.partition for task in plan.tasks])
 
 
 def _kind_of_write(table: Table, kind: WriteKind) -> LeaseKind:

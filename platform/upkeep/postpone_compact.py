@@ -6,53 +6,29 @@ from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     move_report,
-    rewrite_engine,
     rewrite_lease,
+    run_rewrite,
 )
-from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work
+from lakewright.platform.upkeep.verb import Outcome, Report, Verb
 from lakewright.storage import PostponePlan, PostponeResult, Table
 
 
-class PostponeCompact(Verb[RewriteOptions, PostponePlan, PostponeResult]):
-    """Move postponed rows into buckets."""
-
-    name = "postpone_compact"
-    description = "move postponed rows (bucket=-2) into buckets, where readers see them"
-    options = RewriteOptions
-    plan_type = PostponePlan
-
-    def plan(self, table: Table, options: RewriteOptions) -> PostponePlan:
-        """The rows that wait for a bucket.
-
-        Raises:
-            NotFoundError: the table has no such partition.
-        """
-        check_partitions_known(table, options.partitions or ())
-        return table.upkeep.plan_postpone_compact(options.partitions)
-
-    def lease(self, table: Table, plan: PostponePlan | None) -> LeaseNeed | None:
-        """The partitions of the plan, with all of their buckets."""
-        return rewrite_lease(table, plan)
-
-    def run(
-        self, table: Table, plan: PostponePlan, options: RewriteOptions, work: Work
-    ) -> PostponeResult:
-        """Move what the plan names."""
-        engine = rewrite_engine(options, plan, work)
-        return table.upkeep.run_postpone_compact(
-            plan, engine, verify=options.verify, lease=work.lease
-        )
-
-    def report(
-        self, table: Table, outcome: Outcome[RewriteOptions, PostponePlan, PostponeResult]
-    ) -> Report:
-        """Files, bytes and rows before and after."""
-        return move_report(
-            outcome.plan,
-            outcome.result,
-            outcome.options,
-            purpose="their buckets",
-        )
+def _plan(table: Table, options: RewriteOptions) -> PostponePlan:
+    check_partitions_known(table, options.partitions or ())
+    return table.upkeep.plan_postpone_compact(options.partitions)
 
 
-POSTPONE_COMPACT = PostponeCompact()
+def _report(_: Table, done: Outcome[RewriteOptions, PostponePlan, PostponeResult]) -> Report:
+    return move_report(done.plan, done.result, done.options, purpose="to give buckets to")
+
+
+POSTPONE_COMPACT = Verb(
+    name="postpone_compact",
+    description="move postponed rows (bucket=-2) into buckets, where readers see them",
+    options=RewriteOptions,
+    plan_type=PostponePlan,
+    plan=_plan,
+    run=run_rewrite,
+    report=_report,
+    lease=rewrite_lease,
+)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.upkeep.engines import prefers_spark
 from lakewright.platform.upkeep.leases import plan_scope
-from lakewright.platform.upkeep.verb import Fact, LeaseNeed, Report, Work, option
+from lakewright.platform.upkeep.verb import LeaseNeed, NamedPartition, Report, Work, option
+from lakewright.platform.upkeep.words import counted, duration_text, size_text, snapshots_text
 from lakewright.storage import (
     CompactionPlan,
     CompactionResult,
@@ -20,10 +22,15 @@ from lakewright.storage import (
     PostponeResult,
     RescalePlan,
     RescaleResult,
+    SortCompactionPlan,
     Table,
     VerifyLevel,
 )
-from lakewright.storage.operations.running.plan import RewritePlan
+from lakewright.storage.operations.rewrite.postpone import PostponeTask
+from lakewright.storage.operations.running.plan import Plan, RewritePlan
+from lakewright.storage.spec.options import BucketMode
+
+ResultT = TypeVar("ResultT")
 
 Partitions = tuple[Mapping[str, object], ...]
 
@@ -46,58 +53,81 @@ class RewriteOptions:
     )
 
 
-def rewrite_lease(
-    table: Table,
-    plan: CompactionPlan | PostponePlan | RescalePlan | None,
-    kind: LeaseKind = LeaseKind.COMPACT,
-) -> LeaseNeed | None:
+def rewrite_lease(table: Table, plan: Plan[Any]) -> LeaseNeed | None:
     """The lease for a rewrite plan; None for an empty plan."""
-    if plan is None or not plan.tasks:
+    parts = rewritten(plan)
+    if not parts.tasks:
         return None
-    return LeaseNeed(kind=kind, scope=plan_scope(table, plan))
+    kind = LeaseKind.RESCALE if isinstance(plan, RescalePlan) else LeaseKind.COMPACT
+    return LeaseNeed(kind=kind, scope=plan_scope(table, parts))
+
+
+def run_rewrite(table: Table, plan: Plan[ResultT], options: RewriteOptions, work: Work) -> ResultT:
+    """Rewrite what the plan names; a plan without tasks starts no Spark session."""
+    parts = rewritten(plan)
+    engine: Engine = LocalEngine()
+    if parts.tasks:
+        engine = work.engine(options.engine, parts.bytes_before)
+    return table.upkeep.run(plan, engine, verify=options.verify, lease=work.lease)
+
+
+def rewritten(plan: Plan[Any]) -> CompactionPlan | PostponePlan | RescalePlan:
+    """The files that a plan rewrites."""
+    if isinstance(plan, SortCompactionPlan):
+        return plan.files
+    assert isinstance(plan, CompactionPlan | PostponePlan | RescalePlan)
+    return plan
+
+
+# --- buckets that get other files --------------------------------------------------------------
 
 
 def compaction_report(
-    plan: CompactionPlan, result: CompactionResult | None, options: RewriteOptions
+    table: Table,
+    plan: CompactionPlan,
+    result: CompactionResult | None,
+    options: RewriteOptions,
 ) -> Report:
     """The report of a rewrite by bucket."""
-    if result is None or not plan.tasks:
-        return _compaction_plan_report(plan)
-    facts: dict[str, Fact] = {
-        **_before_and_after(result),
-        "dropped_tasks": result.dropped_tasks,
-        "engine": _engine_name(options, plan),
-        "seconds": round(result.duration_ms / 1000, 3),
-    }
-    notes = []
-    if result.dropped_tasks:
-        notes.append(
-            f"{result.dropped_tasks} of {len(plan.tasks)} buckets were left alone: others changed "
-            "their files meanwhile, or work on them"
+    if result is None:
+        return _compaction_plan_report(table, plan)
+    record = {**asdict(result), "planned_tasks": len(plan.tasks), "snapshot": result.snapshot}
+    if not plan.tasks:
+        return replace(_compaction_plan_report(table, plan), record=record)
+    dropped = (
+        f"{counted(result.dropped_tasks, 'task')} of {len(plan.tasks)} dropped: others changed "
+        "those files meanwhile, or work on them; plan again"
+    )
+    if result.snapshot is None:
+        summary = f"nothing was committed to {plan.table}: {dropped}"
+    else:
+        done = counted(len(plan.tasks) - result.dropped_tasks, "task")
+        summary = (
+            f"snapshot {result.snapshot.id} of {plan.table}: {done} in "
+            f"{duration_text(result.duration_ms)}, {counted(result.files_before, 'file')} became "
+            f"{result.files_after:,}"
         )
     return Report(
-        summary=f"compacted {result.files_before} files into {result.files_after}",
-        facts=facts,
-        notes=tuple(notes),
+        summary=summary,
+        facts={
+            **_before_and_after(result),
+            "dropped_tasks": result.dropped_tasks,
+            "engine": _engine_name(options, plan),
+            "seconds": round(result.duration_ms / 1000, 3),
+        },
+        record=record,
+        notes=(dropped,) if result.dropped_tasks and result.snapshot is not None else (),
+        was_beaten=result.snapshot is None,
         file_sizes=(result.file_sizes_before, result.file_sizes_after),
-        partitions=_touched(task.partition for task in plan.tasks),
+        partitions=_touched(plan),
         snapshot=result.snapshot,
     )
 
 
-def _compaction_plan_report(plan: CompactionPlan) -> Report:
-    facts: dict[str, Fact] = {
-        "files_before": plan.files_before,
-        "bytes_before": plan.bytes_before,
-        "rows": plan.rows,
-        "tasks": len(plan.tasks),
-        "skipped_buckets": len(plan.skipped),
-    }
-    if plan.snapshot_id is not None:
-        facts["planned_at_snapshot"] = plan.snapshot_id
-    tasks = tuple(
+def _compaction_plan_report(table: Table, plan: CompactionPlan) -> Report:
+    tasks = [
         {
-            "partition": describe_partition(task.partition),
+            "partition": NamedPartition(task.partition),
             "bucket": task.bucket,
             "files": len(task.files),
             "bytes": task.bytes,
@@ -105,26 +135,47 @@ def _compaction_plan_report(plan: CompactionPlan) -> Report:
             "reason": task.reason,
         }
         for task in plan.tasks
-    )
-    skipped = tuple(
+    ]
+    skipped = [
         {
-            "partition": describe_partition(each.partition),
+            "partition": NamedPartition(each.partition),
             "bucket": each.bucket,
             "files": each.files,
             "reason": each.reason,
         }
         for each in plan.skipped
-    )
+    ]
+    moved = sum(len(task.upgrades) for task in plan.tasks)
+    notes = [f"{counted(moved, 'file')} of these only change their level"] if moved else []
     if plan.tasks:
-        summary = f"{plan.files_before} files would be rewritten"
+        summary = (
+            f"compaction of {plan.table}, {_at(plan)}: {_sizes(plan)} to rewrite "
+            f"in {counted(len(plan.tasks), 'task')}"
+        )
+        if plan.skipped:
+            notes.append(f"{counted(len(plan.skipped), 'bucket')} left alone")
     else:
-        summary = f"nothing is worth compacting in {plan.table}; it is left as it is"
+        summary = f"nothing to compact in {plan.table}, {_at(plan)}"
+        if not plan.skipped and plan.snapshot_id is not None:
+            notes.append(_why_no_bucket(table))
     return Report(
         summary=summary,
-        facts=facts,
+        facts={**_plan_facts(plan), "skipped_buckets": len(plan.skipped)},
+        record=_plan_record(plan),
         tables={"plan": tasks, "left alone": skipped},
+        notes=tuple(notes),
         is_empty=not plan.tasks,
     )
+
+
+def _why_no_bucket(table: Table) -> str:
+    if table.options.bucket_mode is BucketMode.POSTPONE:
+        give = f"lakewright postpone-compact {table.name}"
+        return f"no files have a bucket; rows that wait for one get it by {give}"
+    return "no files in the partitions and buckets asked for"
+
+
+# --- rows that move between buckets ------------------------------------------------------------
 
 
 def move_report(
@@ -134,31 +185,76 @@ def move_report(
     *,
     purpose: str,
 ) -> Report:
-    """The report of a rewrite by partition; `purpose` names what its rows get."""
-    if result is None or not plan.tasks:
+    """The report of a rewrite by partition; `purpose` says what it is for."""
+    if result is None:
         return _move_plan_report(plan, purpose)
-    facts: dict[str, Fact] = {
-        **_before_and_after(result),
-        "partitions": result.partitions,
-        "dropped_partitions": len(result.dropped),
-        "engine": _engine_name(options, plan),
-        "seconds": round(result.duration_ms / 1000, 3),
-    }
-    left = tuple(
-        f"{describe_partition(spec)} was left alone: others changed it meanwhile, or work on it"
-        for spec in result.dropped
+    ids = [snapshot.id for snapshot in result.snapshots]
+    record = {**asdict(result), "snapshots": ids}
+    if not plan.tasks:
+        return replace(_move_plan_report(plan, purpose), record=record)
+    left = (
+        f"{counted(len(result.dropped), 'partition')} left alone: others changed them meanwhile, "
+        f"or work on them: {'; '.join(map(describe_partition, result.dropped))}"
     )
     return Report(
-        summary=f"{result.rows_before} rows of {result.partitions} partitions got {purpose}",
-        facts=facts,
-        notes=left,
-        partitions=_touched(task.partition for task in plan.tasks),
+        summary=f"{snapshots_text(ids)} of {plan.table}: {counted(result.partitions, 'partition')} "
+        f"in {duration_text(result.duration_ms)}, {counted(result.rows_before, 'row')} moved",
+        facts={
+            **_before_and_after(result),
+            "partitions": result.partitions,
+            "dropped_partitions": len(result.dropped),
+            "engine": _engine_name(options, plan),
+            "seconds": round(result.duration_ms / 1000, 3),
+        },
+        record=record,
+        notes=(left,) if result.dropped else (),
+        partitions=_touched(plan),
         snapshot=result.snapshots[-1] if result.snapshots else None,
     )
 
 
 def _move_plan_report(plan: RescalePlan | PostponePlan, purpose: str) -> Report:
-    facts: dict[str, Fact] = {
+    tasks = [
+        {
+            "partition": NamedPartition(task.partition),
+            "buckets": str(task.bucket_count)
+            if isinstance(task, PostponeTask)
+            else f"{task.from_buckets} → {task.to_buckets}",
+            "files": len(task.files),
+            "bytes": task.bytes,
+            "rows": task.rows,
+        }
+        for task in plan.tasks
+    ]
+    summary = f"nothing {purpose} in {plan.table}, {_at(plan)}"
+    if plan.tasks:
+        partitions = f"{counted(len(plan.tasks), 'partition')} of {plan.table}"
+        summary = f"{partitions} {purpose}, {_at(plan)}: {_sizes(plan)}"
+    return Report(
+        summary=summary,
+        facts=_plan_facts(plan),
+        record=_plan_record(plan),
+        tables={"plan": tasks},
+        is_empty=not plan.tasks,
+    )
+
+
+# --- both --------------------------------------------------------------------------------------
+
+
+def _at(plan: RewritePlan[Any]) -> str:
+    return (
+        "which has no snapshot" if plan.snapshot_id is None else f"at snapshot {plan.snapshot_id}"
+    )
+
+
+def _sizes(plan: RewritePlan[Any]) -> str:
+    files, rows = counted(plan.files_before, "file"), counted(plan.rows, "row")
+    return f"{files}, {size_text(plan.bytes_before)}, {rows}"
+
+
+def _plan_facts(plan: RewritePlan[Any]) -> dict[str, object]:
+    facts: dict[str, object] = {
         "files_before": plan.files_before,
         "bytes_before": plan.bytes_before,
         "rows": plan.rows,
@@ -166,33 +262,21 @@ def _move_plan_report(plan: RescalePlan | PostponePlan, purpose: str) -> Report:
     }
     if plan.snapshot_id is not None:
         facts["planned_at_snapshot"] = plan.snapshot_id
-    tasks = tuple(
-        {
-            "partition": describe_partition(task.partition),
-            "files": len(task.files),
-            "bytes": task.bytes,
-            "rows": task.rows,
-        }
-        for task in plan.tasks
-    )
-    return Report(
-        summary=f"{plan.rows} rows of {len(plan.tasks)} partitions wait for {purpose}",
-        facts=facts,
-        tables={"plan": tasks},
-        is_empty=not plan.tasks,
-    )
+    return facts
 
 
-def rewrite_engine(options: RewriteOptions, plan: RewritePlan, work: Work) -> Engine:
-    """The engine for a plan; one without tasks starts no Spark session."""
-    if not plan.tasks:
-        return LocalEngine()
-    return work.engine(options.engine, plan.bytes_before)
+def _plan_record(plan: RewritePlan[Any]) -> dict[str, object]:
+    return {
+        "tasks": len(plan.tasks),
+        "files": plan.files_before,
+        "size_bytes": plan.bytes_before,
+        "rows": plan.rows,
+    }
 
 
 def _before_and_after(
     result: CompactionResult | RescaleResult | PostponeResult,
-) -> dict[str, Fact]:
+) -> dict[str, object]:
     return {
         "files_before": result.files_before,
         "files_after": result.files_after,
@@ -203,9 +287,9 @@ def _before_and_after(
     }
 
 
-def _engine_name(options: RewriteOptions, plan: RewritePlan) -> str:
+def _engine_name(options: RewriteOptions, plan: RewritePlan[Any]) -> str:
     return "spark" if prefers_spark(options.engine, size_bytes=plan.bytes_before) else "local"
 
 
-def _touched(partitions: Iterable[Mapping[str, object]]) -> Partitions:
-    return tuple(spec for spec in partitions if spec)
+def _touched(plan: RewritePlan[Any]) -> Partitions:
+    return tuple(task.partition for task in plan.tasks if task.partition)

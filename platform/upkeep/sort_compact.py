@@ -8,11 +8,11 @@ from lakewright.platform.upkeep.known_partitions import check_partitions_known
 from lakewright.platform.upkeep.rewrites import (
     RewriteOptions,
     compaction_report,
-    rewrite_engine,
     rewrite_lease,
+    run_rewrite,
 )
-from lakewright.platform.upkeep.verb import LeaseNeed, Outcome, Report, Verb, Work, option
-from lakewright.storage import CompactionResult, SortCompactionPlan, Table
+from lakewright.platform.upkeep.verb import Verb, option
+from lakewright.storage import SortCompactionPlan, Table
 from lakewright.storage.lsm.sort_layout import SortOrder
 
 
@@ -28,42 +28,20 @@ class SortOptions(RewriteOptions):
     )
 
 
-class SortCompact(Verb[SortOptions, SortCompactionPlan, CompactionResult]):
-    """Sort the rows of partitions."""
-
-    name = "sort_compact"
-    description = "sort the rows of an append table so that filters can skip files"
-    options = SortOptions
-    plan_type = SortCompactionPlan
-
-    def plan(self, table: Table, options: SortOptions) -> SortCompactionPlan:
-        """Everything that the partitions hold.
-
-        Raises:
-            NotFoundError: the table has no such partition.
-            InvalidRequestError: the table or a column cannot be sorted.
-        """
-        check_partitions_known(table, options.partitions or ())
-        return table.upkeep.plan_sort_compact(
-            options.by, order=options.order.value, partitions=options.partitions
-        )
-
-    def lease(self, table: Table, plan: SortCompactionPlan | None) -> LeaseNeed | None:
-        """The buckets of the plan."""
-        return rewrite_lease(table, None if plan is None else plan.files)
-
-    def run(
-        self, table: Table, plan: SortCompactionPlan, options: SortOptions, work: Work
-    ) -> CompactionResult:
-        """Sort what the plan names."""
-        engine = rewrite_engine(options, plan.files, work)
-        return table.upkeep.run_sort_compact(plan, engine, verify=options.verify, lease=work.lease)
-
-    def report(
-        self, table: Table, outcome: Outcome[SortOptions, SortCompactionPlan, CompactionResult]
-    ) -> Report:
-        """Files, bytes and rows before and after."""
-        return compaction_report(outcome.plan.files, outcome.result, outcome.options)
+def _plan(table: Table, options: SortOptions) -> SortCompactionPlan:
+    check_partitions_known(table, options.partitions or ())
+    return table.upkeep.plan_sort_compact(
+        options.by, order=options.order.value, partitions=options.partitions
+    )
 
 
-SORT_COMPACT = SortCompact()
+SORT_COMPACT = Verb(
+    name="sort_compact",
+    description="sort the rows of an append table so that filters can skip files",
+    options=SortOptions,
+    plan_type=SortCompactionPlan,
+    plan=_plan,
+    run=run_rewrite,
+    report=lambda table, done: compaction_report(table, done.plan.files, done.result, done.options),
+    lease=rewrite_lease,
+)

@@ -16,31 +16,41 @@ from types import NoneType, UnionType
 from typing import (
     Any,
     Generic,
-    Protocol,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
-    runtime_checkable,
 )
 
 from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.partition_keys import describe_partition
 from lakewright.platform.upkeep.engines import compaction_engine
 from lakewright.platform.upkeep.leases import maintaining
 from lakewright.storage import Engine, Lease, LeaseKind, Snapshot, Table
+from lakewright.storage.errors import StalePlan
+from lakewright.storage.operations.leases.leases import whole_table
 from lakewright.storage.operations.running.plan import Plan
 from lakewright.storage.spec.lease import LeaseScope
 
 OptionsT = TypeVar("OptionsT")
-PlanT = TypeVar("PlanT", bound=Plan)
+PlanT = TypeVar("PlanT", bound=Plan[Any])
 ResultT = TypeVar("ResultT")
 _T = TypeVar("_T")
 _DURATION = "_ms"
 
-Fact = str | int | float | bool
 # Rows of detail; a plan may name a million files, so rows may be made lazily.
 Rows = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPartition:
+    """A partition in a row of detail: its text, or a column for each of its values."""
+
+    spec: Mapping[str, object]
+
+    def __str__(self) -> str:
+        return describe_partition(self.spec)
 
 
 # --- options -----------------------------------------------------------------------------------
@@ -107,17 +117,21 @@ def option_fields(options: type[Any]) -> tuple[OptionField, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A verb's plan or result as one sentence, numbers by name, and rows of detail.
+    """A verb's plan or result: the one wording for terminal, logs, JSON and Dagster.
 
-    `is_empty` means that there was nothing to do. `partitions` are those with rewritten files.
-    `snapshot` is the committed snapshot.
+    `facts` are its values by name: Dagster shows those that are single values. `record` is for
+    programs, where their names differ. `tables` are rows of detail, and `notes` further sentences.
+    `is_empty` means that there was nothing to do, `was_beaten` that all of it conflicted with other
+    commits. `partitions` are those with rewritten files, and `snapshot` the committed snapshot.
     """
 
     summary: str
-    facts: Mapping[str, Fact]
+    facts: Mapping[str, object]
+    record: Mapping[str, object] | None = None
     tables: Mapping[str, Rows] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     is_empty: bool = False
+    was_beaten: bool = False
     file_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     partitions: tuple[Mapping[str, object], ...] = ()
     snapshot: Snapshot | None = None
@@ -156,52 +170,34 @@ class Outcome(Generic[OptionsT, PlanT, ResultT]):
     result: ResultT | None = None
 
 
-class Verb(Protocol[OptionsT, PlanT, ResultT]):
+Steps = Iterator[Outcome[OptionsT, PlanT, ResultT]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb(Generic[OptionsT, PlanT, ResultT]):
     """One operation of upkeep.
 
-    `name` has underscores, as jobs and tags do; `options` is a dataclass made of `option`s, and
-    `plan_type` reads a saved plan back.
+    `name` has underscores, as jobs and tags do. `options` is a dataclass made of `option`s. `plan`
+    writes nothing, `run` carries out exactly the plan and reads only `at_run` options, and `report`
+    describes both.
+
+    `lease` says what a plan needs to work alone on. A verb with `alone` leases the whole table
+    before it plans. `steps` plan and run until no work is left or a time limit ends, and yield the
+    total result after each step. `is_current` says whether a saved plan, which may have been
+    edited, may still delete what it names; without it the run itself checks that.
     """
 
     name: str
     description: str
     options: type[OptionsT]
     plan_type: type[PlanT]
-
-    def plan(self, table: Table, options: OptionsT) -> PlanT:
-        """Plan from metadata; write nothing."""
-        ...
-
-    def lease(self, table: Table, plan: PlanT | None) -> LeaseNeed | None:
-        """The lease for a plan; None, the default, takes no lease.
-
-        The first call has no plan: a verb that must run alone leases the whole table before it
-        plans.
-        """
-        return None
-
-    def run(self, table: Table, plan: PlanT, options: OptionsT, work: Work) -> ResultT:
-        """Carry out exactly the plan; only `at_run` options apply."""
-        ...
-
-    def report(self, table: Table, outcome: Outcome[OptionsT, PlanT, ResultT]) -> Report:
-        """Describe the plan or the result."""
-        ...
-
-
-@runtime_checkable
-class InSteps(Verb[OptionsT, PlanT, ResultT], Protocol[OptionsT, PlanT, ResultT]):
-    """A verb that plans and runs in steps until no work is left or its time limit ends."""
-
-    def steps(
-        self, table: Table, options: OptionsT, work: Work
-    ) -> Iterator[Outcome[OptionsT, PlanT, ResultT]]:
-        """Yield the total result after each step; `plan` is that of the first step.
-
-        Raises:
-            LeaseLost: the lease was lost between two steps; completed steps stay.
-        """
-        ...
+    plan: Callable[[Table, OptionsT], PlanT]
+    run: Callable[[Table, PlanT, OptionsT, Work], ResultT]
+    report: Callable[[Table, Outcome[OptionsT, PlanT, ResultT]], Report]
+    lease: Callable[[Table, PlanT], LeaseNeed | None] | None = None
+    alone: LeaseKind | None = None
+    steps: Callable[[Table, OptionsT, Work], Steps[OptionsT, PlanT, ResultT]] | None = None
+    is_current: Callable[[Table, PlanT], bool] | None = None
 
 
 AnyVerb = Verb[Any, Any, Any]
@@ -231,24 +227,33 @@ def carry_out(
     so that a run that fails halfway can report it.
 
     Raises:
-        StalePlan: the table has changed since the given plan.
+        StalePlan: the table has changed since the given plan, or the plan was edited.
         LeaseHeld: other processes hold all parts that the plan needs.
         LeaseLost: the lease was lost while the verb ran.
     """
+    if plan is not None and verb.is_current and not verb.is_current(table, plan):
+        raise StalePlan(
+            f"the plan is not what would be planned for {table.name} now: the table has changed "
+            "since, or the file; plan again",
+            table=table.name,
+        )
     if dry_run:
         plan = plan or verb.plan(table, options)
         planned(plan)
         return Outcome(options=options, plan=plan)
-    with _leased(table, verb.lease(table, None), work) as alone:
-        if plan is None and isinstance(verb, InSteps):
-            for done in verb.steps(table, options, alone):
+    alone = None
+    if verb.alone is not None:
+        alone = LeaseNeed(kind=verb.alone, scope=whole_table(table.table_files))
+    with _leased(table, alone, work) as leased:
+        if plan is None and verb.steps is not None:
+            for done in verb.steps(table, options, leased):
                 stepped(done)
             return done
         plan = plan or verb.plan(table, options)
         planned(plan)
-        need = verb.lease(table, plan) if alone.lease is None else None
-        with _leased(table, need, alone) as leased:
-            result = verb.run(table, plan, options, leased)
+        need = verb.lease(table, plan) if verb.lease is not None else None
+        with _leased(table, need, leased) as held:
+            result = verb.run(table, plan, options, held)
     return Outcome(options=options, plan=plan, result=result)
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from lakewright.platform.upkeep.alter import ALTER
 from lakewright.platform.upkeep.analyze import ANALYZE
 from lakewright.platform.upkeep.clean import PURGE, REMOVE_ORPHANS, RESTORE
 from lakewright.platform.upkeep.compact import COMPACT
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS, EXPIRE_SNAPSHOTS, EXPIRE_TAGS
 from lakewright.platform.upkeep.expire_all import EXPIRE
+from lakewright.platform.upkeep.history import (
+    DELETE_BRANCH,
+    DELETE_TAGS,
+    FAST_FORWARD,
+    ROLLBACK,
+)
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 from lakewright.platform.upkeep.rescale import RESCALE
 from lakewright.platform.upkeep.sort_compact import SORT_COMPACT
@@ -27,6 +34,11 @@ _ALL: tuple[AnyVerb, ...] = (
     RESTORE,
     PURGE,
     ANALYZE,
+    DELETE_TAGS,
+    DELETE_BRANCH,
+    FAST_FORWARD,
+    ROLLBACK,
+    ALTER,
 )
 VERBS = {each.name: each for each in _ALL}
 

@@ -16,16 +16,17 @@ import dagster as dg
 from lakewright.assets.tables import build_asset
 from lakewright.jobs.compact import COMPACT_JOB
 from lakewright.jobs.compact_sensor import build_compact_sensor
+from lakewright.jobs.evolve_schema import evolve_job
 from lakewright.jobs.expire_snapshots import EXPIRE_JOB, build_expire_schedule
 from lakewright.jobs.ingest import build_ingest_job
 from lakewright.jobs.upkeep import build_upkeep_job
 from lakewright.platform.declare.declaration_files import load_declarations
 from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.variables import TABLES_VARIABLE
 from lakewright.platform.orchestration.dagster_checks import check_for_dagster
 from lakewright.platform.orchestration.resource_keys import ResourceKeys
 from lakewright.platform.orchestration.resources import SparkResource, WarehouseResource
 
-TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
 DEMO_TABLES = Path(__file__).parent / "demo" / "tables"
 
 
@@ -67,6 +68,8 @@ def definitions_of(
         expire = build_upkeep_job(EXPIRE_JOB, declaration, resources=keys)
         schedules.append(build_expire_schedule(declaration, expire))
         jobs += [compact, expire]
+        if declaration.columns:
+            jobs.append(build_upkeep_job(evolve_job(declaration), declaration, resources=keys))
     return dg.Definitions(
         assets=assets,
         jobs=jobs,

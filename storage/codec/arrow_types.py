@@ -340,7 +340,7 @@ def _check_part(array: pa.Array, data_type: DataType, path: str, column: str, ta
 
 
 def _unfit_value(array: pa.Array, data_type: AtomicType) -> str | None:
-    """What is wrong with a value of the type's own Arrow type; None if nothing is."""
+    """Why a value of the type's own Arrow type does not fit the type; None if all values fit."""
     root = data_type.root
     if root.is_text or root.is_bytes:
         lengths = pc.utf8_length(array) if root.is_text else pc.binary_length(array)

@@ -91,10 +91,10 @@ def read_header(source: IO[bytes], *, path: str) -> Header:
     """The header, after which the source stands before the first block.
 
     Raises:
-        CorruptionError: this is no Avro file, or ends within its header.
+        CorruptionError: this is not an Avro file, or ends within its header.
     """
     if source.read(len(_MAGIC)) != _MAGIC:
-        raise CorruptionError(f"data file {path} is no Avro file", path=path)
+        raise CorruptionError(f"data file {path} is not an Avro file", path=path)
     metadata = _read_map(source, path)
     try:
         schema = json.loads(metadata["avro.schema"])
@@ -105,7 +105,7 @@ def read_header(source: IO[bytes], *, path: str) -> Header:
     codec = metadata.get("avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS.values():
         raise UnsupportedError(
-            f"data file {path} is compressed with Avro codec {codec}; known are "
+            f"data file {path} is compressed with Avro codec {codec}; implemented are "
             f"{', '.join(_CODECS.values())}"
         )
     return Header(schema, codec, _exactly(source, SYNC_BYTES, path))
@@ -153,7 +153,7 @@ def check_sync(source: IO[bytes], header: Header, *, path: str) -> None:
     """
     if source.read(SYNC_BYTES) != header.sync:
         raise CorruptionError(
-            f"data file {path} is cut short or damaged: a block does not end where it should",
+            f"data file {path} is cut short or damaged: a block has no end marker",
             path=path,
         )
 
@@ -180,7 +180,9 @@ def _read_long(source: IO[bytes], path: str, first: bytes = b"") -> int:
             return (value >> 1) ^ -(value & 1)
         shift += 7
         if shift > 63:
-            raise CorruptionError(f"data file {path} is damaged: a number never ends", path=path)
+            raise CorruptionError(
+                f"data file {path} is damaged: a number has no last byte", path=path
+            )
 
 
 def _exactly(source: IO[bytes], size: int, path: str) -> bytes:
@@ -234,7 +236,7 @@ def _decompress(packed: bytes, codec: str) -> bytes:
             body, checksum = packed[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
             data: bytes = pa.Codec("snappy").decompress(body, _snappy_size(body), asbytes=True)
             if zlib.crc32(data) != int.from_bytes(checksum, "big"):
-                raise ValueError("its checksum is another")
+                raise ValueError("its checksum does not match")
             return data
         case "deflate":
             return zlib.decompress(packed, wbits=_RAW_DEFLATE)
@@ -253,4 +255,4 @@ def _snappy_size(body: bytes) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise ValueError("it does not say its size")
+    raise ValueError("it does not begin with its size")

@@ -42,11 +42,11 @@ def check_types(
     """
     for name, kind in required.items():
         if not isinstance(record[name], kind):
-            raise _OtherType(f"{name} is {record[name]!r}, which is no {kind.__name__}")
+            raise _OtherType(f"{name} is {record[name]!r}, which is not of type {kind.__name__}")
     for name, kind in (optional or {}).items():
         value = record.get(name)
         if value is not None and not isinstance(value, kind):
-            raise _OtherType(f"{name} is {value!r}, which is no {kind.__name__}")
+            raise _OtherType(f"{name} is {value!r}, which is not of type {kind.__name__}")
 
 
 class _OtherType(ValueError):
@@ -66,7 +66,7 @@ def decode_records(
     """Decode the records of a container file, in order; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: the file is no Avro file, ends too early, or holds other records.
+        UnreadableManifest: the file is not an Avro file, ends too early, or holds other records.
         UnsupportedError: the file has another version, or needs a feature that is not implemented.
     """
     try:
@@ -75,8 +75,8 @@ def decode_records(
                 raise _OtherType("it holds no records")
             if record["_VERSION"] != version:
                 raise UnsupportedError(
-                    f"{name} is of version {record['_VERSION']}, known is {version}; "
-                    "upgrade lakewright"
+                    f"{name} is of version {record['_VERSION']}, and this release reads "
+                    f"{version}; upgrade lakewright"
                 )
             yield decode(record)
     except (UnsupportedError, CorruptionError):

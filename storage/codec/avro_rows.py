@@ -103,7 +103,7 @@ def _type(arrow_type: pa.DataType, name: str) -> AvroType:
         return {"type": "array", "items": _field_type(arrow_type.value_field, name)}
     if pa.types.is_struct(arrow_type):
         return _record(name, arrow_type)
-    raise UnsupportedError(f"avro files hold no {arrow_type}")
+    raise UnsupportedError(f"Avro files cannot hold {arrow_type}")
 
 
 # --- encoding ---------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class RowDecoder:
         """`written` is the file's own schema; error messages call the file `path`.
 
         Raises:
-            CorruptionError: the file's schema is no Avro schema.
+            CorruptionError: the file's schema is not an Avro schema.
             UnsupportedError: the schema has a type that no column can have.
         """
         self._path = path
@@ -289,7 +289,7 @@ class RowDecoder:
             self._written = fastavro.parse_schema({"type": "array", "items": _plain(written)})
         except (LookupError, TypeError, ValueError, SchemaParseException, UnknownType) as error:
             raise CorruptionError(
-                f"data file {path} has an Avro schema that is none: {error!r}", path=path
+                f"data file {path} has an invalid Avro schema: {error!r}", path=path
             ) from error
 
     def decode(self, data: bytes, count: int) -> pa.Table:
@@ -304,7 +304,7 @@ class RowDecoder:
         try:
             records: Any = fastavro.schemaless_reader(framed, self._written, None)
             if len(records) != count or framed.read(1):
-                raise ValueError(f"a block does not hold the {count} rows it says")
+                raise ValueError(f"a block does not hold the {count} rows that its header says")
             raw = [pa.array([row[name] for row in records], self._raw[name]) for name in self._raw]
         except Exception as error:
             # Avro has no error type of its own: a damaged block fails wherever it is damaged.
@@ -327,7 +327,7 @@ def _record_fields(written: AvroType, path: str) -> list[dict[str, Any]]:
     # Java writes the union of null and the record, as if a row could be null.
     record = _not_null(written, path) if isinstance(written, list) else written
     if not isinstance(record, dict) or record.get("type") != "record":
-        raise CorruptionError(f"data file {path} holds Avro values that are no records", path=path)
+        raise CorruptionError(f"data file {path} holds Avro values that are not records", path=path)
     fields: list[dict[str, Any]] = record["fields"]
     return fields
 
@@ -335,7 +335,9 @@ def _record_fields(written: AvroType, path: str) -> list[dict[str, Any]]:
 def _not_null(union: list[AvroType], path: str) -> AvroType:
     others = [branch for branch in union if branch != "null"]
     if len(others) != 1 or len(union) > 2:
-        raise UnsupportedError(f"data file {path} holds the Avro union {union}, which is no column")
+        raise UnsupportedError(
+            f"data file {path} holds the Avro union {union}, which cannot be read as a column"
+        )
     return others[0]
 
 
@@ -386,7 +388,9 @@ def _raw_type(written: AvroType, path: str) -> pa.DataType:
             return pa.map_(pa.string(), _raw_type(values, path))
         case {"type": inner}:
             return _raw_type(inner, path)
-    raise UnsupportedError(f"data file {path} holds the Avro type {written}, which is no column")
+    raise UnsupportedError(
+        f"data file {path} holds the Avro type {written}, which cannot be read as a column"
+    )
 
 
 _LOGICAL = {

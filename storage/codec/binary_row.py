@@ -65,7 +65,7 @@ def row_arity(data: bytes) -> int:
         CorruptionError: the bytes are too few to say it.
     """
     if len(data) < 4:
-        raise CorruptionError(f"a row of {len(data)} bytes is too short to be one")
+        raise CorruptionError(f"a row of {len(data)} bytes lacks the number of its fields")
     return int.from_bytes(data[:4], "big", signed=True)
 
 
@@ -170,7 +170,7 @@ def _decode_field(row: bytes, index: int, slot: int, data_type: DataType) -> Val
                 _slice(row, word >> 32, word & 0xFFFFFFFF), "big", signed=True
             )
         if abs(unscaled) >= 10**data_type.precision:
-            raise CorruptionError(f"a row holds a number that is no {data_type}")
+            raise CorruptionError(f"a row holds a number that does not fit {data_type}")
         return Decimal(unscaled).scaleb(-data_type.scale, EXACT_DECIMALS)
     if data_type.precision <= COMPACT_TIMESTAMP_PRECISION:
         return word * NANOS_PER_MILLI

@@ -39,7 +39,7 @@ def bounds_without_blanks(
 ) -> dict[str, Bounds]:
     """Bounds of an ORC file's columns, by its own names, that hold the values without blanks.
 
-    An upper bound holds them as it is: without its blanks a value is no greater.
+    An upper bound holds them as it is: without its blanks a value is not greater.
     """
     found = dict(bounds)
     for name in (field.name for field in fields if is_char(field.type)):

@@ -67,7 +67,7 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
 
     Raises:
         UnsupportedError: a later version of lakewright wrote the file.
-        CorruptionError: the file is no staged write.
+        CorruptionError: the file is not a staged write.
     """
     try:
         # Batches of before {"float": "nan"} hold a bare NaN or Infinity.
@@ -85,10 +85,12 @@ def decode_staged(data: bytes, *, name: str) -> StagedWrite:
             overwrite=None if scope is None else _decode_scope(as_object(scope)),
         )
     except UnreadableManifest as error:
-        raise CorruptionError(f"{name} is no staged write: {error.message}", path=name) from error
+        raise CorruptionError(
+            f"{name} is not a staged write: {error.message}", path=name
+        ) from error
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no staged write: {error!r}; delete it if its batch is written again",
+            f"{name} is not a staged write: {error!r}; delete it if its batch is written again",
             path=name,
         ) from error
 
@@ -101,7 +103,7 @@ def _encode_scope(scope: OverwriteScope) -> dict[str, Any]:
 def _decode_scope(data: dict[str, Any]) -> OverwriteScope:
     spec = [as_list(each) for each in as_list(data["spec"])]
     if any(len(each) != 2 for each in spec):
-        raise ValueError("an overwrite names a column with its value")
+        raise ValueError("an overwrite must name pairs of a column and a value")
     pairs = tuple((as_text(name), _decode_value(value)) for name, value in spec)
     return OverwriteScope(pairs, value_of(bool, data["dynamic"]))
 
@@ -126,13 +128,13 @@ def _decode_value(data: object) -> Value:
             try:
                 return Decimal(as_text(text))
             except InvalidOperation:
-                raise ValueError(f"{text!r} is no decimal") from None
+                raise ValueError(f"{text!r} is not a decimal") from None
         case {"float": "nan" | "inf" | "-inf" as text}:
             return float(text)
         case bool() | int() | float() | str() | None:
             return data
         case _:
-            raise ValueError(f"a {type(data).__name__} is no value of a column")
+            raise ValueError(f"a {type(data).__name__} is not a value of a column")
 
 
 def encode_message(message: CommitMessage) -> str:
@@ -157,12 +159,12 @@ def decode_message(text: str) -> CommitMessage:
     """The inverse of `encode_message`.
 
     Raises:
-        CorruptionError: the text is no commit message, or names a file outside of the table.
+        CorruptionError: the text is not a commit message, or names a file outside of the table.
     """
     try:
         return _message(read_object(text))
     except (ValueError, KeyError) as error:
-        raise CorruptionError(f"this is no commit message: {error!r}") from error
+        raise CorruptionError(f"this is not a commit message: {error!r}") from error
 
 
 def _message(data: dict[str, Any]) -> CommitMessage:

@@ -93,7 +93,7 @@ def decode_deletion_vector(
         elif magic_64 == _MAGIC_64:
             bitmap = BitMap64.deserialize(vector[4:])
         else:
-            raise ValueError(f"{vector[:4].hex()} begins no known kind of bitmap")
+            raise ValueError(f"{vector[:4].hex()} is not the beginning of a known kind of bitmap")
     except (struct.error, ValueError) as error:
         raise CorruptionError(
             f"the deletion vector of {where.data_file} in {name} at byte {where.offset} cannot "

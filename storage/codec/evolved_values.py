@@ -31,7 +31,7 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _FIRST_MS = (dt.datetime(1, 1, 3) - _EPOCH) // dt.timedelta(milliseconds=1)
 _LAST_MS = (dt.datetime(9999, 12, 29) - _EPOCH) // dt.timedelta(milliseconds=1)
 _YEAR_0_SECONDS = int(np.datetime64("0000-01-01", "s").astype(np.int64))
-# Unscaled decimals of so many digits are 64-bit integers in Java.
+# Unscaled decimals of up to this many digits are 64-bit integers in Java.
 _COMPACT_DIGITS = 18
 _MOST_SHOWN = 40
 
@@ -173,14 +173,14 @@ def _to_boolean(array: pa.Array, _: AtomicType, new: AtomicType) -> pa.Array:
 def _each(
     array: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType, *, named: str = ""
 ) -> pa.Array:
-    """Convert each value; a value that raises `ValueError` or `OverflowError` is no `named`."""
+    """Convert each value; an error names a value that `convert` refuses, and the type `named`."""
     result: list[Any] = []
     for value in array.to_pylist():
         try:
             result.append(None if value is None else convert(value))
         except (ValueError, OverflowError) as error:
             shown = repr(value)[:_MOST_SHOWN]
-            raise pa.ArrowInvalid(f"{shown} is not read as {named}") from error
+            raise pa.ArrowInvalid(f"{shown} cannot be read as {named}") from error
     return pa.array(result, kind)
 
 
@@ -229,7 +229,7 @@ def _bytes_to_texts(array: pa.Array, _: AtomicType, __: AtomicType) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise pa.ArrowInvalid(
-            "bytes that are no UTF-8 can be shown as text, but cannot be rewritten as text; "
+            "bytes that are not UTF-8 can be shown as text, but cannot be rewritten as text; "
             "alter the column back to BYTES first"
         ) from error
 

@@ -27,6 +27,6 @@ def decode_hash_index(data: bytes, *, name: str, expected: int) -> np.ndarray:
     if len(data) != expected * _ON_DISK.itemsize:
         raise CorruptionError(
             f"hash index {name} is {len(data)} bytes long, and {expected} hashes take "
-            f"{expected * _ON_DISK.itemsize}; rewrite the partition to index its keys anew"
+            f"{expected * _ON_DISK.itemsize}; rewrite the partition to index its keys again"
         )
     return np.frombuffer(data, dtype=_ON_DISK).astype(np.int32)

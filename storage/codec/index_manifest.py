@@ -80,7 +80,7 @@ def decode_index_manifest(data: bytes, *, name: str) -> tuple[IndexEntry, ...]:
     """Entries of an index manifest, in order.
 
     Raises:
-        UnreadableManifest: the file is no index manifest, or ends too early.
+        UnreadableManifest: the file is not an index manifest, or ends too early.
         UnsupportedError: the file has another version, or lists a global index.
     """
 

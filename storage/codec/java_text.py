@@ -83,7 +83,9 @@ def parse_float(text: str) -> float:
     found = _SUFFIXED.fullmatch(text.strip(_WHITE))
     if found is None or not np.isfinite(narrow) or float(narrow) == wide:
         return float(narrow)
-    other = np.nextafter(narrow, np.float32(np.inf if wide > narrow else -np.inf))
+    with np.errstate(over="ignore"):
+        # The neighbour of the largest number is infinity.
+        other = np.nextafter(narrow, np.float32(np.inf if wide > narrow else -np.inf))
     if (float(narrow) + float(other)) / 2 == wide:
         # The 64-bit number lies midway between two 32-bit ones, so the exact number decides.
         exact = Fraction(found["number"])

@@ -16,15 +16,15 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 class MalformedJson(ValueError):
-    """A text that is no JSON, or holds a value of another type than expected."""
+    """A text that is not JSON, or holds a value of another type than expected."""
 
 
 def read_json(data: bytes | str, *, only_finite: bool = True) -> Any:
     """Parse a JSON text; if not `only_finite`, a bare NaN or Infinity is a number too.
 
     Raises:
-        ValueError: the text is no JSON or no UTF-8, is nested too deeply, or holds NaN, an infinity
-        or half of a surrogate pair.
+        ValueError: the text is not JSON or not UTF-8, is nested too deeply, or holds NaN, an
+            infinity or half of a surrogate pair.
     """
     try:
         read = json.loads(data, parse_constant=_refuse_constant if only_finite else None)
@@ -40,7 +40,7 @@ def read_object(data: bytes | str, *, only_finite: bool = True) -> dict[str, Any
     """Parse a JSON text that must be an object.
 
     Raises:
-        ValueError: as `read_json`, or the text is no object.
+        ValueError: as `read_json`, or the text is not an object.
     """
     return as_object(read_json(data, only_finite=only_finite))
 
@@ -48,28 +48,28 @@ def read_object(data: bytes | str, *, only_finite: bool = True) -> dict[str, Any
 def as_object(value: object) -> dict[str, Any]:
     """A value that must be an object."""
     if not isinstance(value, dict):
-        raise MalformedJson(f"{_shown(value)} is no object")
+        raise MalformedJson(f"{_shown(value)} is not an object")
     return value
 
 
 def as_list(value: object) -> list[Any]:
     """A value that must be a list."""
     if not isinstance(value, list):
-        raise MalformedJson(f"{_shown(value)} is no list")
+        raise MalformedJson(f"{_shown(value)} is not a list")
     return value
 
 
 def as_text(value: object) -> str:
     """A value that must be a text."""
     if not isinstance(value, str):
-        raise MalformedJson(f"{_shown(value)} is no text")
+        raise MalformedJson(f"{_shown(value)} is not text")
     return value
 
 
 def as_whole(value: object) -> int:
     """A value that must be a whole number of 64 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise MalformedJson(f"{_shown(value)} is no whole number")
+        raise MalformedJson(f"{_shown(value)} is not a whole number")
     if not _LEAST <= value <= _MOST:
         raise MalformedJson(f"a number of {value.bit_length()} bits is too large")
     return value
@@ -82,7 +82,7 @@ def as_moment_ms(value: object) -> int:
     """
     moment = as_whole(value)
     if not _FIRST_MS <= moment <= _LAST_MS:
-        raise MalformedJson(f"{moment} ms since the epoch is no time in the years 1 to 9999")
+        raise MalformedJson(f"{moment} ms since the epoch is not a time in the years 1 to 9999")
     return moment
 
 
@@ -100,7 +100,7 @@ def check_readable(decode: Callable[[bytes], object], data: bytes, what: str) ->
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise MalformedJson(f"{text} is no number")
+    raise MalformedJson(f"{text} is not a number")
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,8 @@ from lakewright.storage.codec.typed_json import value_of
 from lakewright.storage.errors import CorruptionError, UnsupportedError
 from lakewright.storage.spec.lease import Lease, LeaseBook
 
-_VERSION = 1
+# Books of version 1 named buckets. Their leases are ignored: they run out in minutes.
+_VERSION = 2
 
 
 def encode_book(book: LeaseBook) -> bytes:
@@ -24,13 +25,17 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
 
     Raises:
         UnsupportedError: a later version of lakewright wrote the file.
-        CorruptionError: the file is no lease book.
+        CorruptionError: the file is not a lease book.
     """
     try:
         read = read_object(data)
-        if as_whole(read["version"]) > _VERSION:
+        version = as_whole(read["version"])
+        if version < _VERSION:
+            return LeaseBook(number=number)
+        if version > _VERSION:
             raise UnsupportedError(
-                f"{name} is of version {read['version']}, known is {_VERSION}; upgrade lakewright"
+                f"{name} is of version {version}, and this release reads {_VERSION}; "
+                "upgrade lakewright"
             )
         leases = value_of(tuple[Lease, ...], read["leases"])
         for lease in leases:
@@ -39,7 +44,7 @@ def decode_book(data: bytes, *, number: int, name: str) -> LeaseBook:
         return LeaseBook(number=number, leases=leases)
     except (ValueError, KeyError) as error:
         raise CorruptionError(
-            f"{name} is no lease book: {error!r}; delete its folder while no process works on the "
-            "table: the next lease begins a new book",
+            f"{name} is not a lease book: {error!r}; delete its folder while no process works on "
+            "the table; the next lease begins a new book",
             path=name,
         ) from error

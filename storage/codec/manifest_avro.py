@@ -167,7 +167,7 @@ def decode_manifest(data: bytes, *, name: str) -> Iterator[ManifestEntry]:
     """Entries of a manifest, in order; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: the file is no manifest, or ends too early.
+        UnreadableManifest: the file is not a manifest, or ends too early.
         UnsupportedError: it is of another version.
     """
     return decode_records(data, _entry_from_record, version=MANIFEST_VERSION, name=name)
@@ -182,7 +182,7 @@ def decode_manifest_list(data: bytes, *, name: str) -> tuple[ManifestFileMeta, .
     """Manifests of a list, in order.
 
     Raises:
-        UnreadableManifest: the file is no manifest list, or ends too early.
+        UnreadableManifest: the file is not a manifest list, or ends too early.
         UnsupportedError: it is of another version.
     """
     return tuple(decode_records(data, _meta_from_record, version=MANIFEST_VERSION, name=name))

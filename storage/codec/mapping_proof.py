@@ -57,7 +57,7 @@ def _differences(
     match stored, read:
         case AtomicType(), AtomicType():
             if replace(stored, nullable=read.nullable) == read and not _equal(before, after):
-                yield f"{path} has other values than the file"
+                yield f"{path} has different values than in the file"
             return
         case RowType(fields=old_members), RowType(fields=members):
             held = _members_of(before, old_members)
@@ -72,7 +72,7 @@ def _differences(
         case ArrayType(element=old_element), ArrayType(element=element):
             inner = f"{path}[]"
             if not np.array_equal(_lengths(before), _lengths(after)):
-                yield f"{inner} has other lengths than in the file"
+                yield f"{inner} has different lengths than in the file"
                 return
             values = before.flatten(), after.flatten()
             yield from _differences(values[0], old_element, values[1], element, inner)
@@ -81,7 +81,7 @@ def _differences(
         case _:
             return
     if not before.is_valid().equals(after.is_valid()):
-        yield f"{path} is null elsewhere than in the file"
+        yield f"{path} is null in other places than in the file"
 
 
 def _differences_of_maps(
@@ -94,7 +94,7 @@ def _differences_of_maps(
     # A copy without slices: its keys and items are those of the maps present only.
     before, after = _present(before), _present(after)
     if not before.offsets.equals(after.offsets):
-        yield f"{path} has other lengths than in the file"
+        yield f"{path} has different lengths than in the file"
         return
     old_key, new_key = _key_type(stored), _key_type(read)
     yield from _differences(before.keys, old_key, after.keys, new_key, f"{path}.key")
@@ -102,7 +102,7 @@ def _differences_of_maps(
         items = before.items, after.items
         yield from _differences(items[0], stored.value, items[1], read.value, f"{path}.value")
     elif not _equal(before.items, after.items):
-        yield f"{path} has other counts than the file"
+        yield f"{path} has different counts than in the file"
 
 
 def _key_type(data_type: MapType | MultisetType) -> DataType:

@@ -28,7 +28,7 @@ _TIMESTAMPS = (9, 18)
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 _DIRECT_V2 = 2
 _SECONDS_TO_2015 = 1_420_070_400
-# Microseconds of so many seconds, before 2015 or after, have 64 bits.
+# The microseconds of this many seconds, before or after 2015, fit into 64 bits.
 _MOST_SECONDS = 2**63 // 1_000_000 - 2 * _SECONDS_TO_2015
 _TAIL_BYTES = 16 * 1024
 _WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)

@@ -38,7 +38,7 @@ def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
     """Read a manifest; error messages call the file `name`.
 
     Raises:
-        UnreadableManifest: the file is no manifest, or names a place outside of the table.
+        UnreadableManifest: the file is not a manifest, or names a place outside of the table.
         UnsupportedError: a later version of lakewright wrote the file.
     """
     try:
@@ -48,7 +48,7 @@ def decode_quarantine(data: bytes, *, name: str) -> QuarantineManifest:
         raise _unreadable(name, error) from error
     if version != _VERSION:
         raise UnsupportedError(
-            f"{name} is of version {version}, and this release reads {_VERSION}; use a later one"
+            f"{name} is of version {version}, and this release reads {_VERSION}; upgrade lakewright"
         )
     try:
         return QuarantineManifest(
@@ -86,20 +86,20 @@ def _crc32(data: object) -> int | None:
         return None
     text = as_text(data)
     if _CRC32.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no CRC-32")
+        raise ValueError(f"{text!r} is not a CRC-32")
     return int(text, 16)
 
 
 def _whole(data: object) -> int:
     number = as_whole(data)
     if number < 0:
-        raise ValueError(f"{number} is no whole number of 0 or more")
+        raise ValueError(f"{number} is not a whole number of 0 or more")
     return number
 
 
 def _unreadable(name: str, error: Exception) -> UnreadableManifest:
     return UnreadableManifest(
-        f"{name} cannot be read: {error!r}; its files were not touched. To restore them without "
+        f"{name} cannot be read: {error!r}; its files were not changed; to restore them without "
         "checksums, move the manifest away",
         path=name,
     )

@@ -65,14 +65,14 @@ def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> Ta
 
     Raises:
         UnsupportedError: the file has a later version of the format.
-        CorruptionError: the file is no schema, or its id differs from the one in its name.
+        CorruptionError: the file is not a schema, or its id differs from the one in its name.
     """
     try:
         read = read_object(data)
         version = as_whole(read.get("version", 1))
         if version > SCHEMA_VERSION:
             raise UnsupportedError(
-                f"{name} is of version {version}, known are 1 to {SCHEMA_VERSION}; "
+                f"{name} is of version {version}, and this release reads 1 to {SCHEMA_VERSION}; "
                 "upgrade lakewright"
             )
         options = {key: str(value) for key, value in as_object(read.get("options", {})).items()}
@@ -93,11 +93,10 @@ def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> Ta
     except InvalidSchema as error:
         raise UnsupportedError(f"{name} holds a type that is not implemented: {error}") from error
     except (ValueError, KeyError, RecursionError) as error:
-        raise CorruptionError(f"{name} is no schema: {error!r}", path=name) from error
+        raise CorruptionError(f"{name} is not a schema: {error!r}", path=name) from error
     if schema_id not in (None, schema.id):
         raise CorruptionError(
-            f"{name} says that it is schema {schema.id}, which contradicts its name; put it back "
-            "from a copy",
+            f"{name} holds the id {schema.id}, which contradicts its name; restore it from a copy",
             path=name,
         )
     return schema
@@ -109,7 +108,7 @@ def _check_keys(schema: TableSchema) -> None:
         raise MalformedJson("it has a column more than once")
     for key in (*schema.partition_keys, *schema.primary_keys):
         if key not in names:
-            raise MalformedJson(f"its key {key!r} is no column")
+            raise MalformedJson(f"its key {key!r} is not a column")
     for field in schema.partition_fields:
         if not isinstance(field.type, AtomicType):
             raise MalformedJson(

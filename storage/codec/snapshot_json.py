@@ -103,7 +103,7 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
 
     Raises:
         UnsupportedError: the file has a later version of the format.
-        CorruptionError: the file is no snapshot, names a file outside of its folder, or its id
+        CorruptionError: the file is not a snapshot, names a file outside of its folder, or its id
             differs from the one in its name.
     """
     try:
@@ -112,19 +112,19 @@ def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -
         values["version"] = as_whole(read.get("version") or 1)
         if values["version"] > SNAPSHOT_VERSION:
             raise UnsupportedError(
-                f"{name} is of version {values['version']}, known are 1 to {SNAPSHOT_VERSION}; "
-                "upgrade lakewright"
+                f"{name} is of version {values['version']}, and this release reads 1 to "
+                f"{SNAPSHOT_VERSION}; upgrade lakewright"
             )
         _check_values(values)
         unknown = tuple(sorted(read.keys() - _KNOWN_FIELDS))
         kind = CommitKind(read["commitKind"])
         snapshot = Snapshot(commit_kind=kind, unknown_fields=unknown, **values)
     except (ValueError, KeyError) as error:
-        raise CorruptionError(f"{name} is no snapshot: {error!r}", path=name) from error
+        raise CorruptionError(f"{name} is not a snapshot: {error!r}", path=name) from error
     if snapshot.id < FIRST_SNAPSHOT_ID or snapshot_id not in (None, snapshot.id):
         raise CorruptionError(
-            f"{name} says that it is snapshot {snapshot.id}, which contradicts its name; put it "
-            "back from a copy",
+            f"{name} holds the id {snapshot.id}, which contradicts its name; restore it from a "
+            "copy",
             path=name,
         )
     return snapshot
@@ -196,7 +196,7 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
 
     Raises:
         UnsupportedError: the file has a later version of the format.
-        CorruptionError: the file is no tag.
+        CorruptionError: the file is not a tag.
     """
     snapshot = decode_snapshot(data, name=name)
     read = read_object(data)
@@ -209,7 +209,7 @@ def decode_tag(data: bytes, *, tag_name: str, name: str) -> Tag:
             time_retained_ms=None if retained is None else round(float(retained) * 1000),
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise CorruptionError(f"{name} is no tag: {error!r}", path=name) from error
+        raise CorruptionError(f"{name} is not a tag: {error!r}", path=name) from error
 
 
 def _time_array(time: dt.datetime) -> list[int]:

@@ -1,4 +1,4 @@
-"""Statistics files: JSON ↔ `TableStatistics`, and bounds: text ↔ values.
+"""Statistics files: JSON ↔ `TableStatistics`, and values → text of bounds.
 
 Source: Paimon `Statistics`, `ColStats`; bounds are written as `serializeToString` of their types.
 """
@@ -9,11 +9,11 @@ import json
 from typing import Any
 
 from lakewright.storage.codec.json_values import as_object, as_text, as_whole, read_object
-from lakewright.storage.errors import CorruptionError, InvalidRequestError
+from lakewright.storage.errors import CorruptionError
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.partition import partition_value_text
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
-from lakewright.storage.spec.values import Value, from_python
+from lakewright.storage.spec.values import Value
 
 Json = dict[str, Any]
 
@@ -89,23 +89,6 @@ def encode_bound(value: Value, field: DataField) -> str | None:
     if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
         return str(value)
     return partition_value_text(value, field, legacy_name=False)
-
-
-def decode_bound(text: str | None, field: DataField) -> Value:
-    """The inverse of `encode_bound`.
-
-    Raises:
-        InvalidRequestError: the text is no value of the column's type.
-    """
-    if text is None:
-        return None
-    assert isinstance(field.type, AtomicType)
-    if field.type.root in (TypeRoot.DATE, TypeRoot.TIME):
-        try:
-            return int(text)
-        except ValueError:
-            raise InvalidRequestError(f"{text!r} is no {field.type}: it is no number") from None
-    return from_python(text, field.type)
 
 
 def _columns_json(statistics: TableStatistics) -> Json:

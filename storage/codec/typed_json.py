@@ -41,7 +41,7 @@ def _value(kind: Any, data: object) -> Any:
         return as_whole(data)
     plain = get_origin(kind) or kind
     if not isinstance(data, plain):
-        raise MalformedJson(f"{data!r} is no {plain.__name__}"[:200])
+        raise MalformedJson(f"{data!r} is not of type {plain.__name__}"[:200])
     return data
 
 

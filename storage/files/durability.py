@@ -36,7 +36,7 @@ def is_durable(asked: bool | None) -> bool:
     said = os.environ.get(DURABLE_VARIABLE, "").strip().lower()
     if said and said not in (*_YES, *_NO):
         raise InvalidRequestError(
-            f"{DURABLE_VARIABLE}={said!r} says neither yes nor no; set it to true or false"
+            f"{DURABLE_VARIABLE}={said!r} is neither true nor false; set it to one of them"
         )
     return said not in _NO
 

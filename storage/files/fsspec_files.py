@@ -21,11 +21,12 @@ _MEANINGS = {
     errno.ENOSPC: "its disk is full; free space there, then try again: expiring snapshots and "
     "removing orphans free more, once a few kilobytes are free",
     errno.EDQUOT: "the quota of its disk is used up; free space or raise it, then try again",
-    errno.EMFILE: "this process has as many files open as it may; raise the limit (ulimit -n) or "
-    "do less at once, then try again",
-    errno.ENFILE: "the machine has as many files open as it may; raise fs.file-max, then try again",
+    errno.EMFILE: "this process has reached its limit of open files; raise the limit (ulimit -n) "
+    "or do less at once, then try again",
+    errno.ENFILE: "the machine has reached its limit of open files; raise fs.file-max, then try "
+    "again",
     errno.EIO: "its disk failed; look at the system's log before anything more is written there",
-    errno.EROFS: "its file system may only be read; a disk that failed may be the reason",
+    errno.EROFS: "its file system is read-only; a failed disk may be the reason",
 }
 
 

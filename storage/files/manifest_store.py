@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakewright.storage.codec.column_stats import partition_stats
 from lakewright.storage.codec.index_manifest import decode_index_manifest, encode_index_manifest
@@ -26,6 +26,23 @@ KeepManifest = Callable[[ManifestFileMeta], bool]
 KeepEntry = Callable[[ManifestEntry], bool]
 
 
+# So many bytes of manifests are kept for a second reading; of larger tables, the first ones.
+_MOST_KEPT_BYTES = 1 << 25
+
+
+@dataclass(slots=True)
+class ReadManifests:
+    """The bytes of manifests and lists that one write has read; their names are never reused."""
+
+    by_name: dict[str, bytes] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    def keep(self, name: str, data: bytes) -> None:
+        if name not in self.by_name and self.size_bytes + len(data) <= _MOST_KEPT_BYTES:
+            self.by_name[name] = data
+            self.size_bytes += len(data)
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestStore:
     """Reads manifests that snapshots name, and writes those of the next snapshot.
@@ -39,6 +56,7 @@ class ManifestStore:
     env: Env
     # The table's name, for error messages.
     table: str = ""
+    known: ReadManifests | None = None
 
     def read_list(self, name: str, *, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a list; `size` is its length in bytes according to the snapshot."""
@@ -147,18 +165,22 @@ class ManifestStore:
 
     def _read(self, name: str, size: int | None = None) -> bytes:
         path = self.paths.manifest(name)
+        data = self.known.by_name.get(name) if self.known else None
         try:
-            data = self.fs.read_bytes(path)
+            if data is None:
+                data = self.fs.read_bytes(path)
         except FileMissing as error:
             raise UnreadableManifest(
                 f"{path} is missing though a snapshot names it; if that snapshot was just "
-                "expired, read a later one, else put the file back from a copy",
+                "expired, read a later one; otherwise restore the file from a copy",
                 table=self.table or None,
                 path=path,
                 missing=True,
             ) from error
         if size is not None and len(data) != size:
             raise self._unreadable(name, f"has {len(data)} bytes where its snapshot says {size}")
+        if self.known:
+            self.known.keep(name, data)
         return data
 
     @contextmanager
@@ -175,7 +197,7 @@ class ManifestStore:
     def _unreadable(self, name: str, why: str) -> UnreadableManifest:
         path = self.paths.manifest(name)
         return UnreadableManifest(
-            f"{path} of {self.table or self.paths.root} {why}; put it back from a copy, or roll "
+            f"{path} of {self.table or self.paths.root} {why}; restore it from a copy, or roll "
             "back to a snapshot or tag that does not name it",
             table=self.table or None,
             path=path,

@@ -49,10 +49,18 @@ class SchemaStore:
         Raises:
             TableNotFound: no schema file exists, and so no table.
         """
+        return self.read(self.latest_id(table=table))
+
+    def latest_id(self, *, table: str) -> int:
+        """The id of the current schema.
+
+        Raises:
+            TableNotFound: no schema file exists, and so no table.
+        """
         ids = self.ids()
         if not ids:
             raise TableNotFound(f"table {table} does not exist at {self.paths.root}", table=table)
-        return self.read(ids[-1])
+        return ids[-1]
 
     def read(self, schema_id: int) -> TableSchema:
         """One version.
@@ -108,15 +116,17 @@ class SnapshotStore:
         return dict(sorted(found, key=itemgetter(0)))
 
     def latest_id(self) -> int | None:
-        hint = self._hint(self.paths.latest_hint)
-        if (
-            hint is not None
-            and not self.exists(hint + 1)
-            and (hint >= FIRST_SNAPSHOT_ID and self.exists(hint))
-        ):
+        hint = self._last_hinted()
+        if hint is not None and self.exists(hint):
             return hint
         ids = self.ids()
         return ids[-1] if ids else None
+
+    def _last_hinted(self) -> int | None:
+        """The id that LATEST holds if no later snapshot exists; its own may not exist either."""
+        hint = self._hint(self.paths.latest_hint)
+        is_last = hint is not None and hint >= FIRST_SNAPSHOT_ID and not self.exists(hint + 1)
+        return hint if is_last else None
 
     def earliest_id(self) -> int | None:
         hint = self._hint(self.paths.earliest_hint)
@@ -145,9 +155,13 @@ class SnapshotStore:
         rounds = Rounds(self.table or self.paths.root, "its latest snapshot was read")
         while True:
             rounds.begin()
-            latest_id = self.latest_id()
-            if latest_id is None:
+            with suppress(SnapshotNotFound):
+                if (hint := self._last_hinted()) is not None:
+                    return self.read(hint)
+            ids = self.ids()
+            if not ids:
                 return None
+            latest_id = ids[-1]
             try:
                 return self.read(latest_id)
             except SnapshotNotFound:
@@ -334,8 +348,8 @@ class ReferenceStore:
                     position = as_whole(read_object(data)["nextSnapshot"])
                 except (ValueError, KeyError) as error:
                     raise CorruptionError(
-                        f"{status.path} is no consumer: {error!r}; delete the consumer, or let it "
-                        "write its position again",
+                        f"{status.path} is not a consumer: {error!r}; delete the consumer, or let "
+                        "it write its position again",
                         path=status.path,
                     ) from error
                 positions[status.name.removeprefix("consumer-")] = position

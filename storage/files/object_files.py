@@ -107,8 +107,8 @@ class ObjectFiles(RemoteFiles):
                 return True
             self.env.sleep_ms(_CONFLICT_WAIT_MS * 2**attempt * (0.5 + self.env.jitter()))
         raise UnavailableError(
-            f"file {path} cannot be created: concurrent requests for it, {_CONFLICT_TRIES} of "
-            f"{_CONFLICT_TRIES} attempts met one; try later",
+            f"file {path} cannot be created: each of {_CONFLICT_TRIES} attempts met a concurrent "
+            "request for it; try later",
             path=path,
         )
 

@@ -67,7 +67,7 @@ class TablePartitions:
         """What a caller gave for some of the keys, as stored values in the order of the keys.
 
         Raises:
-            InvalidRequestError: a name is no partition key, or a value is none of its type.
+            InvalidRequestError: a name is not a partition key, or a value is not of its type.
         """
         return self.keys.stored(spec, table=self._table)
 
@@ -75,7 +75,7 @@ class TablePartitions:
         """The whole partition that a plan names.
 
         Raises:
-            InvalidRequestError: a partition key is missing, or a value is none of its type.
+            InvalidRequestError: a partition key is missing, or a value is not of its type.
         """
         values = self.stored(spec)
         missing = [key for key in self.keys.names if key not in values]

@@ -85,7 +85,7 @@ class QuarantineStore:
         """The manifest of a quarantine, None without a manifest.
 
         Raises:
-            UnreadableManifest: the file exists and is no manifest.
+            UnreadableManifest: the file exists and is not a manifest.
         """
         path = self.paths.quarantine_manifest(quarantine_id)
         try:

@@ -135,8 +135,8 @@ class RemoteFiles(FsspecFiles):
         self._write_whole(path, data)
         if self.read_bytes(path) != data:
             raise UnavailableError(
-                f"file {path} is not what was written to it: another process writes there without "
-                "the lock; give every writer the same lock",
+                f"file {path} does not hold the bytes that were written to it: another process "
+                "writes to it without the lock; give every writer the same lock",
                 path=path,
             )
         return True

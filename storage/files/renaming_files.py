@@ -156,7 +156,7 @@ class RenamingFiles(RemoteFiles):
         if self.exists(target):
             return False
         raise failure or UnavailableError(
-            f"file {source} could not be given the name {target}; try later", path=target
+            f"file {source} could not be renamed to {target}; try later", path=target
         )
 
     def _write_whole(self, path: str, data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from lakewright.storage.env import Env, FileSystem
@@ -10,7 +10,7 @@ from lakewright.storage.errors import UnsupportedError
 from lakewright.storage.files.external_files import external_file_path
 from lakewright.storage.files.index_store import IndexStore
 from lakewright.storage.files.lease_store import LeaseStore
-from lakewright.storage.files.manifest_store import ManifestStore
+from lakewright.storage.files.manifest_store import ManifestStore, ReadManifests
 from lakewright.storage.files.metadata_stores import ReferenceStore, SchemaStore, SnapshotStore
 from lakewright.storage.files.partitions import TablePartitions
 from lakewright.storage.files.paths import TablePaths
@@ -24,7 +24,7 @@ from lakewright.storage.spec.options import TableOptions, read_options
 from lakewright.storage.spec.partition import Place
 from lakewright.storage.spec.schema import TableSchema
 
-_KEPT_HERE = frozenset(["partitions", "_schemas_read"])
+_KEPT_HERE = frozenset(["partitions", "_schemas_read", "read_manifests"])
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class TableFiles:
     paths: TablePaths
     schema: TableSchema
     env: Env
+    read_manifests: ReadManifests | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def options(self) -> TableOptions:
@@ -59,7 +60,7 @@ class TableFiles:
 
     @property
     def manifests(self) -> ManifestStore:
-        return ManifestStore(self.fs, self.paths, self.env, self.name)
+        return ManifestStore(self.fs, self.paths, self.env, self.name, self.read_manifests)
 
     @property
     def references(self) -> ReferenceStore:
@@ -76,6 +77,10 @@ class TableFiles:
     @property
     def leases(self) -> LeaseStore:
         return LeaseStore(self.fs, self.paths)
+
+    def reading_once(self) -> TableFiles:
+        """The same table for one write or plan, which reads no manifest from the store twice."""
+        return self if self.read_manifests else replace(self, read_manifests=ReadManifests())
 
     def at_schema(self, schema_id: int) -> TableFiles:
         """The same table under another version of its schema."""
@@ -98,7 +103,7 @@ class TableFiles:
         return {}
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the partitions that are known here: tasks decode the few that they work on."""
+        """Without what was read here: tasks decode the few partitions that they work on."""
         return {name: value for name, value in vars(self).items() if name not in _KEPT_HERE}
 
     def bucket_dir(self, place: Place, schema_id: int | None = None) -> str:

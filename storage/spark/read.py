@@ -2,7 +2,8 @@
 
 1. Plan in Python, from metadata.
 2. Read files that need no merge, with columns that Spark supports, with Spark's own Parquet
-   reader.
+   reader. Files of an older schema are included if the columns that are read were at most renamed,
+   moved or added since.
 3. Read the other splits with Arrow readers in Spark tasks, one task for each split.
 4. Apply the filter in the reader, as a Spark expression in step 2. If Spark cannot evaluate the
    filter, read all splits as in step 3.
@@ -10,10 +11,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,11 +27,14 @@ from lakewright.storage.files.data_files import format_of_path
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit
+from lakewright.storage.operations.state.file_schemas import FileSchemas
 from lakewright.storage.spark.predicates import is_spark_filter, to_spark_filter
-from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema
+from lakewright.storage.spark.spark_types import reads_natively, to_spark_schema, to_spark_type
 from lakewright.storage.spec.data_types import DataField
 from lakewright.storage.spec.file_format import PARQUET
+from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
+from lakewright.storage.spec.schema_mapping import SameValues
 
 Task = TypeVar("Task")
 
@@ -61,7 +66,9 @@ def splits_dataframe(
     check_reachable(reader.files)
     fields = reader.files.schema.fields_of(reader.columns)
     native, other = _divide(reader, splits, predicate)
-    parts = [_native_scan(spark, reader, native, predicate)] if native else []
+    parts = [
+        _native_scan(spark, reader, stored, paths, predicate) for stored, paths in native.items()
+    ]
     if other:
         parts.append(_arrow_scan(spark, reader, other, predicate))
     if not parts:
@@ -75,48 +82,68 @@ def _needed(reader: SplitReader, predicate: Predicate | None) -> tuple[DataField
     return reader.files.schema.fields_of([*reader.columns, *extra])
 
 
+# The columns of a file that hold the needed columns, in their order; None where it has no such
+# column.
+StoredColumns: TypeAlias = tuple[DataField | None, ...]
+
+
 def _divide(
     reader: SplitReader, splits: Sequence[DataSplit], predicate: Predicate | None
-) -> tuple[list[DataSplit], list[DataSplit]]:
-    """The splits for Spark's own reader, and the splits for ours."""
-    understood = all(reads_natively(field) for field in _needed(reader, predicate)) and (
+) -> tuple[dict[StoredColumns, list[str]], list[DataSplit]]:
+    """The paths for Spark's own reader, by the columns to read there, and the splits for ours."""
+    needed = _needed(reader, predicate)
+    understood = all(reads_natively(field) for field in needed) and (
         predicate is None or is_spark_filter(predicate, reader.files.schema)
     )
-    native: list[DataSplit] = []
+    schemas = FileSchemas(reader.files)
+    native: dict[StoredColumns, list[str]] = defaultdict(list)
     other: list[DataSplit] = []
     for split in splits:
         if split.merge or not understood:
             other.append(split)
             continue
-        # Spark's Parquet reader supports neither older schemas nor deletion vectors.
+        # Spark's Parquet reader does not support deletion vectors.
         gone = {where.data_file for _, where in split.deletions}
-        plain = tuple(
-            file
-            for file in split.files
-            if file.schema_id == reader.files.schema.id
-            and format_of_path(file.file_name) == PARQUET
-            and file.file_name not in gone
-        )
-        rest = tuple(file for file in split.files if file not in plain)
-        native += [replace(split, files=plain, deletions=())] if plain else []
-        other += [replace(split, files=rest)] if rest else []
+        rest = []
+        for file in split.files:
+            plain = format_of_path(file.file_name) == PARQUET and file.file_name not in gone
+            stored = _stored_columns(schemas, file, needed) if plain else None
+            if stored is None:
+                rest.append(file)
+            else:
+                native[stored].append(
+                    _spark_path(reader.files, reader.files.readable_path(split.place, file))
+                )
+        other += [replace(split, files=tuple(rest))] if rest else []
     return native, other
+
+
+def _stored_columns(
+    schemas: FileSchemas, file: DataFileMeta, needed: Sequence[DataField]
+) -> StoredColumns | None:
+    """Where a file holds the needed columns; None if Spark cannot read them as they are."""
+    mapping = schemas.mapping_of(file).columns
+    columns = [mapping[field.id] for field in needed]
+    found = [column.stored for column in columns]
+    same = all(
+        column.stored is None
+        or (isinstance(column.values, SameValues) and reads_natively(column.stored))
+        for column in columns
+    )
+    # Spark counts the rows of files by a column.
+    return tuple(found) if same and (any(found) or not needed) else None
 
 
 def _native_scan(
     spark: SparkSession,
     reader: SplitReader,
-    splits: Sequence[DataSplit],
+    stored: StoredColumns,
+    paths: Sequence[str],
     predicate: Predicate | None,
 ) -> DataFrame:
-    files = reader.files
-    paths = [
-        _spark_path(files, files.readable_path(split.place, file))
-        for split in splits
-        for file in split.files
-    ]
     rows = (
-        spark.read.schema(to_spark_schema(_needed(reader, predicate)))
+        # A column that a file does not have is left out: a dropped column may have had its name.
+        spark.read.schema(to_spark_schema(field for field in stored if field is not None))
         # Spark must not read folder names as Hive partitions or as globs.
         .option("recursiveFileLookup", "true")
         .option("__globPaths__", "false")
@@ -124,8 +151,16 @@ def _native_scan(
         .option("datetimeRebaseMode", "CORRECTED")
         .parquet(*paths)
     )
+    rows = rows.select(
+        *[
+            f.lit(None).cast(to_spark_type(field.type)).alias(field.name)
+            if held is None
+            else _quoted(held.name).alias(field.name)
+            for field, held in zip(_needed(reader, predicate), stored, strict=True)
+        ]
+    )
     if predicate is not None:
-        rows = rows.filter(to_spark_filter(predicate, files.schema))
+        rows = rows.filter(to_spark_filter(predicate, reader.files.schema))
     return rows.select(*[_quoted(name) for name in reader.columns])
 
 

@@ -162,7 +162,7 @@ def _nested(
         reader.invalid(
             _function_option(reader, name),
             aggregate.function.value,
-            f"needs fields.{name}.nested-key; name the members that tell nested rows apart",
+            f"needs fields.{name}.nested-key; name the members that distinguish nested rows",
         )
     return replace(
         aggregate,
@@ -185,7 +185,7 @@ def _members(reader: MergeOptionReader, column: DataField, suffix: str) -> tuple
             reader.invalid(
                 f"fields.{column.name}.{suffix}",
                 text,
-                f"names {name!r}, which is no member of {column.type}; "
+                f"names {name!r}, which is not a member of {column.type}; "
                 f"there are {', '.join(members)}",
             )
     return names
@@ -198,7 +198,7 @@ def _nested_key_nulls(reader: MergeOptionReader, name: str) -> NestedKeyNulls:
     values = [each.value for each in NestedKeyNulls]
     if text.lower() not in values:
         reader.invalid(
-            f"fields.{name}.nested-key-null-strategy", text, f"is none of {', '.join(values)}"
+            f"fields.{name}.nested-key-null-strategy", text, f"is not one of {', '.join(values)}"
         )
     return NestedKeyNulls(text.lower())
 
@@ -210,7 +210,7 @@ def _count_limit(reader: MergeOptionReader, name: str) -> int:
     limit = bounded_number(text, 32)
     if limit is None or limit < 0:
         reader.invalid(
-            f"fields.{name}.count-limit", text, "is no number of rows; write one such as 100"
+            f"fields.{name}.count-limit", text, "is not a number of rows; write one such as 100"
         )
     return limit
 
@@ -227,7 +227,7 @@ def _time_field(reader: MergeOptionReader, column: DataField) -> str:
         reader.invalid(
             option,
             name,
-            f"is no member of {row}; there are {', '.join(each.name for each in members)}",
+            f"is not a member of {row}; there are {', '.join(each.name for each in members)}",
         )
     data_type = found[0].type
     if not (isinstance(data_type, AtomicType) and data_type.root.is_text):

@@ -221,7 +221,7 @@ def parse_data_type(text: str) -> DataType:
     Members of rows get id -1; a schema gives them their ids.
 
     Raises:
-        InvalidSchema: the text is no type of the format, or its numbers are out of range.
+        InvalidSchema: the text is not a type of the format, or its numbers are out of range.
     """
     parser = _Parser(text)
     result = parser.data_type()
@@ -303,7 +303,7 @@ class _Parser:
             case _:
                 root = _ALIASES.get(word) or TypeRoot.__members__.get(word)
                 if root is None:
-                    self._fail(f"{word} is no type")
+                    self._fail(f"{word} is not a type")
                 return AtomicType(root)
 
     def _bracketed(self) -> DataType:
@@ -349,7 +349,7 @@ class _Parser:
             if self._accept("LOCAL"):
                 root = TypeRoot.TIMESTAMP_LTZ
             else:
-                self._fail("TIMESTAMP WITH TIME ZONE is no type; use WITH LOCAL TIME ZONE")
+                self._fail("TIMESTAMP WITH TIME ZONE is not a type; use WITH LOCAL TIME ZONE")
             self._expect("TIME")
             self._expect("ZONE")
         elif self._accept("WITHOUT"):
@@ -376,7 +376,7 @@ class _Parser:
     def _number(self) -> int:
         token = self._next()
         if not (token.isascii() and token.isdigit() and len(token) <= _MOST_DIGITS):
-            self._fail(f"{token[:_MOST_DIGITS]!r} is no number of at most {_MOST_DIGITS} digits")
+            self._fail(f"{token[:_MOST_DIGITS]!r} is not a number of at most {_MOST_DIGITS} digits")
         return int(token)
 
     def _peek(self, token: str) -> bool:

@@ -110,7 +110,7 @@ def check_holds(format_name: str, fields: Sequence[DataField], *, table: str) ->
 
 def _avro_problems(field: DataField) -> Iterator[str]:
     if _AVRO_NAME.fullmatch(field.name) is None:
-        yield f"{field.name!r} is no Avro name, which has ASCII letters, digits and underscores"
+        yield f"{field.name!r} is not an Avro name, which has ASCII letters, digits and underscores"
     yield from _avro_type_problems(field.type)
 
 

@@ -18,13 +18,13 @@ def plain_name(name: object) -> str:
     """Return a name, if it can only name an entry directly inside its folder.
 
     Raises:
-        UnsafeName: the name is no text, is empty, `.` or `..`, or holds a separator, a NUL or half
+        UnsafeName: the name is not text, is empty, `.` or `..`, or holds a separator, a NUL or half
         of a surrogate pair.
     """
     if not isinstance(name, str):
-        raise UnsafeName(f"{name!r} is no file name, but a {type(name).__name__}")
+        raise UnsafeName(f"{name!r} is not a file name, but a {type(name).__name__}")
     if not name or name in (".", "..") or any(each in name for each in _NEVER):
-        raise UnsafeName(f"{name!r} is no plain file name: it may not lead to another folder")
+        raise UnsafeName(f"{name!r} is not a plain file name: it must not lead to another folder")
     if not name.isascii():
         _check_encodable(name)
     return name
@@ -34,15 +34,16 @@ def place_below(path: object) -> str:
     """Return a path of plain names, if it can only name a file below its root.
 
     Raises:
-        UnsafeName: the path is no text, is absolute or empty, or one of its parts is no plain name.
+        UnsafeName: the path is not text, is absolute or empty, or has a part that is not a plain
+            name.
     """
     if not isinstance(path, str):
-        raise UnsafeName(f"{path!r} is no path, but a {type(path).__name__}")
+        raise UnsafeName(f"{path!r} is not a path, but a {type(path).__name__}")
     try:
         for part in path.split("/"):
             plain_name(part)
     except UnsafeName:
-        raise UnsafeName(f"{path!r} is no place below the table") from None
+        raise UnsafeName(f"{path!r} is not a place below the table") from None
     return path
 
 

@@ -12,10 +12,10 @@ _HASHED = Refusal(ROWS, "another function assigns rows to buckets", frozenset({"
 MERGE_OPTIONS: tuple[Option, ...] = (
     *honoured(
         "how rows of one key become one",
-        Option("merge-engine", Kind.CHOICE, "deduplicate"),
+        Option("merge-engine", Kind.CHOICE, "deduplicate", immutable=True),
         Option("sequence.field", Kind.TEXT),
         Option("sequence.field.sort-order", Kind.CHOICE, "ascending"),
-        Option("rowkind.field", Kind.TEXT),
+        Option("rowkind.field", Kind.TEXT, immutable=True),
         Option(
             "ignore-delete",
             Kind.BOOLEAN,
@@ -28,9 +28,9 @@ MERGE_OPTIONS: tuple[Option, ...] = (
         ),
         Option("ignore-update-before", Kind.BOOLEAN, "false"),
         Option("fields.default-aggregate-function", Kind.TEXT),
-        Option("partial-update.remove-record-on-delete", Kind.BOOLEAN, "false"),
-        Option("partial-update.remove-record-on-sequence-group", Kind.TEXT),
-        Option("aggregation.remove-record-on-delete", Kind.BOOLEAN, "false"),
+        Option("partial-update.remove-record-on-delete", Kind.BOOLEAN, "false", immutable=True),
+        Option("partial-update.remove-record-on-sequence-group", Kind.TEXT, immutable=True),
+        Option("aggregation.remove-record-on-delete", Kind.BOOLEAN, "false", immutable=True),
     ),
     *honoured(
         "how rows of one key become one row, column by column",
@@ -49,11 +49,17 @@ MERGE_OPTIONS: tuple[Option, ...] = (
 
 HONOURED_OPTIONS: tuple[Option, ...] = (
     *honoured(
+        "how the schema may be altered",
+        Option("add-column-before-partition", Kind.BOOLEAN, "false"),
+        Option("alter-column-null-to-not-null.disabled", Kind.BOOLEAN, "true"),
+        Option("disable-explicit-type-casting", Kind.BOOLEAN, "false"),
+    ),
+    *honoured(
         "the number of buckets, and the columns that assign rows to them",
         Option("bucket", Kind.INTEGER, "-1"),
-        Option("bucket-key", Kind.TEXT),
+        Option("bucket-key", Kind.TEXT, immutable=True),
         Option("dynamic-bucket.target-row-num", Kind.INTEGER, "2000000"),
-        Option("dynamic-bucket.initial-buckets", Kind.INTEGER, "1"),
+        Option("dynamic-bucket.initial-buckets", Kind.INTEGER, "1", immutable=True),
         Option("dynamic-bucket.max-buckets", Kind.INTEGER, "-1"),
         Option("postpone.default-bucket-num", Kind.INTEGER),
         Option("postpone.target-row-num-per-bucket", Kind.INTEGER),
@@ -61,7 +67,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
     ),
     *honoured(
         "the function that assigns rows to buckets",
-        Option("bucket-function.type", Kind.CHOICE, "default"),
+        Option("bucket-function.type", Kind.CHOICE, "default", immutable=True),
         refusals=(_HASHED,),
     ),
     *MERGE_OPTIONS,
@@ -70,7 +76,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("deletion-vectors.enabled", Kind.BOOLEAN, "false"),
         Option("deletion-vectors.bitmap64", Kind.BOOLEAN, "false"),
         Option("deletion-vectors.modifiable", Kind.BOOLEAN, "false"),
-        Option("force-lookup", Kind.BOOLEAN, "false"),
+        Option("force-lookup", Kind.BOOLEAN, "false", immutable=True),
     ),
     *honoured(
         "the format of new files",
@@ -87,7 +93,7 @@ HONOURED_OPTIONS: tuple[Option, ...] = (
         Option("file.compression.zstd-level", Kind.INTEGER, "1"),
         Option("file.block-size", Kind.SIZE),
         Option("file.suffix.include.compression", Kind.BOOLEAN, "false"),
-        Option("data-file.path-directory", Kind.TEXT),
+        Option("data-file.path-directory", Kind.TEXT, immutable=True),
         Option("data-file.prefix", Kind.TEXT, "data-"),
         Option("data-file.thin-mode", Kind.BOOLEAN, "false"),
         Option("num-levels", Kind.INTEGER),

@@ -82,7 +82,7 @@ def check_known_indexes(entries: Iterable[IndexEntry], *, table: str) -> None:
         if entry.file.index_type not in KNOWN_INDEXES:
             raise UnsupportedError(
                 f"{table} has index file {entry.file.file_name} of kind {entry.file.index_type}, "
-                f"known are {' and '.join(sorted(KNOWN_INDEXES))}; the table can be read, and "
-                "nothing was written; upgrade lakewright",
+                f"and this release knows {' and '.join(sorted(KNOWN_INDEXES))}; the table can be "
+                "read, and nothing was written; upgrade lakewright",
                 table=table,
             )

@@ -71,7 +71,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option of Paimon's. A `*` in its name stands for a column, an index or a class."""
+    """One option of Paimon's. A `*` in its name stands for a column, an index or a class.
+
+    An `immutable` option cannot change once its table has a snapshot.
+    """
 
     name: str
     kind: Kind
@@ -80,6 +83,7 @@ class Option:
     meaning: str = ""
     handling: Handling = Handling.HONOURED
     refusals: tuple[Refusal, ...] = ()
+    immutable: bool = False
 
 
 def honoured(

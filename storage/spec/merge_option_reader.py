@@ -65,7 +65,7 @@ class MergeOptionReader:
             self.invalid(
                 option,
                 text,
-                f"names {name!r}, which is no column; there are {', '.join(self.types)}",
+                f"names {name!r}, which is not a column; there are {', '.join(self.types)}",
             )
 
     def check_orders(self, option: str, text: str, name: str) -> None:

@@ -204,7 +204,7 @@ class _Reader(MergeOptionReader):
                 self.invalid(
                     _REMOVE_ON_GROUP,
                     text,
-                    f"names {name!r}, which is no sequence field of a group; "
+                    f"names {name!r}, which is not a sequence field of a group; "
                     f"there are {', '.join(known) or 'none'}",
                 )
         return tuple(

@@ -91,7 +91,7 @@ class OptionReader:
         try:
             return plain_name(text)
         except UnsafeName:
-            self.refuse(name, text, " is no plain name: it may not lead to another folder")
+            self.refuse(name, text, " is not a plain name: it must not lead to another folder")
 
     def name_prefix(self, name: str) -> str:
         """The beginning of file names, which may be empty."""
@@ -111,7 +111,7 @@ class OptionReader:
             return int(_defaults()[name]) if default is None else default
         # Python reads 1_000 too, which other clients do not.
         if re.fullmatch(r"[-+]?[0-9]+", text) is None:
-            self.refuse(name, text, " is no whole number")
+            self.refuse(name, text, " is not a whole number")
         value = bounded_number(text, bits)
         if value is None:
             self.refuse(name, text, f" does not fit into {bits} bits")
@@ -157,7 +157,7 @@ class OptionReader:
         try:
             value = float(text)
         except ValueError:
-            self.refuse(name, text, " is no number")
+            self.refuse(name, text, " is not a number")
         if not 0 <= value <= 1:
             self.refuse(name, text, " is not between 0 and 1")
         return value
@@ -183,7 +183,7 @@ class OptionReader:
         """The value that `values` gives to the option's text."""
         text = self.text(name)
         if text.lower() not in values:
-            self.refuse(name, text, f" is none of {', '.join(values)}")
+            self.refuse(name, text, f" is not one of {', '.join(values)}")
         return values[text.lower()]
 
     def optional_choice(self, name: str, values: Mapping[str, str]) -> str | None:
@@ -214,7 +214,7 @@ class OptionReader:
         text = self.text(name).lower().replace(" ", "")
         match = _STATS_MODES.fullmatch(text)
         if match is None or (match.group(1) and bounded_number(match.group(1), 32) is None):
-            self.refuse(name, text, " is none of none, counts, truncate(16), full")
+            self.refuse(name, text, " is not one of none, counts, truncate(16), full")
         return text
 
     def column_stats_modes(self, schema: TableSchema) -> dict[str, str]:
@@ -224,7 +224,9 @@ class OptionReader:
             if match is None:
                 continue
             if match.group(1) not in schema.field_names:
-                self.refuse(name, self.options[name], " names a column that is not there")
+                self.refuse(
+                    name, self.options[name], " names a column that the table does not have"
+                )
             modes[match.group(1)] = self.stats_mode(name)
         return modes
 
@@ -233,7 +235,7 @@ def parse_size(text: str) -> int:
     """Bytes from `128 MB` or `8mb`.
 
     Raises:
-        InvalidOption: the text is no size.
+        InvalidOption: the text is not a size.
     """
     return _quantity(text, _SIZE_UNITS, "a size such as 128 MB")
 
@@ -242,7 +244,7 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds from `1 h`, `30min` or `7d`.
 
     Raises:
-        InvalidOption: the text is no duration.
+        InvalidOption: the text is not a duration.
     """
     return _quantity(text, _TIME_UNITS_MS, "a duration such as 1 h")
 

@@ -217,7 +217,7 @@ def read_options(
     for key in bucket_keys:
         if key not in schema.field_names:
             raise InvalidOption(
-                f"{table}: bucket-key names {key!r}, which is no column",
+                f"{table}: bucket-key names {key!r}, which is not a column",
                 table=table,
                 option="bucket-key",
             )
@@ -384,7 +384,7 @@ def _data_file_directory(reader: OptionReader) -> str:
     text = reader.text(name).rstrip("/")
     # Hidden folders belong to maintenance, and a path upwards leaves the table.
     if text and not all(re.fullmatch(r"[^.\\/][^\\/]*", part) for part in text.split("/")):
-        reader.refuse(name, text, " is no plain path below the table's; write one such as data")
+        reader.refuse(name, text, " is not a plain path below the table's; write one such as data")
     return text
 
 
@@ -428,5 +428,5 @@ def _format_tuning(reader: OptionReader) -> FormatTuning:
 
 def _compression(text: str) -> str:
     if text.lower() not in _COMPRESSIONS:
-        raise InvalidOption(f"{text!r} is none of {', '.join(_COMPRESSIONS)}")
+        raise InvalidOption(f"{text!r} is not one of {', '.join(_COMPRESSIONS)}")
     return _COMPRESSIONS[text.lower()]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.data_types import AtomicType, DataField, DataType, TypeRoot
@@ -65,7 +64,7 @@ class PartitionKeys:
         """The stored values of a partition from its text.
 
         Raises:
-            InvalidRequestError: the text names other columns, or a value is none of its type.
+            InvalidRequestError: the text names other columns, or a value is not of its type.
         """
         return read_partition_text(text, self.fields)
 
@@ -73,7 +72,7 @@ class PartitionKeys:
         """What a caller gave for some of the keys, as stored values in the order of the keys.
 
         Raises:
-            InvalidRequestError: a name is no partition key, or a value is none of its type.
+            InvalidRequestError: a name is not a partition key, or a value is not of its type.
         """
         if not isinstance(spec, Mapping):
             raise InvalidRequestError(
@@ -84,7 +83,7 @@ class PartitionKeys:
             if name not in self.names:
                 have = ", ".join(self.names) or "none, it is not partitioned"
                 raise InvalidRequestError(
-                    f"{name!r} is no partition key of {table}; its partition keys are {have}",
+                    f"{name!r} is not a partition key of {table}; its partition keys are {have}",
                     table=table,
                 )
         return {
@@ -96,11 +95,11 @@ class PartitionKeys:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The values of a table's partition keys that rows share, under the schema they came with.
+    """The values of a table's partition keys, with the schema of those keys.
 
-    Two are equal if their keys and the bytes of their rows are, whichever schemas they are from:
-    -0.0, 0.0 and each NaN are partitions of their own. `row` is what manifests hold, `values` are
-    what it decodes to.
+    Two partitions are equal if their keys and the bytes of their rows are equal, also under
+    different schemas: -0.0, 0.0 and each NaN are different partitions. `row` is the row in
+    manifests, `values` are its decoded values.
     """
 
     keys: PartitionKeys
@@ -166,11 +165,6 @@ class Partition:
 def escape_path(text: str) -> str:
     """The text with every character that paths cannot hold as %XX."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
-
-
-def unescape_path(text: str) -> str:
-    """The inverse of `escape_path`."""
-    return unquote(text)
 
 
 def partition_path(

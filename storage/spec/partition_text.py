@@ -56,7 +56,7 @@ def read_partition_text(text: str, columns: Sequence[Column]) -> tuple[Value, ..
     """The stored values of a partition from its text.
 
     Raises:
-        InvalidRequestError: the text names other columns, or a value is none of its type.
+        InvalidRequestError: the text names other columns, or a value is not of its type.
     """
     if len(columns) == 1:
         return (_decode(text, columns[0]),)
@@ -122,7 +122,7 @@ def _decode(text: str, column: Column) -> Value:
         return from_python(plain, column.type)
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{text!r} is no value of partition column {column.name} {column.type}: {error}"
+            f"{text!r} is not a value of partition column {column.name} {column.type}: {error}"
         ) from error
 
 
@@ -147,5 +147,5 @@ def _escape_char(char: str) -> str:
 
 def _unescape(text: str) -> str:
     if re.search(r"%(?![0-9A-Fa-f]{2})", text) or not text:
-        raise InvalidRequestError(f"{text!r} is no encoded partition value")
+        raise InvalidRequestError(f"{text!r} is not an encoded partition value")
     return unquote(text, errors="surrogatepass")

@@ -36,6 +36,7 @@ _TYPE = Option(
         Refusal(ALL, "the table has no snapshots", _TABLES),
         Refusal(frozenset({Use.WRITE}), "its query defines its rows", frozenset({"table"})),
     ),
+    immutable=True,
 )
 
 REFUSED_OPTIONS: tuple[Option, ...] = (
@@ -49,7 +50,7 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     *refused(
         ALL,
         "index files in the folders of buckets are not supported",
-        Option("index-file-in-data-file-dir", Kind.BOOLEAN, "false"),
+        Option("index-file-in-data-file-dir", Kind.BOOLEAN, "false", immutable=True),
         unless={"false"},
     ),
     *refused(
@@ -73,26 +74,26 @@ REFUSED_OPTIONS: tuple[Option, ...] = (
     *refused(
         ROWS,
         "rows have ids and their columns may lie in several files",
-        Option("row-tracking.enabled", Kind.BOOLEAN, "false"),
-        Option("data-evolution.enabled", Kind.BOOLEAN, "false"),
+        Option("row-tracking.enabled", Kind.BOOLEAN, "false", immutable=True),
+        Option("data-evolution.enabled", Kind.BOOLEAN, "false", immutable=True),
         unless={"false"},
     ),
     *refused(
         ROWS,
         "the snapshot that added a row decides which row wins",
-        Option("sequence.snapshot-ordering", Kind.BOOLEAN, "false"),
+        Option("sequence.snapshot-ordering", Kind.BOOLEAN, "false", immutable=True),
         unless={"false"},
     ),
     *refused(
         ROWS,
         "keys that are null are merged",
-        Option("primary-key.nullable", Kind.BOOLEAN, "false"),
+        Option("primary-key.nullable", Kind.BOOLEAN, "false", immutable=True),
         unless={"false"},
     ),
     *refused(
         ROWS,
         "files are sorted by other columns than the key",
-        Option("pk-clustering-override", Kind.BOOLEAN, "false"),
+        Option("pk-clustering-override", Kind.BOOLEAN, "false", immutable=True),
         unless={"false"},
     ),
     *refused(

@@ -179,6 +179,20 @@ def with_member_ids(data_type: DataType, ids: Iterator[int]) -> DataType:
             return data_type
 
 
+def check_column_name(name: str) -> None:
+    """Refuse the name of a new column if it is empty, or if files or writers use it.
+
+    Raises:
+        InvalidSchema: as said.
+    """
+    if not name.strip():
+        raise InvalidSchema("a column has an empty name")
+    if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+        raise InvalidSchema(
+            f"column name {name!r} is reserved: data files or writers use it; rename the column"
+        )
+
+
 def _check_columns(spec: SchemaSpec) -> None:
     if not spec.columns:
         raise InvalidSchema("a table needs at least one column")
@@ -187,12 +201,7 @@ def _check_columns(spec: SchemaSpec) -> None:
     if repeated:
         raise InvalidSchema(f"column {repeated[0]!r} is declared more than once; rename one")
     for name in names:
-        if not name.strip():
-            raise InvalidSchema("a column has an empty name")
-        if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
-            raise InvalidSchema(
-                f"column name {name!r} is reserved: data files or writers use it; rename the column"
-            )
+        check_column_name(name)
     for column in spec.columns:
         for row in _rows_of(column.type):
             if not row.fields:
@@ -231,7 +240,7 @@ def _check_keys(spec: SchemaSpec) -> None:
         for key in keys:
             if key not in types:
                 raise InvalidSchema(
-                    f"{kind} key {key!r} is no column; there are {', '.join(types)}"
+                    f"{kind} key {key!r} is not a column; there are {', '.join(types)}"
                 )
             if not isinstance(types[key], AtomicType):
                 raise InvalidSchema(
@@ -241,8 +250,8 @@ def _check_keys(spec: SchemaSpec) -> None:
         data_type = types[key]
         if isinstance(data_type, AtomicType) and data_type.root.is_bytes:
             raise InvalidSchema(
-                f"partition key {key!r} is {data_type}; every client of the format names the "
-                "folders of bytes differently, so take a text"
+                f"partition key {key!r} is {data_type}; clients of the format name folders of "
+                "bytes differently; use a text column"
             )
     if spec.primary_keys:
         outside = [key for key in spec.partition_keys if key not in spec.primary_keys]
@@ -253,8 +262,8 @@ def _check_keys(spec: SchemaSpec) -> None:
             )
         if set(spec.primary_keys) <= set(spec.partition_keys):
             raise InvalidSchema(
-                "the primary key holds partition keys only, so a partition could keep one row; "
-                "add a column that tells rows apart"
+                "the primary key holds partition keys only, so a partition could hold one row "
+                "only; add a column that distinguishes rows"
             )
     if spec.columns and len(spec.partition_keys) == len(spec.columns):
-        raise InvalidSchema("every column is a partition key; add a column that is none")
+        raise InvalidSchema("every column is a partition key; add a column that is not")

@@ -94,10 +94,10 @@ class SchemaMapping:
     columns: Mapping[int, FieldMapping]
 
     def bounds(self, stored: Mapping[str, Bounds], row_count: int) -> dict[str, Bounds]:
-        """Bounds of columns as they are read, of bounds by the names that a file has.
+        """Bounds of the columns to read, from a file's bounds under the file's column names.
 
-        What a cast makes of bounds is not known, so retyped columns are left out. A row, an array
-        or a map is null where it was, whatever became of its members.
+        A cast may change the order of values, so retyped columns have no bounds. If only members
+        of a row, an array or a map changed, its null count still holds.
         """
         found: dict[str, Bounds] = {}
         for column in self.columns.values():
@@ -114,9 +114,9 @@ class SchemaMapping:
         return found
 
     def same_columns(self, read: Iterable[DataField]) -> dict[str, str]:
-        """Of some columns that are read those whose values are stored as they are read.
+        """The columns to read whose stored values need no conversion.
 
-        By the names that the file has; the values are the names that are read.
+        Keys are the names in the file, values the names in the schema to read.
         """
         columns = (self.columns[field.id] for field in read)
         return {
@@ -158,8 +158,8 @@ def _by_id(fields: Sequence[DataField]) -> dict[int, DataField]:
         other = found.setdefault(field.id, field)
         if other is not field:
             raise InvalidSchema(
-                f"fields {other.name!r} and {field.name!r} both have the id {field.id}, so after "
-                "a change of the schema files do not say which is which; correct the schema files"
+                f"fields {other.name!r} and {field.name!r} both have the id {field.id}, so data "
+                "files of older schemas cannot be mapped to them; correct the schema files"
             )
     return found
 

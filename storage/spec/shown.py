@@ -19,6 +19,7 @@ class Shown:
     __slots__ = ()
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         # A dataclass keeps a `__repr__` that stands in the class itself, and no inherited one.
         if "__repr__" not in vars(cls):
             cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]

@@ -27,6 +27,8 @@ __all__ = [
     "KNOWN_OPTIONS",
     "Use",
     "check_new_options",
+    "check_option_name",
+    "check_option_type",
     "check_supported",
     "find_option",
     "paimon_group",
@@ -91,16 +93,42 @@ def check_new_options(schema: TableSchema, *, table: str) -> None:
         InvalidOption: a value is invalid, or a name is almost one of Paimon's.
     """
     for name, value in _given(schema):
-        if find_option(name) is None:
-            _check_spelling(name, value, table)
+        check_option_name(name, value, table=table)
     check_supported(schema, Use.WRITE, table=table)
     check_supported(schema, Use.READ, table=table)
     for name, value in _given(schema):
-        option = find_option(name)
-        if option is not None and not _is_of(option.kind, value):
-            raise InvalidOption(
-                f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
-            )
+        check_option_type(name, value, table=table)
+
+
+def check_option_name(name: str, value: str, *, table: str) -> None:
+    """Refuse the name of a new option if it is a likely typing error.
+
+    Raises:
+        InvalidOption: the name is almost one of Paimon's.
+    """
+    names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
+    if find_option(name) is not None:
+        return
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
+    if near:
+        raise InvalidOption(
+            f"{table}: {name}={value} is not an option of a table; did you mean {near[0]!r}?",
+            table=table,
+            option=name,
+        )
+
+
+def check_option_type(name: str, value: str, *, table: str) -> None:
+    """Refuse a value that is not of an option's type.
+
+    Raises:
+        InvalidOption: as said.
+    """
+    option = find_option(name)
+    if option is not None and not _is_of(option.kind, value):
+        raise InvalidOption(
+            f"{table}: {name}={value} is not {option.kind.value}", table=table, option=name
+        )
 
 
 def _given(schema: TableSchema) -> Iterator[tuple[str, str]]:
@@ -132,7 +160,7 @@ def _refused(name: str, value: str, refusal: Refusal, use: Use, table: str) -> U
     others = f" (implemented: {', '.join(sorted(refusal.unless))})" if refusal.unless else ""
     return UnsupportedError(
         f"{table} sets option {name}={value}, which is not implemented{others}: "
-        f"{refusal.reason}; it cannot be {_DONE[use]}, and the table was not touched",
+        f"{refusal.reason}; the table cannot be {_DONE[use]}, and was not changed",
         table=table,
         option=name,
     )
@@ -153,24 +181,13 @@ def _check_unknown(name: str, value: str, use: Use, table: str) -> None:
     if group is None or use is Use.READ:
         return
     raise UnsupportedError(
-        f"{table} sets option {name}={value}, which is not known here; names of Paimon's options "
-        f"begin with {group!r}, so it may be one of a later version: the table can be read, and "
-        f"cannot be {_DONE[use]}, and the table was not touched; if it is a property of your own, "
-        "give it another name",
+        f"{table} sets option {name}={value}, which this release does not know; names of "
+        f"Paimon's options begin with {group!r}, so it may be an option of a later version; the "
+        f"table can be read, but cannot be {_DONE[use]}, and was not changed; if it is a "
+        "property of your own, give it another name",
         table=table,
         option=name,
     )
-
-
-def _check_spelling(name: str, value: str, table: str) -> None:
-    names = {option.name for option in KNOWN_OPTIONS if "*" not in option.name} - _COMMON_WORDS
-    near = difflib.get_close_matches(name, names, n=1, cutoff=_TYPING_ERROR)
-    if near:
-        raise InvalidOption(
-            f"{table}: {name}={value} is no option of a table; did you mean {near[0]!r}?",
-            table=table,
-            option=name,
-        )
 
 
 def _is_of(kind: Kind, value: str) -> bool:
@@ -278,7 +295,7 @@ def _check_bucket(schema: TableSchema, options: TableOptions, table: str, use: U
             raise InvalidOption(
                 f"{table}: bucket-key {outside[0]!r} is not in the primary key without partition "
                 f"keys ({', '.join(schema.trimmed_primary_keys)}), so one key could be in two "
-                "buckets",
+                "buckets; add the column to the primary key, or leave it out of bucket-key",
                 table=table,
                 option="bucket-key",
             )

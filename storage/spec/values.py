@@ -78,7 +78,7 @@ def from_python(value: object, data_type: DataType) -> Value:
         return _convert(value, data_type)
     except (ValueError, TypeError, OverflowError) as error:
         why = _cut(str(error))
-        raise InvalidRequestError(f"{_shown(value)} is no {data_type}: {why}") from error
+        raise InvalidRequestError(f"{_shown(value)} is not a valid {data_type}: {why}") from error
 
 
 def _shown(value: object) -> str:
@@ -137,7 +137,7 @@ def _floating(value: object, *, single: bool) -> float:
     try:
         number = float(value)
     except ValueError:
-        raise ValueError("it is no number") from None
+        raise ValueError("it is not a number") from None
     if not single:
         return number
     # A FLOAT column holds the nearest 32-bit number, so a comparison must use it too.
@@ -151,16 +151,16 @@ def _integer(value: object, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, float)):
         raise TypeError("a whole number is expected")
     if isinstance(value, float) and not value.is_integer():
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     # 1e9999999 as an integer would have ten million digits.
     if isinstance(value, Decimal) and value.is_finite() and value.adjusted() >= bits:
         raise ValueError(f"it does not fit in {bits} bits")
     try:
         number = int(value)
     except (ValueError, OverflowError):
-        raise ValueError("it is no whole number") from None
+        raise ValueError("it is not a whole number") from None
     if isinstance(value, Decimal) and number != value:
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise ValueError(f"it does not fit in {bits} bits")
     return number
@@ -172,9 +172,9 @@ def _decimal(value: object, data_type: AtomicType) -> Decimal:
     try:
         exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     except InvalidOperation:
-        raise ValueError("it is no number") from None
+        raise ValueError("it is not a number") from None
     if not exact.is_finite():
-        raise ValueError("it is no number of digits")
+        raise ValueError("it is not a number of digits")
     if exact and exact.adjusted() >= data_type.precision - data_type.scale:
         raise ValueError(f"it has more than {data_type.precision} digits")
     scaled = exact.quantize(Decimal(1).scaleb(-data_type.scale), context=EXACT_DECIMALS)

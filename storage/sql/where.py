@@ -86,7 +86,7 @@ def parse_where(text: str, schema: TableSchema) -> Predicate:
     """Parse a filter, and convert its literals to the types of their columns.
 
     Raises:
-        InvalidPredicate: the text is no supported filter; the message shows the unsupported part
+        InvalidPredicate: the text is not a supported filter; the message shows the unsupported part
         and what is possible.
     """
     try:
@@ -291,12 +291,12 @@ def _number(text: str) -> Decimal:
     """The number in a text.
 
     Raises:
-        InvalidRequestError: the text, or its exponent, is no number, as in `1e`.
+        InvalidRequestError: the text, or its exponent, is not a number, as in `1e`.
     """
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise InvalidRequestError("it is no number; text needs quotes") from None
+        raise InvalidRequestError("it is not a number; text needs quotes") from None
 
 
 def _converted(literal: _Literal, field: DataField) -> Value:

@@ -17,7 +17,7 @@ from lakewright.storage.operations.leases.leases import (
     acquire_lease,
     break_lease,
     leased,
-    renew_lease,
+    require_lease,
     scope_of,
     whole_table,
 )
@@ -56,25 +56,28 @@ def make_table(catalog: Catalog) -> Table:
         for day in ("a", "b"):
             table.write(rows(table, events(0, 4, day=day, v=version)))
     for _ in range(4):
-        with leased(table.files, ask(table, LeaseKind.COMPACT)):
+        with leased(table.table_files, ask(table, LeaseKind.COMPACT)):
             pass
     return table
 
 
 def ask(table: Table, kind: LeaseKind, **more: Any) -> LeaseRequest:
     return LeaseRequest(
-        kind=kind, scope=more.pop("scope", whole_table(table.files)), holder="somebody", **more
+        kind=kind,
+        scope=more.pop("scope", whole_table(table.table_files)),
+        holder="somebody",
+        **more,
     )
 
 
 def compact_leased(table: Table) -> None:
-    with leased(table.files, ask(table, LeaseKind.COMPACT, owner="upkeep")) as lease:
-        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), lease=lease)
+    with leased(table.table_files, ask(table, LeaseKind.COMPACT, owner="upkeep")) as lease:
+        table.upkeep.run(table.upkeep.plan_compact(full=True), lease=lease)
 
 
 def write_leased(table: Table) -> None:
-    scope = scope_of(table.files, [({"day": "a"}, None)])
-    with leased(table.files, ask(table, LeaseKind.OVERWRITE, owner="run 1", scope=scope)):
+    scope = scope_of(table.table_files, [{"day": "a"}])
+    with leased(table.table_files, ask(table, LeaseKind.OVERWRITE, owner="run 1", scope=scope)):
         new = rows(table, events(0, 2, v="new"))
         table.write(
             new, mode="overwrite", partition={"day": "a"}, commit_user="run 1", commit_identifier=1
@@ -82,9 +85,11 @@ def write_leased(table: Table) -> None:
 
 
 def renew_and_break(table: Table) -> None:
-    lease = acquire_lease(table.files, ask(table, LeaseKind.OVERWRITE, owner="run 1"))
-    renew_lease(table.files, lease.id)
-    break_lease(table.files, lease.id)
+    lease = acquire_lease(table.table_files, ask(table, LeaseKind.OVERWRITE, owner="run 1"))
+    assert isinstance(table.table_files.env, FixedEnv)
+    table.table_files.env.clock.advance(LEASE_MS // 2)
+    require_lease(table.table_files, lease)
+    break_lease(table.table_files, lease.id)
 
 
 VERBS = {"compact": compact_leased, "write": write_leased, "renew and break": renew_and_break}
@@ -112,7 +117,7 @@ def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
         place = f"{fault.value} at call {number} {calls}"
         with suppress(LeaseHeld):
             # Whoever else comes finds the lease in force, or none, and no broken book.
-            acquire_lease(table.files, ask(table, LeaseKind.EXPIRE))
+            acquire_lease(table.table_files, ask(table, LeaseKind.EXPIRE))
         verb(table)
         assert content(table) == expected, place
         assert_nothing_missing(table)
@@ -134,8 +139,9 @@ def test_a_lease_of_one_who_failed_anywhere_stops_nobody_for_longer_than_it_runs
             compact_leased(broken)
         if fs.counted < number:
             break
-        assert isinstance(table.files.env, FixedEnv)
-        table.files.env.clock.advance(LEASE_MS + CLOCKS_DIFFER_MS + 1000)
-        assert acquire_lease(table.files, ask(table, LeaseKind.COMPACT)).wanted == ()
+        assert isinstance(table.table_files.env, FixedEnv)
+        table.table_files.env.clock.advance(LEASE_MS + CLOCKS_DIFFER_MS + 1000)
+        lease = acquire_lease(table.table_files, ask(table, LeaseKind.COMPACT))
+        assert lease.scope == whole_table(table.table_files)
         assert len(table.upkeep.leases()) == 1
     tally("points of failure tried", number - 1)

@@ -61,23 +61,21 @@ def with_orphans(catalog: Catalog) -> Table:
     )
     with suppress(Crashed):
         broken.write(rows(table, [*events(3, 5, day="a"), *events(5, 7, day="b")]))
-    MADE[table.files.paths.root] = orphans_of(table)
+    MADE[table.table_files.paths.root] = orphans_of(table)
     return table
 
 
 def remove(table: Table) -> object:
-    return table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    )
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
 
 
 def restore(table: Table) -> None:
     for quarantine in table.upkeep.quarantines():
-        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
+        table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
 
 
 def purge(table: Table) -> object:
-    return table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    return table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def with_quarantine(catalog: Catalog) -> Table:
@@ -113,13 +111,15 @@ def failing(
 
 
 def orphans_of(table: Table) -> Bytes:
-    root = table.files.paths.root
-    return {path: table.files.fs.read_bytes(f"{root}/{path}") for path in unreachable_files(table)}
+    root = table.table_files.paths.root
+    return {
+        path: table.table_files.fs.read_bytes(f"{root}/{path}") for path in unreachable_files(table)
+    }
 
 
 def saved(table: Table) -> dict[str, set[bytes]]:
     """What is in the table without being referred to, and in quarantine, by old paths."""
-    fs, root = table.files.fs, table.files.paths.root
+    fs, root = table.table_files.fs, table.table_files.paths.root
     found: dict[str, set[bytes]] = {}
     for each in fs.list_tree(root):
         path = each.path.removeprefix(f"{root}/")
@@ -131,7 +131,7 @@ def saved(table: Table) -> dict[str, set[bytes]]:
 
 def assert_saved(table: Table, place: str) -> None:
     """Every orphan is somewhere, once or twice, and wherever it is, it is what it was."""
-    held, orphans = saved(table), MADE[table.files.paths.root]
+    held, orphans = saved(table), MADE[table.table_files.paths.root]
     assert {path: held.get(path) for path in orphans} == {
         path: {data} for path, data in orphans.items()
     }, place
@@ -140,7 +140,7 @@ def assert_saved(table: Table, place: str) -> None:
 
 def assert_restored(table: Table, place: str) -> None:
     """Every orphan is where it was, and nothing in quarantine."""
-    assert orphans_of(table) == MADE[table.files.paths.root], place
+    assert orphans_of(table) == MADE[table.table_files.paths.root], place
     assert table.upkeep.quarantines() == (), place
     assert_nothing_missing(table)
 
@@ -197,13 +197,13 @@ def test_what_a_late_commit_refers_to_is_back_after_a_failure_anywhere_and_a_sec
         table.write(rows(table, events(0, 3)))
         table.write(rows(table, events(3, 6)))
         rows_after[:] = [content(table)]
-        path = table.files.paths.snapshot(2)
-        snapshot = table.files.fs.read_bytes(path)
-        table.files.fs.delete(path)
+        path = table.table_files.paths.snapshot(2)
+        snapshot = table.table_files.fs.read_bytes(path)
+        table.table_files.fs.delete(path)
         plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         data = tuple(file for file in plan.files if "bucket-" in file.path)
-        table.upkeep.run_remove_orphans(replace(plan, files=data))
-        table.files.fs.write_bytes(path, snapshot)
+        table.upkeep.run(replace(plan, files=data))
+        table.table_files.fs.write_bytes(path, snapshot)
         return table
 
     for verb in (remove, purge):

@@ -108,7 +108,7 @@ def test_no_verb_changes_a_data_file_that_lies_there(case: Case, kind: str) -> N
 @pytest.mark.parametrize("how", ["truncates", "appends", "writes the same"])
 def test_a_verb_that_touches_a_data_file_is_found_out(how: str) -> None:
     def touch(at: Place) -> None:
-        files = at.table.files
+        files = at.table.table_files
         paths = [each.path for each in files.fs.list_tree(files.paths.root)]
         path = next(path for path in paths if _holds_data(path))
         before = files.fs.read_bytes(path)
@@ -153,7 +153,7 @@ def _write_without_identifier(at: Place) -> object:
 
 def _move_a_tag(at: Place) -> object:
     table = at.table
-    table.history.run_delete_tags(table.history.plan_delete_tags("first"))
+    table.history.run(table.history.plan_delete_tags("first"))
     return table.history.create_tag("first")
 
 

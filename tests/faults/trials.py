@@ -273,7 +273,7 @@ class Trial:
             remove_orphans(opened(REMOVES_ORPHANS))
         except StalePlan as error:
             # Until somebody expires again.
-            if self.kind != "remembering" or "has changelogs to keep" not in error.message:
+            if self.kind != "remembering" or "still has to keep changelogs" not in error.message:
                 raise
             return
         cleaned = Disk.now()
@@ -365,12 +365,12 @@ def _history(catalog: Catalog) -> dict[str, Any]:
     """What each snapshot holds, the changes they tell of, and the live files."""
     found: dict[str, Any] = {}
     for table in _tables(catalog):
-        kept = table.files.snapshots.kept_ids()
+        kept = table.table_files.snapshots.kept_ids()
         for each in kept:
             found[f"snapshot {each} of {table.name}"] = content(table.at(snapshot=each))
         found[f"files of {table.name}"] = sorted(
             (
-                str(table.files.partitions.of_entry(entry).spec),
+                str(table.table_files.partitions.of_entry(entry).spec),
                 (entry.bucket, entry.total_buckets, entry.file.level, entry.file.row_count),
             )
             for entry in table.at().files()
@@ -389,7 +389,7 @@ def _states(catalog: Catalog) -> list[Any]:
 
 def assert_nobody_left_files(catalog: Catalog) -> None:
     """Every file is of a table that is there."""
-    roots = tuple(f"{table.files.paths.root}/" for table in _tables(catalog))
+    roots = tuple(f"{table.table_files.paths.root}/" for table in _tables(catalog))
     paths = [status.path for status in catalog.fs.list_tree(catalog.root)]
     homeless = [path for path in paths if not path.startswith(roots)]
     assert not homeless, f"files of no table: {homeless}"
@@ -417,6 +417,4 @@ def is_rolled_back_halfway(catalog: Catalog) -> bool:
 def remove_orphans(catalog: Catalog) -> None:
     """Delete what nothing refers to, however young."""
     for table in _tables(catalog):
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)

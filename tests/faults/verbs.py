@@ -12,7 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakewright.storage import Catalog, StagedWrite, Table
+from lakewright.storage import (
+    AddColumn,
+    Catalog,
+    ChangeComment,
+    DropColumn,
+    SetOption,
+    StagedWrite,
+    Table,
+)
 from lakewright.storage.errors import (
     AlreadyExistsError,
     BranchNotFound,
@@ -91,7 +99,7 @@ class Case:
 
 
 def _postpone_compact(table: Table) -> object:
-    return table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+    return table.upkeep.run(table.upkeep.plan_postpone_compact())
 
 
 def _compact(table: Table) -> object:
@@ -192,9 +200,7 @@ def _tags(table: Table) -> None:
 
 def _untagged(table: Table) -> None:
     """The tag that the last commit made is gone."""
-    table.history.run_delete_tags(
-        table.history.plan_delete_tags(*(tag.name for tag in table.history.tags()))
-    )
+    table.history.run(table.history.plan_delete_tags(*(tag.name for tag in table.history.tags())))
 
 
 def _branch(table: Table) -> None:
@@ -219,24 +225,24 @@ def _leased(table: Table) -> str:
     """Somebody holds all of it, for longer than any try takes."""
     request = LeaseRequest(
         kind=LeaseKind.RESCALE,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder="somebody",
         duration_ms=LATER_MS,
     )
-    return acquire_lease(table.files, request).id
+    return acquire_lease(table.table_files, request).id
 
 
 def _orphans(table: Table) -> None:
     """What a write leaves that nobody commits, and one that stopped halfway."""
     _stage(table)
-    files, root = table.files.fs, table.files.paths.root
+    files, root = table.table_files.fs, table.table_files.paths.root
     files.write_bytes(f"{root}/manifest/manifest-cut-0", b"cut")
     files.write_bytes(f"{root}/snapshot/.snapshot-9.cut.tmp", b"cut")
 
 
 def _quarantined(table: Table) -> None:
     _orphans(table)
-    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN))
 
 
 # --- verbs --------------------------------------------------------------------------------------
@@ -292,6 +298,18 @@ def _kept(table: Table) -> StagedWrite:
     return table.keep_pending(staged)
 
 
+def _alter(at: Place) -> object:
+    return at.table.alter(
+        ChangeComment("v", "what happened"),
+        AddColumn("w", "ROW<a INT>"),
+        SetOption("snapshot.num-retained.min", "3"),
+    )
+
+
+def _alter_branch(at: Place) -> object:
+    return at.table.history.at_branch("b").alter(DropColumn("v"))
+
+
 def _create_table(at: Place) -> object:
     return at.catalog.create_table("db.made", spec(EVENTS))
 
@@ -311,16 +329,13 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
 
 def _delete_orphans(at: Place) -> object:
     table = at.table
-    return table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False
-    )
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(**EVERY_ORPHAN), quarantine=False)
 
 
 def _restore(at: Place) -> object:
     table = at.table
     return [
-        table.upkeep.run_restore(table.upkeep.plan_restore(each.id))
-        for each in table.upkeep.quarantines()
+        table.upkeep.run(table.upkeep.plan_restore(each.id)) for each in table.upkeep.quarantines()
     ]
 
 
@@ -370,6 +385,9 @@ CASES = (
         quick=False,
     ),
     Case("compact what was written", _compact_written, ("append", *PARTED_KINDS), _many_files),
+    # Schemas.
+    Case("alter", _alter, ("keyed", "append"), done=(InvalidRequestError,)),
+    Case("alter a branch", _alter_branch, ready=_branch, done=(InvalidRequestError,), quick=False),
     # Rewriting.
     Case("compact", _run("compact", full=True), EVERY_KIND),
     Case("compact levels", _run("compact"), KEYED_KINDS, _many_files),

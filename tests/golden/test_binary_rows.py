@@ -113,7 +113,7 @@ def test_null_bits_go_on_in_a_second_word_after_56_fields() -> None:
 @pytest.mark.parametrize(
     ("data", "names", "what"),
     [
-        (b"", ["INT"], "too short"),
+        (b"", ["INT"], "lacks the number of its fields"),
         (bytes(12), ["INT"], "0 fields"),
         (bytes.fromhex("00000001 0000000000000000"), ["INT"], "ends after"),
         (

@@ -31,7 +31,7 @@ def assert_read_alike(catalog: Catalog, table: Table, *readers: Oracle) -> None:
 def bucket_counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 
@@ -121,7 +121,7 @@ def test_a_rescaled_table_is_everybodys(
         new = [*events(number, 20, v=str(number)), *events(0, 6, day="b")]
         table.write(rows(table, new))
     everybody = (java, rust, released_pypaimon)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(5, [{"day": "a"}]))
+    table.upkeep.run(table.upkeep.plan_rescale(5, [{"day": "a"}]))
     assert_read_alike(catalog, table, *everybody)
     assert bucket_counts(table) == {"a": {5}, "b": {2}}
     # We go on with the count of the partition; Java wants the option's.
@@ -131,7 +131,7 @@ def test_a_rescaled_table_is_everybodys(
         java.write(catalog.root, table.name, events(0, 1, v="java"))
     java.write(catalog.root, table.name, events(0, 9, day="b", v="java"))
     assert_read_alike(catalog, table, java, rust)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+    table.upkeep.run(table.upkeep.plan_rescale(3))
     table = catalog.table(table.name)
     assert_read_alike(catalog, table, java, rust)
     for day in "abc":
@@ -154,7 +154,7 @@ def test_a_table_that_java_altered_takes_no_write_before_it_is_rescaled(
         table.write(rows(table, events(0, 3)))
     java.write(catalog.root, table.name, events(0, 5, day="b", v="over"), overwrite={"day": "b"})
     table.write(rows(table, events(0, 6, day="b", v="ours")))
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(4))
+    table.upkeep.run(table.upkeep.plan_rescale(4))
     assert bucket_counts(table) == {"a": {4}, "b": {4}}
     java.write(catalog.root, table.name, events(4, 12, v="java"))
     table.write(rows(table, events(0, 8, v="ours")))
@@ -172,7 +172,7 @@ def test_rows_that_pypaimon_postponed_get_their_buckets_from_us(
     released_pypaimon.write(catalog.root, table.name, [*events(0, 9), *events(0, 4, day="b")])
     released_pypaimon.write(catalog.root, table.name, events(5, 12, v="later"))
     assert table.read().num_rows == 0
-    table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+    table.upkeep.run(table.upkeep.plan_postpone_compact())
     assert table.read().num_rows == 12 + 4
     assert "later5" in values_of(table, "v")
     assert_read_alike(catalog, table, released_pypaimon, rust)
@@ -180,7 +180,7 @@ def test_rows_that_pypaimon_postponed_get_their_buckets_from_us(
     table.write(rows(table, events(0, 3, v="ours")))
     released_pypaimon.write(catalog.root, table.name, events(2, 4, v="theirs"))
     assert_read_alike(catalog, table, released_pypaimon, rust)
-    table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+    table.upkeep.run(table.upkeep.plan_postpone_compact())
     assert set(values_of(table, "v")) >= {"ours0", "ours1", "theirs2", "theirs3"}
     assert_read_alike(catalog, table, released_pypaimon, rust)
     assert_nothing_missing(table)

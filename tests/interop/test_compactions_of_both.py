@@ -126,6 +126,7 @@ def test_a_follower_hears_what_our_compactions_tell(
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.mission("FS7", "FS12")
+@pytest.mark.sampled(3)
 def test_a_table_is_compacted_by_both_in_turn(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:
@@ -171,7 +172,7 @@ def test_a_table_is_compacted_by_both_in_turn(
     "settings", [{}, {"deletion-vectors.enabled": "true"}], ids=["plain", "vectors"]
 )
 @pytest.mark.mission("FS12")
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_we_pick_what_java_picks(
     catalog: Catalog, java: JavaOracle, settings: dict[str, str]
 ) -> None:
@@ -193,7 +194,7 @@ def test_we_pick_what_java_picks(
         table.write(rows(table, values))
         # A table of its own, so that Java sees the very same files.
         copy = f"db.copy{step}"
-        root = Path(table.files.paths.root)
+        root = Path(table.table_files.paths.root)
         shutil.copytree(root, root.with_name(f"copy{step}"))
         java.compact(catalog.root, copy, full=False)
         picked += compact(table).snapshot is not None
@@ -219,7 +220,7 @@ def test_others_read_sorted_tables(
             for each in range(first, first + 50)
         ]
         table.write(rows(table, values))
-    table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["v", "id"], order="zorder"))
+    table.upkeep.run(table.upkeep.plan_sort_compact(["v", "id"], order="zorder"))
     table.write(rows(table, [{"id": 1000, "v": "later", "p": "a"}]))
     for reader in (java, rust, released_pypaimon):
         theirs = reader.read(catalog.root, table.name)

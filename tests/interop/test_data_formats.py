@@ -54,6 +54,7 @@ def kinds_of_types() -> Iterator[Any]:
 @pytest.mark.parametrize(("format_name", "types"), list(kinds_of_types()))
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 @pytest.mark.mission("FS3", "FS17", "SE28", "SE29")
+@pytest.mark.sampled(each="types")
 def test_they_read_every_type_from_our_files(
     catalog: Catalog,
     readers: list[Oracle],
@@ -93,6 +94,7 @@ _NOT_WRITTEN = {("released_pypaimon", "avro", "nested")}
 @pytest.mark.parametrize("format_name", OTHER_FORMATS)
 @pytest.mark.parametrize("group", ["atomic", "nested"])
 @pytest.mark.mission("FS3", "FS17")
+@pytest.mark.sampled(each="format_name, group")
 def test_we_read_and_keep_every_type_in_their_files(
     request: pytest.FixtureRequest,
     catalog: Catalog,
@@ -156,6 +158,7 @@ PER_LEVEL = [
 @pytest.mark.parametrize("options", PER_LEVEL, ids=lambda each: each["file.format.per.level"])
 @pytest.mark.parametrize("theirs_first", [True, False])
 @pytest.mark.mission("FS3", "FS17")
+@pytest.mark.sampled(each="options")
 def test_tables_of_several_formats_are_kept_by_java_and_us_in_turns(
     catalog: Catalog,
     java: JavaOracle,
@@ -259,7 +262,7 @@ FAR_TIMES = [
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "zlib", "snappy", "none"])
 @pytest.mark.parametrize("client", ["java", "java_latest"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_far_timestamps_in_orc_files_of_java_are_read(
     request: pytest.FixtureRequest, catalog: Catalog, client: str, compression: str
 ) -> None:

@@ -57,10 +57,10 @@ def test_our_folders_of_numbers_are_those_of_java(
 ) -> None:
     theirs = create_theirs(catalog, java, {"p": kind, "v": "STRING"}, partitions=("p",))
     java.write(catalog.root, "db.t", [{"p": each, "v": "java"} for each in numbers])
-    folders = sorted(each.name for each in Path(theirs.files.paths.root).glob("p=*"))
+    folders = sorted(each.name for each in Path(theirs.table_files.paths.root).glob("p=*"))
     assert len(folders) == len(numbers)
     theirs.write(rows(theirs, [{"p": each, "v": "ours"} for each in numbers]))
-    assert sorted(each.name for each in Path(theirs.files.paths.root).glob("p=*")) == folders
+    assert sorted(each.name for each in Path(theirs.table_files.paths.root).glob("p=*")) == folders
 
 
 @pytest.mark.parametrize("given", [[0.0, -0.0], [-0.0, 0.0], [0.0], [-0.0]])

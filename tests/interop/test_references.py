@@ -129,9 +129,9 @@ def test_their_tags_are_ours(
     env.clock.advance(
         (timed.create_time - dt.datetime(2024, 1, 1)).total_seconds() * 1000 + 3 * HOUR
     )
-    table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
+    table.upkeep.run(table.upkeep.plan_expire_tags())
     assert [tag.name for tag in table.history.tags()] == ["java", "python"]
-    table.history.run_delete_tags(table.history.plan_delete_tags("java", "python"))
+    table.history.run(table.history.plan_delete_tags("java", "python"))
     assert_only_reachable_files(table)
 
 
@@ -151,7 +151,7 @@ def test_java_expires_snapshots_with_our_tags_there(
         assert content(table.at(tag=name)) == rows_then, name
         assert as_read_by(java, catalog, table, tag=name) == rows_then, name
     assert_nothing_missing(table)
-    table.history.run_delete_tags(table.history.plan_delete_tags("t2", "t6"))
+    table.history.run(table.history.plan_delete_tags("t2", "t6"))
     assert as_read_by(java, catalog, table, tag="t3") == expected["t3"]
     java.delete_tag(catalog.root, "db.t", "t3")
     assert_sound(table)
@@ -257,13 +257,13 @@ def test_we_read_and_write_on_a_branch_of_theirs(
     step(branch, "x")
     assert on_branch(client, catalog, "b") == content(branch)
     # The tag it began at goes, main moves on and expires: the branch is whole.
-    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start"))
     step(table, "later")
     expire(table)
     assert on_branch(client, catalog, "b") == content(branch)
     assert content(branch.at(tag="start")) == then
     assert_only_reachable_files(table)
-    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b"))
     assert_only_reachable_files(table)
     assert as_read_by(client, catalog, table) == content(table)
 
@@ -281,7 +281,7 @@ def test_main_becomes_the_branch_by_either(
     step(branch, "x")
     step(table, "lost")
     if forwards == "we":
-        table.history.run_fast_forward(table.history.plan_fast_forward("b"))
+        table.history.run(table.history.plan_fast_forward("b"))
         assert_sound(table)
     else:
         java.fast_forward(catalog.root, "db.t", "b")
@@ -320,9 +320,9 @@ def test_a_rollback_of_one_is_seen_by_all(
     if who == "java":
         java.rollback_to(catalog.root, "db.t", target)
     elif isinstance(target, str):
-        table.history.run_rollback(table.history.plan_rollback(tag=target))
+        table.history.run(table.history.plan_rollback(tag=target))
     else:
-        table.history.run_rollback(table.history.plan_rollback(snapshot=target))
+        table.history.run(table.history.plan_rollback(snapshot=target))
     assert last_of(table) == 3
     assert content(table) == then
     for client in (java, pypaimon):
@@ -336,7 +336,7 @@ def test_a_rollback_of_one_is_seen_by_all(
     assert as_read_by(java, catalog, table) == content(table)
     assert as_read_by(java, catalog, table, tag="t") == content(table.at(tag="t")) == then
     if who == "we":
-        table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+        table.history.run(table.history.plan_delete_tags("t"))
         assert_sound(table)
 
 
@@ -382,12 +382,12 @@ def test_changelogs_that_outlive_our_snapshots_are_read_and_expired_by_java(
     assert java.changes(catalog.root, "db.t", 1, last) == before
     assert as_read_by(java, catalog, table) == content(table)
     java.expire_changelogs(catalog.root, "db.t", retain_min=4)
-    kept = [each.id for each in table.files.references.changelogs()]
+    kept = [each.id for each in table.table_files.references.changelogs()]
     assert kept
     assert kept[0] > 1
     later = [each for each in before if each.snapshot >= kept[0]]
     assert java.changes(catalog.root, "db.t", kept[0], last) == later
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert_sound(table)
 
 
@@ -399,13 +399,13 @@ def test_changelogs_that_java_keeps_are_expired_by_us(catalog: Catalog, java: Ja
     java.expire_snapshots(
         catalog.root, "db.t", retain_max=1, retain_min=1, changelog_retain_min=100
     )
-    assert [each.id for each in table.files.references.changelogs()] == list(range(1, last))
+    assert [each.id for each in table.table_files.references.changelogs()] == list(range(1, last))
     assert java.changes(catalog.root, "db.t", 1, last) == before
     assert_only_reachable_files(table)
     step(table, "d")
     expire(table)
     assert java.changes(catalog.root, "db.t", 1, last) == before
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert_sound(table)
     assert as_read_by(java, catalog, table) == content(table)
 
@@ -423,7 +423,7 @@ def test_java_finds_no_orphans_among_what_our_references_keep(
     removed = java.remove_orphan_files(catalog.root, "db.t", older_than="2100-01-01 00:00:00")
     assert removed == []
     assert (content(table.at(tag="t")), content(branch)) == then
-    assert json.loads(branch.files.snapshots.read_file(3))["id"] == 3
+    assert json.loads(branch.table_files.snapshots.read_file(3))["id"] == 3
     assert values_of(branch, "id") == [0, 1, 2, 3, 4, 5]
 
 
@@ -437,9 +437,9 @@ def test_a_history_that_others_wrote_is_one_lineage_and_expires_in_steps(
     )
     for number in range(7):
         client.write(catalog.root, "db.t", events(number, number + 3, v=str(number)))
-    listed = table.files.snapshots.listed()
+    listed = table.table_files.snapshots.listed()
     assert len(listed) >= 7
-    assert Lineage().breaks(table.files, listed, min(listed)) == ()
+    assert Lineage().breaks(table.table_files, listed, min(listed)) == ()
     before = content(table)
     while len(table.history.snapshots()) > 1:
         expire(table, max_deletes=2)

@@ -282,6 +282,7 @@ STREAMED = [
 @pytest.mark.parametrize("setting", STREAMED, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.deep)])
 @pytest.mark.mission("CN20", "CN21")
+@pytest.mark.sampled(12)
 def test_of_any_history_we_tell_the_changes_that_they_tell(
     catalog: Catalog, java: JavaOracle, setting: Setting, seed: int
 ) -> None:
@@ -347,7 +348,7 @@ def test_they_read_the_statistics_that_we_compute(catalog: Catalog, java: JavaOr
     columns, values = table_of(ATOMS)
     table = new_table(catalog, columns, keys=("k",), options={"bucket": "1"})
     table.write(rows(table, values))
-    result = table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    result = table.upkeep.run(table.upkeep.plan_analyze())
     assert result.statistics is not None
     theirs = java.statistics(catalog.root, "db.t")
     assert theirs is not None
@@ -382,12 +383,12 @@ def test_a_table_that_we_analyzed_is_written_and_kept_by_them(
     catalog: Catalog, java: JavaOracle
 ) -> None:
     table = ours_keyed(catalog, java)
-    result = table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    result = table.upkeep.run(table.upkeep.plan_analyze())
     java.write(catalog.root, "db.t", events(50, 52))
     java.compact(catalog.root, "db.t")
     (row,) = table.inspect.table("statistics").to_pylist()
     assert result.statistics is not None
     assert row["mergedRecordCount"] == result.statistics.merged_record_count == 14
-    again = table.upkeep.run_analyze(table.upkeep.plan_analyze()).statistics
+    again = table.upkeep.run(table.upkeep.plan_analyze()).statistics
     assert again is not None
     assert again.merged_record_count == 16

@@ -132,7 +132,7 @@ def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
     expected = content(table)
     table.stage(rows(table, events(4, 8, day="b", v="dead")))
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    table.upkeep.run_remove_orphans(plan)
+    table.upkeep.run(plan)
     before = table.upkeep.quarantines()
     assert [len(each.files) for each in before] == [len(plan.files)]
     assert as_read_by(java, catalog, table) == expected
@@ -143,9 +143,9 @@ def test_java_neither_sees_nor_cleans_what_is_in_quarantine(
     java.expire_snapshots(catalog.root, table.name, retain_max=1, retain_min=1)
     assert content(table) == as_read_by(java, catalog, table)
     assert table.upkeep.quarantines() == before
-    table.upkeep.run_restore(table.upkeep.plan_restore(before[0].id))
+    table.upkeep.run(table.upkeep.plan_restore(before[0].id))
     assert as_read_by(java, catalog, table) == content(table)
-    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -45,7 +45,7 @@ def main(verb: str, warehouse: str, notes: str) -> None:
         answer: dict[str, Any] = {"already_committed": result.already_committed}
     else:
         plan = table.upkeep.plan_compact(full=True)
-        done = table.upkeep.run_compact(plan, Slow(SparkEngine(spark), notes))
+        done = table.upkeep.run(plan, Slow(SparkEngine(spark), notes))
         answer = {"files_before": done.files_before, "files_after": done.files_after}
     answer["seconds"] = round(time.time() - begun_ms, 1)
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -172,7 +172,7 @@ def test_upkeep_whose_worker_was_killed_is_done_by_the_next_run(
             written = entries(table)
             until(lambda: entries(table) > written, every=0.001)
         else:
-            until(lambda: len(table.files.snapshots.ids()) < snapshots, every=0.001)
+            until(lambda: len(table.table_files.snapshots.ids()) < snapshots, every=0.001)
         kill(worker)
         tally("kills survived")
         until(lambda: status_of(server, run) in ("FAILURE", "SUCCESS"))
@@ -249,7 +249,7 @@ def swept(table: Table) -> Table:
 
 def entries(table: Table) -> int:
     """How many files lie in the bucket of the day, unfinished ones too; quick enough to be seen."""
-    return len(list(Path(table.files.paths.root, f"dt={DAY}", "bucket-0").iterdir()))
+    return len(list(Path(table.table_files.paths.root, f"dt={DAY}", "bucket-0").iterdir()))
 
 
 def until(has_come: Callable[[], bool], *, every: float = 0.2) -> None:

@@ -28,7 +28,8 @@ HOSTILE = {
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """Shared with every other test of the process, so it is never stopped here."""
-    return build_session("lakewright-tests", master="local[2]")
+    conf = {"spark.python.daemon.module": "tests.support.processes.spark_daemon"}
+    return build_session("lakewright-tests", master="local[2]", conf=conf)
 
 
 @pytest.fixture(params=["usual", "hostile"])

@@ -30,7 +30,7 @@ def test_the_same_plan_leaves_the_same_files_rows_and_levels(
             table.write(rows(table, events(10, 40, day=day, v="new")))
         before = content(table)
         plan = CompactionPlan.from_json(table.upkeep.plan_compact(full=True).to_json())
-        results.append(table.upkeep.run_compact(plan, engine))
+        results.append(table.upkeep.run(plan, engine))
         assert content(table) == before
     on_spark, local = tables
     assert content(on_spark) == content(local)
@@ -54,14 +54,14 @@ def test_a_task_that_fails_stops_the_compaction_and_keeps_its_kind(
     before = content(table)
     plan = table.upkeep.plan_compact(full=True)
     victim = next(entry for entry in table.at().files() if entry.file.level == 0)
-    path = Path(table.files.data_file_path(victim.place, victim.file))
+    path = Path(table.table_files.data_file_path(victim.place, victim.file))
     kept = path.read_bytes()
     path.write_bytes(kept[:-8] + b"damaged!")
     with pytest.raises(CorruptionError, match="cannot be read"):
-        table.upkeep.run_compact(plan, SparkEngine(spark))
+        table.upkeep.run(plan, SparkEngine(spark))
     path.unlink()
     with pytest.raises(FileMissing):
-        table.upkeep.run_compact(plan, SparkEngine(spark))
+        table.upkeep.run(plan, SparkEngine(spark))
     path.write_bytes(kept)
     assert unreachable_files(table) == []
     assert content(table) == before
@@ -97,7 +97,7 @@ def test_rows_that_change_in_a_task_are_never_published(
     assert caught.value.details["differs"] == "v"
     assert (content(table), table.history.latest_snapshot()) == (before, snapshot)
     assert unreachable_files(table) == []
-    result = table.upkeep.run_compact(
+    result = table.upkeep.run(
         table.upkeep.plan_compact(full=True), SparkEngine(spark), verify="full"
     )
     assert result.snapshot is not None

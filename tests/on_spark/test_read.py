@@ -49,6 +49,7 @@ def filled(catalog: Catalog, kind: str) -> Table:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.mission("PT9", "FS15", "FS16")
+@pytest.mark.sampled(each="kind")
 def test_all_rows_are_there(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
     assert frame_content(table.to_spark(any_spark), table) == content(table)
@@ -56,6 +57,7 @@ def test_all_rows_are_there(catalog: Catalog, any_spark: SparkSession, kind: str
 
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.mission("FS3", "FS17")
+@pytest.mark.sampled(each="keyed")
 def test_files_of_every_format_are_read_together(
     catalog: Catalog, any_spark: SparkSession, keyed: bool
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_dataframe_shows_the_snapshot_it_was_made_from(
 
 @pytest.mark.parametrize("types", [ATOMS, NESTED], ids=["atomic", "nested"])
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
+@pytest.mark.sampled(each="types")
 def test_every_type_that_spark_has_is_read_alike(
     catalog: Catalog, any_spark: SparkSession, types: dict[str, list[Any]], keyed: bool
 ) -> None:
@@ -194,6 +197,7 @@ def test_counting_needs_no_column(catalog: Catalog, spark: SparkSession) -> None
 
 
 @pytest.mark.mission("FS19")
+@pytest.mark.sampled(1)
 def test_a_tag_and_a_branch_are_read_after_their_snapshot_expired(
     catalog: Catalog, any_spark: SparkSession
 ) -> None:
@@ -225,7 +229,7 @@ def test_a_reader_that_an_expiry_overtakes_is_told_by_tasks_in_our_words_and_by_
     expire(table)
     # A tag made in time protects both.
     assert (whole.count(), merged.count()) == (65, 20)
-    table.history.run_delete_tags(table.history.plan_delete_tags("held"))
+    table.history.run(table.history.plan_delete_tags("held"))
     with pytest.raises(PySparkException, match=f"snapshot {snapshot.id} of db.t expired while"):
         merged.select("v").collect()
     with pytest.raises((PySparkException, Py4JJavaError), match=r"does not exist"):

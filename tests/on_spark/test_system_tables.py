@@ -39,11 +39,12 @@ def assert_alike(frame: DataFrame, expected: pa.Table) -> None:
 
 @pytest.mark.parametrize("name", system_table_names())
 @pytest.mark.mission("FS1")
+@pytest.mark.sampled(each="name")
 def test_a_system_table_is_a_dataframe(
     catalog: Catalog, any_spark: SparkSession, name: str
 ) -> None:
     table = filled(catalog)
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.history.create_branch("trial", tag="first")
     table.history.set_consumer("reader", 2)
     assert_alike(table.inspect.to_spark(any_spark, name), table.inspect.table(name))
@@ -73,6 +74,7 @@ def test_rows_are_filtered_and_of_the_state_that_is_meant(
 
 @pytest.mark.parametrize("kind", ["keyed", "append"])
 @pytest.mark.mission("CN20", "CN21")
+@pytest.mark.sampled(each="kind")
 def test_changes_are_a_dataframe(catalog: Catalog, any_spark: SparkSession, kind: str) -> None:
     table = filled(catalog, kind)
     last = table.history.snapshots()[-1].id
@@ -109,8 +111,8 @@ def test_an_analysis_on_spark_finds_what_a_local_one_finds(
     catalog: Catalog, spark: SparkSession
 ) -> None:
     table = filled(catalog)
-    local = table.upkeep.run_analyze(table.upkeep.plan_analyze()).statistics
-    result = table.upkeep.run_analyze(table.upkeep.plan_analyze(), SparkEngine(spark))
+    local = table.upkeep.run(table.upkeep.plan_analyze()).statistics
+    result = table.upkeep.run(table.upkeep.plan_analyze(), SparkEngine(spark))
     assert local is not None
     assert result.statistics is not None
     assert result.statistics.columns == local.columns

@@ -18,6 +18,7 @@ def keyed(catalog: Catalog, name: str = "db.t", **options: str) -> Table:
     return new_table(catalog, name=name, partitions=["day"], keys=["day", "id"], options=named)
 
 
+@pytest.mark.sampled(1)
 def test_new_keys_of_a_dynamic_partition_get_their_buckets_in_one_task(
     catalog: Catalog, any_spark: SparkSession
 ) -> None:
@@ -45,7 +46,7 @@ def test_rows_go_by_the_count_of_their_partition(catalog: Catalog, spark: SparkS
     tables = keyed(catalog, "db.spark", bucket="2"), keyed(catalog, "db.local", bucket="2")
     for table in tables:
         table.write(rows(table, [*events(0, 40), *events(0, 40, day="b")]))
-        table.upkeep.run_rescale(table.upkeep.plan_rescale(5, [{"day": "a"}]))
+        table.upkeep.run(table.upkeep.plan_rescale(5, [{"day": "a"}]))
     on_spark, local = tables
     new = [*events(20, 60, v="n"), *events(20, 60, day="b", v="n"), *events(0, 9, day="c")]
     frame = dataframe(spark, on_spark, rows(on_spark, new))
@@ -63,9 +64,9 @@ def test_a_rescale_on_spark_is_that_of_this_process(catalog: Catalog, spark: Spa
         table.write(rows(table, [*events(0, 40), *events(0, 40, day="b")]))
         table.write(rows(table, events(10, 50, v="new")))
     on_spark, local = tables
-    result = on_spark.upkeep.run_rescale(on_spark.upkeep.plan_rescale(6), SparkEngine(spark))
+    result = on_spark.upkeep.run(on_spark.upkeep.plan_rescale(6), SparkEngine(spark))
     assert result.partitions == 2
-    local.upkeep.run_rescale(local.upkeep.plan_rescale(6))
+    local.upkeep.run(local.upkeep.plan_rescale(6))
     assert by_bucket(on_spark) == by_bucket(local)
     with pytest.raises(BucketCountChanged, match="6 buckets"):
         on_spark.stage(dataframe(spark, on_spark, rows(on_spark, events(0, 1))))
@@ -84,9 +85,7 @@ def test_postponed_rows_are_staged_and_get_their_buckets_on_spark(
         new = rows(table, [*events(0, 30, v=version), *events(0, 9, day="b", v=version)])
         table.commit(table.stage(dataframe(spark, table, new).repartition(2)))
     assert content(table) == []
-    result = table.upkeep.run_postpone_compact(
-        table.upkeep.plan_postpone_compact(), SparkEngine(spark)
-    )
+    result = table.upkeep.run(table.upkeep.plan_postpone_compact(), SparkEngine(spark))
     assert result.partitions == 2
     assert len(content(table)) == 39
     assert {v[:6] for v in values_of(table, "v")} == {"second"}

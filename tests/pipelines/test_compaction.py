@@ -216,7 +216,7 @@ def test_a_partition_that_the_table_has_not_is_refused_with_those_near_it(
     assert "shop.events has no partition dt=2024-01-20; near it are" in outcome.failure
     assert "dt=2024-01-02" in outcome.failure
     nothing = fragmented.run("compact", partitions=[])
-    assert "partitions is an empty list; leave it out to look at all" in nothing.failure
+    assert "partitions is an empty list; leave it out for all partitions" in nothing.failure
 
 
 def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented: Lake) -> None:
@@ -234,7 +234,7 @@ def test_a_partition_that_goes_while_its_compaction_waits_is_left_out(fragmented
 def test_a_key_of_no_partition_is_refused(fragmented: Lake) -> None:
     outcome = fragmented.run("compact", partitions=["100%"])
     assert not outcome.success
-    assert "is no encoded partition value" in outcome.failure
+    assert "is not an encoded partition value" in outcome.failure
 
 
 def test_a_keyed_table_is_compacted_when_it_has_many_sorted_runs(lake: Lake) -> None:

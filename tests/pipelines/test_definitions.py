@@ -7,8 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakewright.definitions import TABLES_VARIABLE, defs
+from lakewright.definitions import defs
 from lakewright.platform.declare.declaration_files import DeclarationError
+from lakewright.platform.declare.variables import TABLES_VARIABLE
 from tests.pipelines.describe import REVIEWED, describe, describe_demo
 from tests.pipelines.lake import EVENTS, Lake
 

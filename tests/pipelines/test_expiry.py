@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 from tests.pipelines.lake import EVENTS, Lake, events
@@ -29,9 +30,13 @@ def with_history(lake: Lake) -> Lake:
     lake.declare(
         EVENTS + "      snapshots: {retain_min: 2, time_retained: 0s, schedule: '5 4 * * *'}\n"
     )
-    lake.give(events("2024-01-01", 0, 3))
-    for _ in range(4):
-        lake.materialize(partitions="2024-01-01")
+    rows = events("2024-01-01", 0, 3)
+    lake.give(rows)
+    lake.materialize(partitions="2024-01-01")
+    # What a run would write, in a hundredth of the time.
+    table = lake.table()
+    for _ in range(3):
+        table.write(pa.Table.from_pylist(rows, table.arrow_schema), mode="overwrite")
     return lake
 
 

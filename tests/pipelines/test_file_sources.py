@@ -195,7 +195,7 @@ def test_rows_of_other_partitions_only_leave_the_table_as_it_is(with_rows: Lake)
 
     assert not outcome.success
     assert "of 2 rows in 1 files" in outcome.failure
-    assert "none is of the 1 partitions asked for (dt=2024-01-01)" in outcome.failure
+    assert "none is of the 1 requested partitions (dt=2024-01-01)" in outcome.failure
     assert "such as dt=2024/01/01; dt=2024/01/02" in outcome.failure
     assert "allow_empty: true" in outcome.failure
     assert len(sales(with_rows)) == 2
@@ -208,7 +208,7 @@ def test_a_partition_is_not_emptied_because_another_has_rows(with_rows: Lake) ->
     outcome = with_rows.materialize("shop.sales", partitions=("2024-01-01", "2024-01-03"))
 
     assert not outcome.success
-    assert "no rows of 1 partitions asked for that have some in the table" in outcome.failure
+    assert "no rows of 1 requested partitions that have rows in the table" in outcome.failure
     assert "in the table (dt=2024-01-01)" in outcome.failure
     assert [row["code"] for row in sales(with_rows)] == ["a", "b"]
 
@@ -295,7 +295,7 @@ def test_a_derived_table_is_not_written_without_the_rows_of_its_upstream(
     outcome = lake.materialize("shop.totals", partitions=partitions)
 
     assert not outcome.success
-    assert "its upstream shop.events has none of dt=2024-01-02" in outcome.failure
+    assert "its upstream shop.events has no rows of dt=2024-01-02" in outcome.failure
     assert not outcome.materializations
     assert not lake.table("shop.totals").history.snapshots()
 

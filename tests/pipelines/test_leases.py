@@ -122,7 +122,7 @@ def test_two_days_are_written_at_once_each_under_its_own_lease(lake: Lake) -> No
     assert outcome.success, outcome.failure
     assert sorted(str(each.scope) for each in seen[0]) == [f"dt={FIRST}", f"dt={SECOND}"]
     assert {each.kind.value for each in seen[0]} == {"overwrite"}
-    assert all(not each.wanted for each in seen[0])
+    assert all(not each.given_up_to for each in seen[0])
     assert lake.rows() == events(FIRST, 0, 3) + events(SECOND, 3, 5)
     assert not lake.table().upkeep.leases()
 
@@ -193,11 +193,11 @@ def test_upkeep_does_not_wait_for_a_run_that_dagster_knows_to_have_ended(
     table = lake.table()
     request = LeaseRequest(
         kind=kind,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder="the dead",
         owner=f"{commit_user(dead, job)} {kind.value}",
     )
-    acquire_lease(table.files, request)
+    acquire_lease(table.table_files, request)
 
     outcome = lake.run(verb)
 

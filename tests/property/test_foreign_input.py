@@ -87,7 +87,9 @@ OTHER_FILES = ("snapshot/LATEST", "snapshot/EARLIEST", "index/index-*")
 
 def looks(table: Table) -> Iterator[Callable[[], object]]:
     """What only looks; a table is opened again, so that its schema is read too."""
-    catalog = Catalog(table.files.fs, str(root_of(table).parent.parent), table.files.env)
+    catalog = Catalog(
+        table.table_files.fs, str(root_of(table).parent.parent), table.table_files.env
+    )
     yield lambda: catalog.table("db.t").read()
     yield table.read
     yield table.history.snapshots
@@ -118,13 +120,13 @@ def changes(table: Table) -> Iterator[Callable[[], object]]:
     yield lambda: table.write(rows(table, events(3, 5)))
     yield lambda: compact(table, full=True)
     yield lambda: table.commit_pending("stream")
-    yield lambda: table.upkeep.run_analyze(table.upkeep.plan_analyze())
-    yield lambda: table.history.run_delete_branch(table.history.plan_delete_branch("side"))
-    yield lambda: table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
+    yield lambda: table.upkeep.run(table.upkeep.plan_analyze())
+    yield lambda: table.history.run(table.history.plan_delete_branch("side"))
+    yield lambda: table.history.run(table.history.plan_delete_tags("kept"))
     yield lambda: expire(table)
     yield lambda: remove_orphans(table)
-    yield lambda: table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
-    yield lambda: table.history.run_rollback(table.history.plan_rollback(snapshot=8))
+    yield lambda: table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+    yield lambda: table.history.run(table.history.plan_rollback(snapshot=8))
 
 
 def ask_all(verbs: Iterator[Callable[[], object]]) -> None:

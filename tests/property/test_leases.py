@@ -11,16 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from lakewright.storage import Catalog, LeaseKind
-from lakewright.storage.errors import LeaseHeld, LeaseLost
+from lakewright.storage.errors import LeaseHeld
 from lakewright.storage.operations.leases.leases import (
     CLOCKS_DIFFER_MS,
     LEASE_MS,
     LeaseRequest,
-    acquire_free,
     acquire_lease,
-    look_at_lease,
+    keep_lease,
     release_lease,
-    renew_lease,
     scope_of,
     whole_table,
 )
@@ -29,8 +27,7 @@ from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
 from tests.support.tally import tally
 
-DAYS, BUCKETS = ("a", "b"), (0, 1)
-ALL = frozenset(itertools.product(DAYS, BUCKETS))
+ALL = frozenset(("a", "b", "c"))
 APART = {
     (LeaseKind.APPEND, LeaseKind.APPEND),
     (LeaseKind.APPEND, LeaseKind.UPSERT),
@@ -42,7 +39,7 @@ GIVE_WAY = (LeaseKind.COMPACT, LeaseKind.RESCALE)
 
 
 def in_vain(one: LeaseKind, other: LeaseKind) -> bool:
-    """Whether two kinds must not share a bucket, said once more and otherwise."""
+    """Whether two kinds must not share a day, said once more and otherwise."""
     if LeaseKind.EXPIRE in (one, other):
         return one is other
     return (one, other) not in APART and (other, one) not in APART
@@ -50,10 +47,10 @@ def in_vain(one: LeaseKind, other: LeaseKind) -> bool:
 
 @dataclass
 class Held:
-    """What the model knows of a lease: the buckets left of it, and when it ends."""
+    """What the model knows of a lease: the days left of it, and when it ends."""
 
     kind: LeaseKind
-    places: set[tuple[str, int]]
+    days: set[str]
     ends_ms: int
     whole: bool = False
 
@@ -69,13 +66,13 @@ class Leases(RuleBasedStateMachine):
         catalog = Catalog.open(memory_uri(), env=self.env)
         self.files = new_table(
             catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "2"}
-        ).files
+        ).table_files
         self.held: dict[str, Held] = {}
 
-    def _request(self, kind: LeaseKind, places: frozenset[tuple[str, int]]) -> LeaseRequest:
+    def _request(self, kind: LeaseKind, days: frozenset[str]) -> LeaseRequest:
         scope = whole_table(self.files)
-        if places != ALL:
-            scope = scope_of(self.files, [({"day": day}, bucket) for day, bucket in places])
+        if days != ALL:
+            scope = scope_of(self.files, [{"day": day} for day in days])
         return LeaseRequest(kind=kind, scope=scope, holder="somebody")
 
     def _forget_the_dead(self) -> None:
@@ -91,54 +88,53 @@ class Leases(RuleBasedStateMachine):
     @rule(
         target=leases,
         kind=st.sampled_from(LeaseKind),
-        places=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1),
+        days=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1),
     )
-    def acquire(self, kind: LeaseKind, places: frozenset[tuple[str, int]]) -> str:
+    def acquire(self, kind: LeaseKind, days: frozenset[str]) -> str:
         self._forget_the_dead()
         blocking = [
             each
             for each in self._others(kind)
-            if each.places & places and not (kind in WRITES and each.kind in GIVE_WAY)
+            if each.days & days and not (kind in WRITES and each.kind in GIVE_WAY)
         ]
         try:
-            lease = acquire_lease(self.files, self._request(kind, places))
+            lease = acquire_lease(self.files, self._request(kind, days))
         except LeaseHeld:
             # What is left of a lease for all there is the book does not know.
             whole = any(each.whole for each in self._others(kind))
-            assert blocking or (places == ALL and whole)
+            assert blocking or (days == ALL and whole)
             return ""
         assert not blocking
         for each in self._others(kind):
-            if kind in WRITES and each.kind in GIVE_WAY and each.places & places:
-                each.places -= places
-        self.held[lease.id] = Held(kind, set(places), lease.expires_ms, places == ALL)
+            if kind in WRITES and each.kind in GIVE_WAY and each.days & days:
+                each.days -= days
+        self.held[lease.id] = Held(kind, set(days), lease.expires_ms, days == ALL)
         return lease.id
 
-    @rule(target=leases, places=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1))
-    def compact_what_is_free(self, places: frozenset[tuple[str, int]]) -> str:
+    @rule(target=leases, days=st.frozensets(st.sampled_from(sorted(ALL)), min_size=1))
+    def compact_what_is_free(self, days: frozenset[str]) -> str:
         self._forget_the_dead()
         kind = LeaseKind.COMPACT
-        taken = {place for each in self._others(kind) for place in each.places}
-        free = places - taken
+        taken = {day for each in self._others(kind) for day in each.days}
+        free = days - taken
         try:
-            lease = acquire_free(self.files, self._request(kind, places))
+            lease = acquire_lease(self.files, self._request(kind, days), free_only=True)
         except LeaseHeld:
-            assert taken & places
+            assert taken & days
             # What is left of a lease for all there is the book does not know.
             whole = any(each.whole for each in self._others(kind))
-            assert not free or (places == ALL and whole)
+            assert not free or (days == ALL and whole)
             return ""
-        got = {place for place in ALL if lease.covers(f"day={place[0]}", place[1])}
+        got = {day for day in ALL if lease.scope.holds(f"day={day}")}
         assert got == free
-        self.held[lease.id] = Held(kind, got, lease.expires_ms, places == ALL)
+        self.held[lease.id] = Held(kind, got, lease.expires_ms, days == ALL)
         return lease.id
 
     @rule(lease_id=leases)
     def renew(self, lease_id: str) -> None:
         known = lease_id in self.held
-        try:
-            lease = renew_lease(self.files, lease_id)
-        except LeaseLost:
+        lease = keep_lease(self.files, lease_id)
+        if lease is None:
             self._forget_the_dead()
             assert lease_id not in self.held
             return
@@ -158,16 +154,16 @@ class Leases(RuleBasedStateMachine):
         self.env.clock.advance(LEASE_MS * share / 10)
 
     @invariant()
-    def holders_see_what_is_theirs_and_no_two_have_one_bucket(self) -> None:
+    def holders_see_what_is_theirs_and_no_two_have_one_day(self) -> None:
         self._forget_the_dead()
         for lease_id, held in self.held.items():
-            lease = look_at_lease(self.files, lease_id)
+            lease = keep_lease(self.files, lease_id)
             assert lease is not None
             held.ends_ms = lease.expires_ms
-            seen = {place for place in ALL if lease.covers(f"day={place[0]}", place[1])}
-            assert seen == held.places
+            seen = {day for day in ALL if lease.scope.holds(f"day={day}")}
+            assert seen == held.days
         for one, other in itertools.combinations(self.held.values(), 2):
-            assert not (in_vain(one.kind, other.kind) and one.places & other.places)
+            assert not (in_vain(one.kind, other.kind) and one.days & other.days)
         tally("states of lease books compared with a model")
 
 

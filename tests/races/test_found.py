@@ -29,7 +29,7 @@ def played(
     dying: Collection[Actor] = (),
 ) -> tuple[Content, list[Outcome]]:
     """What a schedule leaves; calls are named by paths below the table, the end by nothing."""
-    root = ring.table.files.paths.root
+    root = ring.table.table_files.paths.root
     full = [(actor, stop and f" {root}/".join(stop.rsplit(" ", 1))) for actor, stop in script]
     return follow(actors, ring.content, full, now_ms=NOW_MS, dying=dying)
 
@@ -273,7 +273,7 @@ def test_what_an_expiry_takes_stays_out_of_sight_though_another_died_pointing_ba
         (further, "delete snapshot/snapshot-1"),
     ]
     content, _ = played(ring, [nearer, further], script, dying=[nearer, further])
-    assert whole(ring, content).files.snapshots.kept_ids() == [4]
+    assert whole(ring, content).table_files.snapshots.kept_ids() == [4]
 
 
 def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> None:
@@ -302,8 +302,8 @@ def test_a_writer_deletes_nothing_that_a_rollback_may_put_back(ring: Arena) -> N
 def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: Arena) -> None:
     def expire_later(table: Table, _: int) -> str:
         plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
-        table.files.fs.exists(f"{table.files.paths.root}/planned")
-        table.upkeep.run_expire_snapshots(plan)
+        table.table_files.fs.exists(f"{table.table_files.paths.root}/planned")
+        table.upkeep.run(plan)
         return ""
 
     tag, append, rollback = actor("tag"), actor("append"), actor("rollback")
@@ -327,9 +327,7 @@ def test_an_expiry_beside_a_rollback_that_gives_up_counts_what_came_back(ring: A
 
 def test_without_an_age_orphan_removal_takes_what_a_writer_has_staged(ring: Arena) -> None:
     def impatient(table: Table, _: int) -> str:
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
         return ""
 
     removal = actor_of(ring, "orphans", 1, seed=99, verb=impatient)

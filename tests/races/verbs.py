@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lakewright.storage import Catalog, Table
+from lakewright.storage import AddColumn, Catalog, RenameColumn, Table
 from lakewright.storage.operations.running.engine import LocalEngine
 from tests.support.processes.interleaving import Actor
 from tests.support.stores.stepped_files import Content, DictFiles, SteppedFiles, Stored
@@ -28,7 +28,7 @@ class Arena:
     def table_on(self, files: SteppedFiles, seed: int = 0) -> Table:
         """The table on another store, with a clock and ids of its own."""
         env = FixedEnv(FixedClock(NOW_MS), SeededIds(seed))
-        return Table(replace(self.table.files, fs=files, env=env))
+        return Table(replace(self.table.table_files, fs=files, env=env))
 
     def table_in(self, content: Content) -> Table:
         """The table as a store holds it."""
@@ -40,7 +40,7 @@ def keyed_arena() -> Arena:
     table = _empty_table(["day", "id"])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -50,7 +50,7 @@ def append_arena() -> Arena:
     table = _empty_table([])
     table.write(rows(table, [*_day("a", [1, 2], "w"), *_day("b", [1, 2], "w")]))
     table.write(rows(table, _day("a", [2, 3], "x")))
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     table.write(rows(table, [*_day("a", [3, 4], "y"), *_day("b", [2], "y")]))
     return _with_litter(table)
 
@@ -67,12 +67,12 @@ def _day(day: str, ids: list[int], v: str) -> list[Values]:
 
 def litter(table: Table) -> set[str]:
     """Paths of what processes that died have left behind."""
-    root = table.files.paths.root
+    root = table.table_files.paths.root
     return {f"{root}/day=a/bucket-0/data-dead-0.parquet", f"{root}/manifest/manifest-dead-0"}
 
 
 def _with_litter(table: Table) -> Arena:
-    fs = table.files.fs
+    fs = table.table_files.fs
     assert isinstance(fs, DictFiles)
     found = fs.content | {path: Stored(b"left behind", START_MS) for path in litter(table)}
     return Arena(table, found)
@@ -101,7 +101,7 @@ def _overwrite(table: Table, number: int) -> str:
 
 
 def _compact(table: Table, number: int) -> str:
-    result = table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    result = table.upkeep.run(table.upkeep.plan_compact(full=True))
     return f"{result.dropped_tasks} left out" if result.dropped_tasks else ""
 
 
@@ -110,25 +110,28 @@ def _expire(table: Table, number: int) -> str:
 
 
 def _remove_orphans(table: Table, number: int) -> str:
-    table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True)
-    )
+    table.upkeep.run(table.upkeep.plan_remove_orphans(older_than_ms=_OLD_MS, even_recent=True))
     return ""
 
 
 def _rescale(table: Table, number: int) -> str:
-    engine = LocalEngine(env=table.files.env)
-    result = table.upkeep.run_rescale(table.upkeep.plan_rescale(1 + number), engine)
+    engine = LocalEngine(env=table.table_files.env)
+    result = table.upkeep.run(table.upkeep.plan_rescale(1 + number), engine)
     return f"{len(result.dropped)} left out" if result.dropped else ""
 
 
 def _rollback(table: Table, number: int) -> str:
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1 + number))
+    table.history.run(table.history.plan_rollback(snapshot=1 + number))
     return ""
 
 
 def _tag(table: Table, number: int) -> str:
     table.history.create_tag(f"t{number}", snapshot=1 + number)
+    return ""
+
+
+def _alter(table: Table, number: int) -> str:
+    table.alter(RenameColumn("v", f"v{number}"), AddColumn(f"w{number}", "INT"))
     return ""
 
 
@@ -146,6 +149,7 @@ VERBS: dict[str, Verb] = {
     "rescale": _rescale,
     "rollback": _rollback,
     "tag": _tag,
+    "alter": _alter,
     "read": _read,
 }
 WRITERS = ("append", "upsert", "overwrite")

@@ -243,7 +243,7 @@ class TableMachine(RuleBasedStateMachine):
     def sort_compact(self, branch: str, by: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact([by]))
+            table.upkeep.run(table.upkeep.plan_sort_compact([by]))
             self.committed(branch, lambda state: state)
 
     @precondition(lambda self: self.kind in ("keyed", "with changelog", "append in buckets"))
@@ -251,7 +251,7 @@ class TableMachine(RuleBasedStateMachine):
     def rescale(self, count: int, day: str | None) -> None:
         table = self.seen(MAIN)
         chosen = None if day is None else [{"day": day}]
-        table.upkeep.run_rescale(table.upkeep.plan_rescale(count, chosen))
+        table.upkeep.run(table.upkeep.plan_rescale(count, chosen))
         self.committed(MAIN, lambda state: state)
 
     @precondition(lambda self: self.kind == "postponed")
@@ -259,7 +259,7 @@ class TableMachine(RuleBasedStateMachine):
     def postpone_compact(self, branch: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+            table.upkeep.run(table.upkeep.plan_postpone_compact())
             self.committed(branch, lambda state: self.no_longer_waiting(state, {"p", "q"}))
 
     def no_longer_waiting(self, state: State, days: set[str]) -> State:
@@ -274,7 +274,7 @@ class TableMachine(RuleBasedStateMachine):
     def analyze(self, branch: str) -> None:
         if branch in self.models and self.models[branch].states:
             table = self.seen(branch)
-            table.upkeep.run_analyze(table.upkeep.plan_analyze())
+            table.upkeep.run(table.upkeep.plan_analyze())
             self.committed(branch, lambda state: state)
 
     # --- what goes ------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class TableMachine(RuleBasedStateMachine):
     def expire_changelogs(self, branch: str, every: bool) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=every))
+            table.upkeep.run(table.upkeep.plan_expire_changelogs(every=every))
 
     @rule()
     def remove_orphans(self) -> None:
@@ -304,7 +304,7 @@ class TableMachine(RuleBasedStateMachine):
         table = self.seen(MAIN)
         plan = table.upkeep.plan_remove_orphans(older_than_ms=self.env.now_ms() - DAY_MS)
         assert plan.files == ()
-        table.upkeep.run_remove_orphans(plan)
+        table.upkeep.run(plan)
 
     # --- references -----------------------------------------------------------------------------
 
@@ -332,14 +332,14 @@ class TableMachine(RuleBasedStateMachine):
     def delete_tag(self, branch: str, name: str) -> None:
         if branch in self.models and name in self.models[branch].tags:
             table = self.seen(branch)
-            table.history.run_delete_tags(table.history.plan_delete_tags(name))
+            table.history.run(table.history.plan_delete_tags(name))
             del self.models[branch].tags[name]
 
     @rule(branch=BRANCHES)
     def expire_tags(self, branch: str) -> None:
         if branch in self.models:
             table = self.seen(branch)
-            table.upkeep.run_expire_tags(table.upkeep.plan_expire_tags())
+            table.upkeep.run(table.upkeep.plan_expire_tags())
             there = {each.name for each in table.history.tags()}
             model = self.models[branch]
             model.tags = {name: tag for name, tag in model.tags.items() if name in there}
@@ -382,7 +382,7 @@ class TableMachine(RuleBasedStateMachine):
                     table.history.plan_delete_branch(branch)
                 for name in self.models[branch].consumers:
                     self.seen(branch).history.delete_consumer(name)
-            table.history.run_delete_branch(table.history.plan_delete_branch(branch))
+            table.history.run(table.history.plan_delete_branch(branch))
             del self.models[branch]
 
     @rule(branch=SIDE_BRANCHES)
@@ -391,7 +391,7 @@ class TableMachine(RuleBasedStateMachine):
             return
         main, side, table = self.models[MAIN], self.models[branch], self.seen(MAIN)
         plan = table.history.plan_fast_forward(branch)
-        table.history.run_fast_forward(plan)
+        table.history.run(plan)
         main.states = {each: main.states[each] for each in plan.kept_ids} | side.states
         main.tags = {
             name: tag for name, tag in main.tags.items() if name not in plan.lost_tags
@@ -407,10 +407,10 @@ class TableMachine(RuleBasedStateMachine):
         try:
             if isinstance(target, str):
                 snapshot_id, state = model.tags[target]
-                table.history.run_rollback(table.history.plan_rollback(tag=target))
+                table.history.run(table.history.plan_rollback(tag=target))
             else:
                 snapshot_id, state = target, model.states[target]
-                table.history.run_rollback(table.history.plan_rollback(snapshot=target))
+                table.history.run(table.history.plan_rollback(snapshot=target))
         except InvalidRequestError:
             # It is the latest.
             return

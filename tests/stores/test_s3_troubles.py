@@ -180,11 +180,14 @@ def test_a_store_that_ignores_conditions_is_for_reading_until_it_is_given_a_lock
     lock = f"sqlite://{tmp_path_factory.mktemp('lock')}/lock"
     locked = Catalog.open(s3, lock=lock).table("db.t")
     locked.write(rows(locked, events(10, 20)))
-    assert locked.files.fs.put_if_absent(locked.files.paths.snapshot(2), b"another") is False
+    assert (
+        locked.table_files.fs.put_if_absent(locked.table_files.paths.snapshot(2), b"another")
+        is False
+    )
     assert ids(locked) == list(range(20))
     assert_sound(locked)
     # A move streams: its last request would carry the condition.
-    fs, away = locked.files.fs, f"{locked.files.paths.root}/away"
+    fs, away = locked.table_files.fs, f"{locked.table_files.paths.root}/away"
     fs.write_bytes(f"{away}/x", b"mine")
     fs.write_bytes(f"{away}/taken", b"theirs")
     assert fs.move_if_absent(f"{away}/x", f"{away}/taken") is False
@@ -233,10 +236,10 @@ def test_a_bucket_that_vanishes_is_an_error_of_its_own_for_every_call(store: Sto
 
 
 def test_a_table_in_a_bucket_that_vanishes_is_no_empty_table(table: Table) -> None:
-    bucket = table.files.paths.root.split("/")[0]
+    bucket = table.table_files.paths.root.split("/")[0]
     s3_client = client("s3", use_listings_cache=False)
-    for each in table.files.fs.list_tree(bucket):
-        table.files.fs.delete(each.path)
+    for each in table.table_files.fs.list_tree(bucket):
+        table.table_files.fs.delete(each.path)
     s3_client.call_s3("delete_bucket", Bucket=bucket)
     with pytest.raises(StoreNotFound):
         table.read()
@@ -293,10 +296,10 @@ def assert_tells_nothing(said: object) -> None:
 
 
 def test_no_secret_is_in_a_table_or_in_what_travels_to_workers(s3: str, table: Table) -> None:
-    assert SECRET.encode() not in pickle.dumps(table.files)
-    assert SECRET not in repr(table.files)
-    for each in table.files.fs.list_tree(table.files.paths.root):
-        assert SECRET.encode() not in table.files.fs.read_bytes(each.path)
+    assert SECRET.encode() not in pickle.dumps(table.table_files)
+    assert SECRET not in repr(table.table_files)
+    for each in table.table_files.fs.list_tree(table.table_files.paths.root):
+        assert SECRET.encode() not in table.table_files.fs.read_bytes(each.path)
 
 
 def count_ids(s3: str) -> int:

@@ -91,7 +91,7 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         compact(side, full=True)
         assert_only_reachable_files(table)
 
-        table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+        table.upkeep.run(table.upkeep.plan_rescale(3))
         table = Catalog.open(s3).table(table.name)
         assert_only_reachable_files(table)
 
@@ -105,17 +105,17 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
         assert remove_orphans(table).files_moved == len(orphans) > 0
         assert_only_reachable_files(table)
         for each in table.upkeep.quarantines():
-            table.upkeep.run_restore(table.upkeep.plan_restore(each.id))
+            table.upkeep.run(table.upkeep.plan_restore(each.id))
         assert contents(table, unreachable_files(table)) == orphans
         assert remove_orphans(table).files_moved == len(orphans)
-        table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+        table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
         assert not table.upkeep.quarantines()
         assert_only_reachable_files(table)
 
-        table.upkeep.run_analyze(table.upkeep.plan_analyze())
+        table.upkeep.run(table.upkeep.plan_analyze())
         assert content(table.at(tag="kept")) != before
-        table.history.run_delete_tags(table.history.plan_delete_tags("kept"))
-        table.history.run_delete_branch(table.history.plan_delete_branch("side"))
+        table.history.run(table.history.plan_delete_tags("kept"))
+        table.history.run(table.history.plan_delete_branch("side"))
         expire(table)
         assert_only_reachable_files(table)
     assert seen == {tuple(before)}
@@ -125,14 +125,17 @@ def test_upkeep_of_a_table_on_s3_changes_no_row_that_a_reader_sees(s3: str, kind
     table.write(rows(table, events(90, 95, day="b", v="wrong")))
     compact(table, full=True)
     with read_all_the_time(table) as seen:
-        table.history.run_rollback(table.history.plan_rollback(snapshot=good.id))
+        table.history.run(table.history.plan_rollback(snapshot=good.id))
     assert content(table) == before
     assert_sound(table)
 
 
 def contents(table: Table, paths: Sequence[str]) -> dict[str, bytes]:
     """The bytes of a table's files."""
-    return {path: table.files.fs.read_bytes(f"{table.files.paths.root}/{path}") for path in paths}
+    return {
+        path: table.table_files.fs.read_bytes(f"{table.table_files.paths.root}/{path}")
+        for path in paths
+    }
 
 
 @pytest.mark.mission("FS9", "FS10", "RS8")

@@ -16,7 +16,7 @@ COMPLETION_VARIABLE = "_LAKEWRIGHT_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code, whose meanings `lakewright --help` lists."""
+    """Run one command; returns the exit code, which `lakewright --help` explains."""
     from lakewright.cli.grammar.root import ROOT
 
     asked = os.environ.get(COMPLETION_VARIABLE)
@@ -25,14 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return shell_complete(ROOT, {}, "lakewright", COMPLETION_VARIABLE, asked)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character gets its code instead of a failure.
+        # On a terminal that cannot show a character, its code is printed instead of a failure.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(ROOT, sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The process that read the output has ended, as `head` does; the interpreter flushes too.
+        # The process that read the output has ended, as `head` does; the interpreter would flush
+        # too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -49,7 +50,7 @@ def _run(root: click.Group, arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refuse(error)
     except Exception as error:
-        # Help and wrong options need no storage, so its errors are looked up last.
+        # Help and usage errors need no storage, so its errors are looked up last.
         from lakewright.cli.exit_codes import exit_code_of
         from lakewright.storage.errors import StorageError
 
@@ -61,7 +62,7 @@ def _run(root: click.Group, arguments: list[str]) -> int:
 
 
 def _refuse(error: click.ClickException) -> int:
-    """Say what is wrong with the arguments, and where help is."""
+    """Print what is wrong with the arguments, and how to get help."""
     if isinstance(error, NoArgsIsHelpError):
         sys.stderr.write(error.format_message() + "\n\n")
         _say_error("name a command")

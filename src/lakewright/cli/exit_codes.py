@@ -1,4 +1,4 @@
-"""Exit codes: one for each thing a caller can do about a failure."""
+"""Exit codes: one for each action that a caller can take after a failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lakewright.storage.errors import (
     UnsupportedError,
 )
 
-# What `lakewright --help` documents; whatever else storage raises asks for another call.
+# The codes of `lakewright --help`; every other error of storage means a wrong request.
 INVALID_REQUEST = 2
 CONFLICT = 5
 _CODES: tuple[tuple[type[StorageError], int], ...] = (
@@ -28,5 +28,5 @@ _CODES: tuple[tuple[type[StorageError], int], ...] = (
 
 
 def exit_code_of(error: StorageError) -> int:
-    """The code a failure ends the process with."""
+    """The exit code of a failure."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), INVALID_REQUEST)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lakewright.demo.dagster_server import HOST, dagster_dev_command, heed_interrupts
+from lakewright.platform.declare.variables import (
+    DEFAULT_WAREHOUSE,
+    TABLES_VARIABLE,
+    WAREHOUSE_VARIABLE,
+)
 from lakewright.storage.errors import NotFoundError
-
-WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
-TABLES_VARIABLE = "LAKEWRIGHT_TABLES"
-DEFAULT_WAREHOUSE = "warehouse"
 
 
 @dataclass(frozen=True)

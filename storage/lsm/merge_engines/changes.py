@@ -53,11 +53,6 @@ class Keys:
         return np.arange(self.row_count)
 
     @cached_property
-    def of_rows(self) -> np.ndarray:
-        """The key of each row, by number."""
-        return np.repeat(np.arange(len(self.starts)), self.sizes)
-
-    @cached_property
     def is_start(self) -> np.ndarray:
         marked = np.zeros(self.row_count, dtype=bool)
         marked[self.starts] = True

@@ -103,8 +103,8 @@ def _refuse_retraction(
 ) -> NoReturn:
     count = int(np.count_nonzero(changes.retracting_keys))
     raise InvalidRows(
-        f"{table}: column {name!r} is aggregated with {function.value}, which cannot take values "
-        f"back, and {count} keys have rows that ask for it (-U or -D); set "
+        f"{table}: column {name!r} is aggregated with {function.value}, which cannot retract "
+        f"values, and {count} keys have rows that retract some (-U or -D); set "
         f"fields.{name}.ignore-retract=true to leave those out; {_TO_READ}",
         table=table,
         column=name,

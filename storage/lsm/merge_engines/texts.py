@@ -93,5 +93,5 @@ def _is_visible(text: str) -> bool:
     return any(character in _NOT_BREAKING or not character.isspace() for character in text)
 
 
-# White space in Python that is none in Java.
+# White space in Python that is not white space in Java.
 _NOT_BREAKING = frozenset("\x85\u00a0\u2007\u202f")

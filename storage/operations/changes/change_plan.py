@@ -82,4 +82,4 @@ def incremental_mode(mode: str | IncrementalMode) -> IncrementalMode:
         return IncrementalMode(mode)
     except ValueError:
         known = ", ".join(each.value for each in IncrementalMode)
-        raise InvalidRequestError(f"incremental mode {mode!r} is none of {known}") from None
+        raise InvalidRequestError(f"incremental mode {mode!r} is not one of {known}") from None

@@ -113,14 +113,14 @@ def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]
     unknown = [each for each in texts if each not in tags]
     if unknown:
         raise TagNotFound(
-            f"{files.name} has no tag {unknown[0]!r}, and it is no snapshot id; "
+            f"{files.name} has no tag {unknown[0]!r}, and it is not a snapshot id; "
             f"tags there: {there}",
             table=files.name,
         )
     if texts:
         raise InvalidRequestError(
-            f"{texts[0]} is a tag of {files.name} and the other bound is none; name two tags "
-            f"(there are {there}) or two snapshots"
+            f"{texts[0]} is a tag of {files.name} and the other bound is not a tag; name two "
+            f"tags (there are {there}) or two snapshots"
         )
     return [int(each) for each in bounds]
 
@@ -146,7 +146,8 @@ def _between_ids(
 ) -> ChangePlan:
     if end < start:
         raise InvalidRequestError(
-            f"changes of {files.name} from snapshot {start} to {end}: name the earlier one first"
+            f"changes of {files.name} from snapshot {start} to {end} cannot be read: name the "
+            "earlier one first"
         )
     mode = _resolved(files, mode)
     earliest, latest = files.snapshots.earliest_id(), files.snapshots.latest_id()
@@ -170,8 +171,8 @@ def _between_ids(
 def _expired(files: TableFiles, bounds: tuple[int, int], earliest: int) -> SnapshotNotFound:
     latest = files.snapshots.latest_id()
     return SnapshotNotFound(
-        f"changes of {files.name} from snapshot {bounds[0]} to {bounds[1]} cannot be read: it has "
-        f"snapshots {earliest} to {latest}, so changes from {earliest - 1} to {latest}",
+        f"changes of {files.name} from snapshot {bounds[0]} to {bounds[1]} cannot be read: it "
+        f"has snapshots {earliest} to {latest}; name bounds from {earliest - 1} to {latest}",
         table=files.name,
     )
 
@@ -185,8 +186,8 @@ def _between_times(
 ) -> ChangePlan:
     if end_ms < start_ms:
         raise InvalidRequestError(
-            f"changes of {files.name} from {start_ms} ms to {end_ms} ms since the epoch: name the "
-            "earlier time first"
+            f"changes of {files.name} from {start_ms} ms to {end_ms} ms since the epoch cannot "
+            "be read: name the earlier time first"
         )
     mode = _resolved(files, mode)
     snapshots = [
@@ -232,11 +233,15 @@ def _check_no_gap(
         )
         if before + 1 < earliest:
             raise _expired(files, bounds, earliest)
-        lost = f"{before + 1}" if following == before + 2 else f"{before + 1} to {following - 1}"
+        lost = (
+            f"snapshot {before + 1}"
+            if following == before + 2
+            else f"snapshots {before + 1} to {following - 1}"
+        )
         raise HistoryGap(
-            f"changes of {files.name} from snapshot {start} to {end} cannot be read: of the "
-            f"snapshots between them {lost} is missing, and so is what changed there; read with "
-            f"mode diff, or up to {before} and from {following} on",
+            f"changes of {files.name} from snapshot {start} to {end} cannot be read: the changes "
+            f"of {lost} are missing; read with mode diff, or read up to {before} and "
+            f"from {following} on",
             table=files.name,
             missing=(before + 1, following - 1),
         )

@@ -113,7 +113,7 @@ def _partitions_with_moving_keys(files: TableFiles, old: _State, new: _State) ->
     """Partitions in which a key may have moved to another bucket.
 
     These are rescaled partitions, and every partition with dynamic buckets, because an overwrite
-    assigns dynamic buckets anew.
+    assigns dynamic buckets again.
     """
     counts: dict[bytes, set[int]] = {}
     for state in (old, new):

@@ -40,6 +40,7 @@ def commit_write(files: TableFiles, staged: StagedWrite) -> CommitResult:
             published. The staged files remain; the caller aborts the write or stages it again.
         CommitOutcomeUnknownError: the store failed while the snapshot was created.
     """
+    files = files.reading_once()
     check_schema(files, staged)
     write = RestampedWrite(files, staged)
 
@@ -116,6 +117,7 @@ def commit_compaction(
     that move rows between buckets need this. They use kind OVERWRITE if they change the bucket
     count.
     """
+    files = files.reading_once()
     lost: list[CommitMessage] = []
 
     def build(latest: Snapshot | None, live_files: LiveFiles) -> Change | None:
@@ -164,7 +166,7 @@ def commit_statistics(
     """
 
     def build(latest: Snapshot | None, _: LiveFiles) -> Change | None:
-        if files.schemas.latest(table=files.name).id != files.schema.id:
+        if files.schemas.latest_id(table=files.name) != files.schema.id:
             raise SchemaMoved(
                 f"the schema of {files.name} changed while it was analyzed; analyze it again",
                 table=files.name,

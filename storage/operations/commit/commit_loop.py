@@ -45,7 +45,7 @@ from lakewright.storage.operations.references.commit_standing import (
     is_on_top,
     remove_stray,
 )
-from lakewright.storage.operations.running.delete_files import delete_files, discard_files
+from lakewright.storage.operations.running.delete_files import discard_files, take_files
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.live_files import LiveFiles
 from lakewright.storage.spec.arguments import text_argument, whole_number
@@ -246,7 +246,8 @@ def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trac
         CommitOutcomeUnknownError: another commit followed it, or the store failed.
     """
     try:
-        data = _taken_away(files, snapshot)
+        path = files.paths.snapshot(snapshot.id)
+        data = take_files(files.fs, [path]).get(path)
         if data is None:
             # A rollback saw the snapshot, and deleted it with the others.
             return False
@@ -259,15 +260,6 @@ def _withdraw(files: TableFiles, base: Snapshot | None, snapshot: Snapshot, trac
         raise StalePlan("others have committed on top of it, and the snapshot before it is gone")
     except StorageError as error:
         raise _outcome_unknown(files, snapshot, error) from error
-
-
-def _taken_away(files: TableFiles, snapshot: Snapshot) -> bytes | None:
-    """Delete a snapshot and return its file; None if another process deleted it first."""
-    try:
-        data = files.snapshots.read_file(snapshot.id)
-    except SnapshotNotFound:
-        return None
-    return data if delete_files(files.fs, [files.paths.snapshot(snapshot.id)]) else None
 
 
 def _clean_up(files: TableFiles, written: Sequence[str]) -> None:

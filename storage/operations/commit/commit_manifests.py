@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.operations.commit.check_rows_fit import check_rows_fit
 from lakewright.storage.operations.commit.merge_manifests import merge_manifests
 from lakewright.storage.operations.state.live_files import LiveFiles, index_entries
 from lakewright.storage.spec.commit import Change, Committable
 from lakewright.storage.spec.index import check_known_indexes
 from lakewright.storage.spec.manifest import FileKind, ManifestEntry
-from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import (
     FIRST_SNAPSHOT_ID,
     CommitKind,
@@ -32,9 +32,15 @@ def write_manifests(
 
     Each name is added to `written` before its file is created, so that a failed attempt can
     delete every file.
+
+    Raises:
+        SchemaMoved: rows were written under an older schema, and do not fit the latest one.
     """
-    schema = files.schemas.latest(table=files.name)
-    _check_supported_state(files, latest, schema, committable)
+    schema_id = files.schemas.latest_id(table=files.name)
+    _check_supported_state(files, latest, schema_id, committable)
+    if committable.kind is not CommitKind.COMPACT:
+        added = (entry.file for entry in change.entries if entry.kind is FileKind.ADD)
+        check_rows_fit(files, files.at_schema(schema_id).schema, added)
     compression = files.options.manifest_compression
     before = live_files.manifests(latest) if latest else ()
     merged = merge_manifests(files, before, written)
@@ -50,7 +56,7 @@ def write_manifests(
     )
     return Snapshot(
         id=FIRST_SNAPSHOT_ID if latest is None else latest.id + 1,
-        schema_id=schema.id,
+        schema_id=schema_id,
         base_manifest_list=base,
         base_manifest_list_size=base_size,
         delta_manifest_list=delta,
@@ -66,7 +72,7 @@ def write_manifests(
         total_record_count=(0 if latest is None else latest.total_record_count) + delta_rows,
         delta_record_count=delta_rows,
         watermark=_later(change.watermark, None if latest is None else latest.watermark),
-        statistics=change.statistics or _inherited_statistics(latest, schema.id),
+        statistics=change.statistics or _inherited_statistics(latest, schema_id),
     )
 
 
@@ -74,7 +80,7 @@ _USES = {CommitKind.COMPACT: Use.COMPACT, CommitKind.ANALYZE: Use.TAG}
 
 
 def _check_supported_state(
-    files: TableFiles, latest: Snapshot | None, schema: TableSchema, committable: Committable
+    files: TableFiles, latest: Snapshot | None, schema_id: int, committable: Committable
 ) -> None:
     """Check that this version may commit on top of the latest snapshot and schema.
 
@@ -83,7 +89,8 @@ def _check_supported_state(
     Raises:
         UnsupportedError: an option, a snapshot field or an index kind is not implemented.
     """
-    if schema.id != files.schema.id:
+    if schema_id != files.schema.id:
+        schema = files.schemas.read(schema_id)
         check_supported(schema, _USES.get(committable.kind, Use.WRITE), table=files.name)
     if latest is not None:
         check_known_fields(latest, table=files.name)

@@ -65,7 +65,7 @@ _FIXED_LENGTHS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzePlan(Plan):
+class AnalyzePlan(Plan["AnalyzeResult"]):
     """What an analysis would read; `rows` counts rows in files, before merging."""
 
     table: str
@@ -105,7 +105,10 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     for name in names:
         files.schema.field(name)
     if len(set(names)) != len(names):
-        raise InvalidRequestError(f"columns {', '.join(names)} of {files.name} name one twice")
+        raise InvalidRequestError(
+            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named "
+            "twice; name each once"
+        )
     snapshot = files.snapshots.latest()
     splits = plan_scan(files, snapshot).splits
     metas = [file for split in splits for file in split.files]

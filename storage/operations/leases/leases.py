@@ -1,10 +1,10 @@
 """Leases: which process works on which part of a table, so that no process does work in vain.
 
 1. Acquire: enter a lease in the table's book (`lease_book.py`) unless another lease conflicts
-   with it. A writer never waits for maintenance: it marks its part as wanted, and maintenance
-   gives that part up. Maintenance takes only free parts.
-2. Renew before each task and before the commit. The process deletes its files of parts that it
-   gave up, and publishes the others.
+   with it. A writer never waits for maintenance: it takes its partitions out of that lease.
+   Maintenance takes only free partitions.
+2. Keep: renew before each task and before the commit. The process deletes its files of partitions
+   that it gave up, and publishes the others.
 3. Release. The lease of a dead process runs out, and is ignored a margin later.
 
 Leases save work; they do not protect data. A process may lose its lease between the last check
@@ -14,7 +14,7 @@ and the commit, and other writers of the format take no leases. Every commit che
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -25,9 +25,6 @@ from lakewright.storage.spec.lease import (
     Lease,
     LeaseKind,
     LeaseScope,
-    Want,
-    joined_pieces,
-    joined_scope,
 )
 from lakewright.storage.spec.partition import Place
 
@@ -35,6 +32,8 @@ from lakewright.storage.spec.partition import Place
 LEASE_MS = 300_000
 # The allowed clock difference between two holders; a lease is ignored this long after its end.
 CLOCKS_DIFFER_MS = 60_000
+# A book is read and written whole, so a scope of more partitions becomes the whole table.
+_MOST_PARTITIONS = 1000
 _SHORTEST_WAIT_MS, _LONGEST_WAIT_MS = 50, 5_000
 
 
@@ -66,10 +65,7 @@ def leased(
         LeaseHeld: another process holds some of the scope, or with `free_only` all of it.
         ClockJumped: another process holds it, and its clock is far ahead of ours.
     """
-    if free_only:
-        lease = acquire_free(files, request)
-    else:
-        lease = acquire_lease(files, request, wait_ms=wait_ms)
+    lease = acquire_lease(files, request, wait_ms=wait_ms, free_only=free_only)
     try:
         yield lease
     finally:
@@ -78,11 +74,14 @@ def leased(
             release_lease(files, lease.id)
 
 
-def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0) -> Lease:
-    """Enter a lease; a writer takes its part from maintenance, but waits for other writers.
+def acquire_lease(
+    files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0, free_only: bool = False
+) -> Lease:
+    """Enter a lease; a writer takes its partitions from maintenance, but waits for other writers.
 
     Raises:
-        LeaseHeld: another process still holds some of the scope after the wait.
+        LeaseHeld: after the wait, another process still holds some of the scope, or with
+            `free_only` all of it.
         ClockJumped: another process holds it, and its clock is far ahead of ours.
     """
     lease_id = files.env.new_id()
@@ -90,7 +89,7 @@ def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0)
     pause: float = _SHORTEST_WAIT_MS
     while True:
         try:
-            return _enter(files, request, lease_id)
+            return _enter(files, request, lease_id, free_only=free_only)
         except LeaseHeld:
             if waited >= wait_ms:
                 raise
@@ -101,45 +100,37 @@ def acquire_lease(files: TableFiles, request: LeaseRequest, *, wait_ms: int = 0)
         pause = min(2 * pause, _LONGEST_WAIT_MS)
 
 
-def acquire_free(files: TableFiles, request: LeaseRequest) -> Lease:
-    """Enter a lease for the parts of the scope that no other process holds.
+def keep_lease(files: TableFiles, lease_id: str) -> Lease | None:
+    """Renew a lease if half of its duration is gone, and return it; None if the lease is lost.
 
-    Raises:
-        LeaseHeld: no part is free.
-        ClockJumped: another process holds the scope, and its clock is far ahead of ours.
+    A lease that ran out lives on if no other process took its place.
     """
-    return _enter(files, request, files.env.new_id(), free_only=True)
+    renewed_ms = 0
+
+    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
+        # If several tasks find the lease due at the same time, one of them renews it.
+        nonlocal renewed_ms
+        held = _entry(leases, lease_id)
+        if held is None or not held.is_due(now_ms):
+            return tuple(leases)
+        renewed_ms = now_ms
+        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
+        return tuple(renewed if each is held else each for each in leases)
+
+    def stands(leases: Sequence[Lease]) -> bool:
+        held = _entry(leases, lease_id)
+        return held is None or held.renewed_ms >= renewed_ms
+
+    return _entry(change_book(files, edit, stands).leases, lease_id)
 
 
-def renew_lease(files: TableFiles, lease_id: str) -> Lease:
-    """Extend a lease by its duration; a lease that ran out too, while it is still in the book.
-
-    Raises:
-        LeaseLost: the lease is no longer in the book.
-    """
-    return _renew(files, lease_id, lambda held, now_ms: True)
-
-
-def look_at_lease(files: TableFiles, lease_id: str) -> Lease | None:
-    """The present state of a lease, renewed if a renewal is due; None if the lease is lost."""
-    book = latest_book(files)
-    held = next((each for each in book.leases if each.id == lease_id), None)
-    if held is None or not held.is_due(files.env.now_ms()):
-        return held
-    try:
-        # If several tasks look at the same time, one of them renews the lease.
-        return _renew(files, lease_id, Lease.is_due)
-    except LeaseLost:
-        return None
-
-
-def check_held(files: TableFiles, lease: Lease | None) -> None:
-    """Check that a lease, if given, still stands; for work that can stop between two steps.
+def require_lease(files: TableFiles, lease: Lease | None) -> None:
+    """Keep a lease, if one is given; for work that can stop between two steps.
 
     Raises:
         LeaseLost: the lease is lost; finished steps remain.
     """
-    if lease is not None and look_at_lease(files, lease.id) is None:
+    if lease is not None and keep_lease(files, lease.id) is None:
         raise _lost(files, lease.id)
 
 
@@ -149,7 +140,7 @@ def release_lease(files: TableFiles, lease_id: str) -> None:
     def without(leases: Sequence[Lease], _: int) -> tuple[Lease, ...]:
         return tuple(each for each in leases if each.id != lease_id)
 
-    change_book(files, without, lambda leases: all(each.id != lease_id for each in leases))
+    change_book(files, without, lambda leases: _entry(leases, lease_id) is None)
 
 
 def break_lease(files: TableFiles, lease_id: str) -> Lease:
@@ -186,35 +177,35 @@ def whole_table(files: TableFiles) -> LeaseScope:
     return LeaseScope(branch=files.paths.branch)
 
 
-def scope_of(
-    files: TableFiles, places: Iterable[tuple[Mapping[str, object], int | None]]
-) -> LeaseScope:
-    """The scope of partitions by their values, each with one bucket or with all buckets (None).
+def scope_of(files: TableFiles, specs: Iterable[Mapping[str, object]]) -> LeaseScope:
+    """The scope of partitions by their values.
 
-    A partition named by only some of its columns means the whole table. So do all buckets of an
-    unpartitioned table.
+    A partition named by only some of its columns means the whole table.
     """
-    pieces = []
     partition_keys = files.schema.partition_keys
-    for spec, bucket in places:
+    if not partition_keys:
+        return whole_table(files)
+    paths = set()
+    for spec in specs:
         values = files.partitions.stored(spec)
-        if len(values) < len(partition_keys) or (bucket is None and not partition_keys):
+        if len(values) < len(partition_keys):
             return whole_table(files)
-        pieces.append((files.partitions.of_values(tuple(values.values())).path, bucket))
-    return joined_scope(files.paths.branch, pieces)
+        paths.add(files.partitions.of_values(tuple(values.values())).path)
+    if len(paths) > _MOST_PARTITIONS:
+        return whole_table(files)
+    return LeaseScope(branch=files.paths.branch, partitions=tuple(sorted(paths)), all_but=False)
 
 
 def given_up(files: TableFiles, lease: Lease | None, places: Collection[Place]) -> set[Place]:
-    """Buckets that the holder of a lease has given up; empty without a lease."""
+    """Buckets that a lease no longer covers, after it was kept; empty without a lease."""
     if lease is None:
         return set()
-    held = look_at_lease(files, lease.id)
-    return {place for place in places if held is None or not held.covers(*_scoped(files, place))}
+    held = keep_lease(files, lease.id)
+    return {place for place in places if held is None or not _covers(files, held, place)}
 
 
-def _scoped(files: TableFiles, place: Place) -> tuple[str, int]:
-    """The path and bucket by which a scope names a bucket."""
-    return files.partitions.of_row(place.partition).path, place.bucket
+def _covers(files: TableFiles, lease: Lease, place: Place) -> bool:
+    return lease.scope.holds(files.partitions.of_row(place.partition).path)
 
 
 def check_not_all_given_up(
@@ -226,27 +217,23 @@ def check_not_all_given_up(
 
     Raises:
         LeaseLost: the lease is lost, or the holder gave up all those buckets; the message names
-            the processes that wanted them.
+            the writers that took them.
     """
     if lease is None:
         return
-    scoped = {_scoped(files, place) for place in places}
-    ours = {each for each in scoped if lease.covers(*each)}
-    held = look_at_lease(files, lease.id)
+    held = _entry(latest_book(files).leases, lease.id)
     if held is None:
         raise _lost(files, lease.id, f"nothing was published of {len(places)} buckets; ")
-    if not ours or any(held.covers(*place) for place in ours):
+    ours = [place for place in places if _covers(files, lease, place)]
+    if not ours or any(_covers(files, held, place) for place in ours):
         return
-    wanted_by = [
-        each.holder for each in held.wanted if any(each.scope.holds(*place) for place in ours)
-    ]
-    who = ", ".join(dict.fromkeys(wanted_by))
+    who = ", ".join(held.given_up_to)
     raise LeaseLost(
         f"nothing was published of {len(ours)} buckets of {files.name} that were worked on under "
         f"a lease: they were given up to {who}; plan again when that is done",
         table=files.name,
         lease_id=lease.id,
-        wanted_by=who,
+        given_up_to=who,
     )
 
 
@@ -262,22 +249,14 @@ def _enter(
         # An earlier attempt of the same job is dead, or has to lose its lease.
         others = [each for each in _running(leases, now_ms) if each.owner != owner]
         standing = [each for each in others if each.stands_against(request.kind, request.scope)]
-        scope, yielding, taken = request.scope, list[Lease](), tuple[Want, ...]()
-        if free_only and standing and scope.parts is not None:
-            scope = _free_part(request, standing)
+        scope, yielding = request.scope, list[Lease]()
+        if free_only and standing:
+            for each in standing:
+                scope = scope.without(each.scope)
             standing = standing if scope.is_empty else []
-        elif free_only and all(each.left.parts is not None for each in standing):
-            # The whole table except the parts that others hold.
-            taken = tuple(
-                Want(holder=each.holder, scope=each.left)
-                for each in standing
-                if not each.left.is_empty
-            )
-            standing = []
         elif request.kind.is_write:
             yielding = [each for each in standing if each.kind.gives_way]
         _check_free(files, request.kind, [each for each in standing if each not in yielding])
-        want = Want(holder=request.holder, scope=scope)
         lease = Lease(
             id=lease_id,
             owner=owner,
@@ -287,45 +266,16 @@ def _enter(
             acquired_ms=now_ms,
             renewed_ms=now_ms,
             expires_ms=now_ms + request.duration_ms,
-            wanted=taken,
         )
         told = (
-            replace(each, wanted=(*each.wanted, want)) if each in yielding else each
-            for each in others
+            each.given_up(scope, request.holder) if each in yielding else each for each in others
         )
         return (*told, lease)
 
-    book = change_book(files, edit, lambda leases: any(each.id == lease_id for each in leases))
-    return _found(files, book.leases, lease_id)
-
-
-def _renew(files: TableFiles, lease_id: str, is_due: Callable[[Lease, int], bool]) -> Lease:
-    """Renew a lease if `is_due` says so of its entry in the book."""
-    renewed_ms = 0
-
-    def edit(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
-        nonlocal renewed_ms
-        held = _found(files, leases, lease_id)
-        if not is_due(held, now_ms):
-            return tuple(leases)
-        renewed_ms = now_ms
-        renewed = replace(held, renewed_ms=now_ms, expires_ms=now_ms + held.duration_ms)
-        return tuple(renewed if each is held else each for each in leases)
-
-    def stands(leases: Sequence[Lease]) -> bool:
-        return any(each.id == lease_id and each.renewed_ms >= renewed_ms for each in leases)
-
-    return _found(files, change_book(files, edit, stands).leases, lease_id)
-
-
-def _free_part(request: LeaseRequest, standing: Sequence[Lease]) -> LeaseScope:
-    """The part of a request that conflicts with no lease; may be empty."""
-    free = (
-        piece
-        for piece in request.scope.pieces()
-        if not any(each.stands_against(request.kind, piece) for each in standing)
-    )
-    return joined_pieces(request.scope.branch, free)
+    book = change_book(files, edit, lambda leases: _entry(leases, lease_id) is not None)
+    lease = _entry(book.leases, lease_id)
+    assert lease is not None
+    return lease
 
 
 def _check_free(files: TableFiles, kind: LeaseKind, standing: Sequence[Lease]) -> None:
@@ -357,11 +307,8 @@ def _running(leases: Sequence[Lease], now_ms: int) -> tuple[Lease, ...]:
     return tuple(each for each in leases if not each.is_over(now_ms, CLOCKS_DIFFER_MS))
 
 
-def _found(files: TableFiles, leases: Sequence[Lease], lease_id: str) -> Lease:
-    for each in leases:
-        if each.id == lease_id:
-            return each
-    raise _lost(files, lease_id)
+def _entry(leases: Sequence[Lease], lease_id: str) -> Lease | None:
+    return next((each for each in leases if each.id == lease_id), None)
 
 
 def _lost(files: TableFiles, lease_id: str, what: str = "") -> LeaseLost:

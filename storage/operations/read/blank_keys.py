@@ -55,9 +55,9 @@ def refuse_blank_keys_in_orc(rows: pa.Table, files: TableFiles) -> None:
             first = column.filter(blank)[0].as_py()
             raise InvalidRows(
                 f"{files.name}: key column {name} is CHAR, and {count} of {rows.num_rows} rows "
-                f"have a key that ends in blanks, first {first!r}; readers of ORC files take them "
-                f"off, so it would be one with the key {first.rstrip(' ')!r}: take the blanks off, "
-                f"or {_WAY_OUT}",
+                f"have a key that ends in blanks, first {first!r}; readers of ORC files strip "
+                f"trailing blanks, so it would equal the key {first.rstrip(' ')!r}; strip the "
+                f"blanks, or {_WAY_OUT}",
                 table=files.name,
                 column=name,
             )
@@ -85,9 +85,9 @@ def with_keys_apart(pieces: Iterable[pa.Table], files: TableFiles, path: str) ->
             )
             raise UnsupportedError(
                 f"data file {path} of {files.name} holds the key {shown} twice or out of order: "
-                "CHAR keys that end in blanks were written, which ORC files do not keep, so a "
-                "merge could lose rows; nothing was changed. Copy the rows with the writer that "
-                f"made the file, and {_WAY_OUT}",
+                "a writer wrote CHAR keys that end in blanks, and ORC files do not keep these "
+                "blanks, so a merge could lose rows; nothing was changed; copy the rows with "
+                f"the writer that made the file, and {_WAY_OUT}",
                 table=files.name,
                 path=path,
             )

@@ -36,9 +36,9 @@ def told_if_expired(
         ids = files.snapshots.kept_ids()
         range_text = f"from {ids[0]} to {ids[-1]}" if ids else "none"
         raise SnapshotNotFound(
-            f"snapshot {gone[0]} of {files.name} expired while it was read; read again, of the "
-            f"snapshots there are now, which are {range_text}, or protect what is read for longer "
-            "with a tag or a consumer",
+            f"snapshot {gone[0]} of {files.name} expired while it was read; read one of the "
+            f"snapshots that exist now ({range_text}), and keep a snapshot for a longer read by "
+            "a tag or a consumer",
             table=files.name,
             snapshot_id=gone[0],
         ) from error

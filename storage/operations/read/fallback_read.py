@@ -74,14 +74,15 @@ def scan_with_fallback(
     """
     name = trimmed(files.schema.options)[_OPTION]
     files = _without_option(files)
+    once = files.reading_once()
     check_supported(files.schema, Use.READ, table=files.name)
     branch = _branch_of(files, name)
     of_branch = branch.snapshots.latest()
     snapshot_id = None if snapshot is None else snapshot.id
     branch_snapshot_id = None if of_branch is None else of_branch.id
     with told_if_expired(files, snapshot_id):
-        plan = plan_scan(files, snapshot, predicate)
-        live = live_entries(files, snapshot, predicate=predicate)
+        plan = plan_scan(once, snapshot, predicate)
+        live = live_entries(once, snapshot, predicate=predicate)
     there = {entry.partition for entry in live}
     with told_if_expired(branch, branch_snapshot_id):
         beside = plan_scan(branch, of_branch, predicate)
@@ -119,9 +120,9 @@ def _branch_of(files: TableFiles, name: str) -> TableFiles:
     if _columns(files) == _columns(branch):
         return branch
     raise UnsupportedError(
-        f"{files.name} and its branch {name}, which its option {_OPTION} names, have other "
-        f"columns ({', '.join(files.schema.field_names)}; {', '.join(branch.schema.field_names)}); "
-        "alter one of them",
+        f"{files.name} and its branch {name}, which its option {_OPTION} names, have different "
+        f"columns ({', '.join(files.schema.field_names)}; "
+        f"{', '.join(branch.schema.field_names)}); alter one of them",
         table=files.name,
         option=_OPTION,
     )

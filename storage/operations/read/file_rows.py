@@ -291,8 +291,8 @@ def _prove(
         difference = mapping_difference(held, column.stored, found, column.field)
         if difference is not None:
             raise VerificationFailed(
-                f"data file {path} would be written anew with other values than it holds: "
-                f"{difference}; nothing was committed and what was written is deleted; report it",
+                f"a rewrite of data file {path} would change its values: {difference}; nothing "
+                "was committed, and the new files are deleted; report this error",
                 path=path,
                 column=column.field.name,
             )

@@ -57,7 +57,7 @@ def _kinds(spec: MergeSpec, rows: pa.Table, given: pa.ChunkedArray | None) -> np
     if given is not None:
         raise InvalidRows(
             f"{spec.table} takes row kinds from its column {spec.rowkind_field}, and the rows "
-            f"have a column {ROW_KIND_COLUMN} besides; leave {ROW_KIND_COLUMN} out",
+            f"have a column {ROW_KIND_COLUMN} too; leave {ROW_KIND_COLUMN} out",
             table=spec.table,
             column=ROW_KIND_COLUMN,
         )
@@ -87,7 +87,8 @@ def _check_inserts(table: str, kinds: np.ndarray) -> None:
     if others:
         raise InvalidRows(
             f"{table} has no primary key and takes +I rows only, and {others} of {len(kinds)} "
-            f"rows are others; leave {ROW_KIND_COLUMN} out, or give the table a primary key",
+            f"rows are of another kind; leave {ROW_KIND_COLUMN} out, or give the table a primary "
+            "key",
             table=table,
         )
 
@@ -108,13 +109,13 @@ def _problem_with(spec: MergeSpec, kind: RowKind) -> str | None:
     """Why the merge engine cannot apply retractions of a kind; None if it can."""
     leave_out = "set ignore-delete=true to leave them out"
     if spec.engine is MergeEngine.FIRST_ROW:
-        return f"a first row is never taken back; {leave_out}"
+        return f"a first row cannot be retracted; {leave_out}"
     if spec.engine is MergeEngine.PARTIAL_UPDATE:
         # Sequence groups decide row by row.
         if spec.sequence_groups or spec.remove_record_on_delete:
             return None
         return (
-            f"a partial update cannot be taken back; {leave_out}, or "
+            f"a partial update cannot be retracted; {leave_out}, or "
             "partial-update.remove-record-on-delete=true to delete whole rows"
         )
     if spec.engine is MergeEngine.AGGREGATION:
@@ -124,7 +125,7 @@ def _problem_with(spec: MergeSpec, kind: RowKind) -> str | None:
             if not (aggregate.function.retractable or aggregate.ignore_retract):
                 return (
                     f"column {column} aggregates by {aggregate.function.value}, which cannot be "
-                    f"taken back; {leave_out}, or fields.{column}.ignore-retract=true to leave "
+                    f"retracted; {leave_out}, or fields.{column}.ignore-retract=true to leave "
                     "the column as it is"
                 )
     return None

@@ -85,10 +85,6 @@ class ScanPlan(Shown):
     def files_read(self) -> int:
         return sum(len(split.files) for split in self.splits)
 
-    @property
-    def partitions_read(self) -> int:
-        return len({split.partition for split in self.splits})
-
 
 def plan_scan(
     files: TableFiles,

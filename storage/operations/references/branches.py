@@ -4,7 +4,7 @@
    the table's schema, or with the snapshot of a tag or an id.
 2. Create: write the schemas from the last down to the second, then tag and snapshot, then the
    first schema. With the first schema the branch exists and keeps files. Then check that its
-   snapshot is still kept. The next attempt cleans up after one that was interrupted.
+   snapshot is still kept. The next attempt cleans up after an interrupted attempt.
 3. Delete: remove the branch's first schema, its folder, then the files that only it reached.
 
 Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`.
@@ -12,7 +12,6 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
@@ -26,7 +25,13 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, branch_roots
+from lakewright.storage.operations.references.roots import (
+    RootKind,
+    all_roots,
+    branch_roots,
+    root_ids,
+    tag_labels,
+)
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept
 from lakewright.storage.operations.running.delete_files import delete_files, drop_branch_files
@@ -139,7 +144,7 @@ def create_branch(
         # Another process was interrupted while it created or deleted the branch.
         run_delete_branch(files, _plan_delete(files, name))
     seen = on_branch(files, name)
-    schema_id = files.schemas.latest(table=files.name).id
+    schema_id = files.schemas.latest_id(table=files.name)
     snapshot: Snapshot | None = None
     snapshot_file = tag_file = b""
     if tag is not None:
@@ -211,7 +216,7 @@ def _snapshot_file(files: TableFiles, snapshot: Snapshot, tag: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteBranchPlan(DeletionPlan):
+class DeleteBranchPlan(DeletionPlan["BranchResult"]):
     """A branch to delete, its snapshots and tags, and the files that only it keeps."""
 
     branch: str
@@ -250,14 +255,15 @@ def plan_delete_branch(files: TableFiles, name: str) -> DeleteBranchPlan:
     for option, value in trimmed(files.schema.options).items():
         if option in OPTIONS_THAT_NAME_BRANCHES and value == name:
             raise InvalidRequestError(
-                f"branch {name} of {files.name} is read with the table, as its option {option} "
-                "says; take the option away first"
+                f"branch {name} of {files.name} is in use by option {option} of the table; "
+                "remove the option first"
             )
     consumers = on_branch(files, name).references.consumers()
     if consumers:
         raise InvalidRequestError(
-            f"branch {name} of {files.name} is in use by consumer {', '.join(sorted(consumers))}; "
-            f"delete that of {files.name}{BRANCH_MARK}{name} first"
+            f"branch {name} of {files.name} is in use by consumer "
+            f"{', '.join(sorted(consumers))}; delete this consumer of "
+            f"{files.name}{BRANCH_MARK}{name} first"
         )
     return _plan_delete(files, name)
 
@@ -273,16 +279,6 @@ def _plan_delete(files: TableFiles, name: str) -> DeleteBranchPlan:
         tags=tuple(tag_labels(going)),
         files=only_kept_by(files, going, staying),
     )
-
-
-def root_ids(roots: Iterable[Root], kind: RootKind) -> list[int]:
-    """Ids of the snapshots or changelogs among roots."""
-    return [root.snapshot.id for root in roots if root.kind is kind]
-
-
-def tag_labels(roots: Iterable[Root]) -> list[str]:
-    """Names of the tags among roots."""
-    return [str(root.label) for root in roots if root.kind is RootKind.TAG]
 
 
 @stale_when_roots_go
@@ -319,7 +315,7 @@ def check_nothing_new(
     new += [f"tag {each}" for each in seen.references.tag_names() if each not in tags]
     if new:
         raise StalePlan(
-            f"branch {branch or MAIN_BRANCH} of {files.name} has {', '.join(new)} since the plan "
-            "was made; plan again",
+            f"branch {branch or MAIN_BRANCH} of {files.name} has changed since the plan was "
+            f"made: {', '.join(new)} is new; plan again",
             table=files.name,
         )

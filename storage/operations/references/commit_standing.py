@@ -107,8 +107,9 @@ def check_unseen(files: TableFiles, snapshot: Snapshot) -> None:
     """
     if is_being_rolled_back(files):
         raise FilesGone(
-            f"{files.name} is being rolled back, and snapshot {snapshot.id} was committed to it by "
-            f"{snapshot.commit_user} meanwhile; nothing of that is left: plan or stage it again",
+            f"{files.name} is being rolled back, and snapshot {snapshot.id}, which "
+            f"{snapshot.commit_user} committed during the rollback, was removed; plan or stage "
+            "the commit again",
             table=files.name,
         )
 
@@ -124,7 +125,7 @@ def remove_stray(files: TableFiles, latest: Snapshot) -> bool:
     if not files.snapshots.exists(stray) or files.snapshots.exists(latest.id + 1):
         return True
     # If an expiry runs, it deletes `latest` before later snapshots. A process that copies
-    # snapshots to the table deletes LATEST first. In both cases the later snapshot is no stray.
+    # snapshots to the table deletes LATEST first. In both cases the later snapshot is not a stray.
     if not _is_there(files, latest) or files.snapshots.hinted_latest() != latest.id:
         return True
     if is_being_rolled_back(files):

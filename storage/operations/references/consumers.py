@@ -54,8 +54,8 @@ def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
     earliest = min([files.snapshots.earliest_id() or FIRST_SNAPSHOT_ID, *changes])
     if not earliest <= next_snapshot_id <= latest + 1:
         raise InvalidRequestError(
-            f"consumer {name} of {files.name} cannot read on from snapshot {next_snapshot_id}; "
-            f"name one from {earliest} to {latest + 1}, which comes next"
+            f"consumer {name} of {files.name} cannot continue at snapshot {next_snapshot_id}; "
+            f"name a snapshot from {earliest} to {latest + 1}, the next one"
         )
     files.references.set_consumer(name, next_snapshot_id)
 

@@ -24,8 +24,6 @@ from lakewright.storage.operations.references.branches import (
     check_branch_exists,
     check_is_main,
     check_nothing_new,
-    root_ids,
-    tag_labels,
 )
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
@@ -34,7 +32,13 @@ from lakewright.storage.operations.references.rollback import (
     consumers_beyond,
     delete_changelogs_from,
 )
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
+from lakewright.storage.operations.references.roots import (
+    Root,
+    RootKind,
+    all_roots,
+    root_ids,
+    tag_labels,
+)
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import is_same
 from lakewright.storage.operations.running.delete_files import delete_files
@@ -47,7 +51,7 @@ from lakewright.storage.spec.tag import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FastForwardPlan(DeletionPlan):
+class FastForwardPlan(DeletionPlan[BranchResult]):
     """The snapshots that main gets from a branch, what main loses, and the files to delete.
 
     `snapshot_ids` and `tags` are main's at the time of the plan; `new_snapshot_ids` are the
@@ -85,8 +89,8 @@ def plan_fast_forward(files: TableFiles, name: str) -> FastForwardPlan:
     theirs = {each.id: each for each in _snapshots(seen)}
     if not theirs:
         raise InvalidRequestError(
-            f"branch {name} of {files.name} has no snapshot, so main cannot become it; write to it "
-            "first"
+            f"branch {name} of {files.name} has no snapshot, so main cannot be forwarded to it; "
+            "write to the branch first"
         )
     mine = {each.id: each for each in _snapshots(files)}
     first = min(theirs)
@@ -176,8 +180,8 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
     if set(seen.snapshots.ids()) != set(plan.new_snapshot_ids):
         raise StalePlan(
-            f"branch {plan.branch} of {files.name} has other snapshots since the plan was made; "
-            "plan again",
+            f"branch {plan.branch} of {files.name} has changed its snapshots since the plan was "
+            "made; plan again",
             table=files.name,
         )
     _delete_of_other_schemas(files, seen, plan)

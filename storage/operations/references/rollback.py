@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import (
     CorruptionError,
     InvalidRequestError,
@@ -36,11 +35,18 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
 from lakewright.storage.operations.references.delete_unreachable import Deleted, delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
-from lakewright.storage.operations.references.roots import Root, RootKind, all_roots, snapshot_root
+from lakewright.storage.operations.references.rollback_pin import put_pin
+from lakewright.storage.operations.references.roots import (
+    Root,
+    RootKind,
+    all_roots,
+    root_ids,
+    snapshot_root,
+    tag_labels,
+)
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_whole, is_kept, is_same
-from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.local_clock import local_time
+from lakewright.storage.operations.running.delete_files import delete_files, take_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.operations.state.time_travel import choose_snapshot
@@ -48,11 +54,9 @@ from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
 
-_PIN_RETAINED_MS = 86_400_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RollbackPlan(DeletionPlan):
+class RollbackPlan(DeletionPlan["RollbackResult"]):
     """The target, and what is deleted; `restored_tag` is set if only a tag holds the target."""
 
     target_id: int
@@ -140,10 +144,10 @@ def plan_rollback(
         target_id=target.id,
         latest_id=latest_id,
         restored_tag=restored_tag,
-        snapshot_ids=tuple(_ids(going, RootKind.SNAPSHOT)),
-        tags=tuple(str(root.label) for root in going if root.kind is RootKind.TAG),
-        tag_snapshot_ids=tuple(_ids(going, RootKind.TAG)),
-        changelog_ids=tuple(_ids(going, RootKind.CHANGELOG)),
+        snapshot_ids=tuple(root_ids(going, RootKind.SNAPSHOT)),
+        tags=tuple(tag_labels(going)),
+        tag_snapshot_ids=tuple(root_ids(going, RootKind.TAG)),
+        changelog_ids=tuple(root_ids(going, RootKind.CHANGELOG)),
         consumers=consumers,
         files=only_kept_by(files, going, staying),
     )
@@ -203,10 +207,6 @@ def _tag_of(roots: list[Root], files: TableFiles, target: Snapshot) -> str | Non
     return next(found, None)
 
 
-def _ids(roots: list[Root], kind: RootKind) -> list[int]:
-    return [root.snapshot.id for root in roots if root.kind is kind]
-
-
 def consumers_beyond(files: TableFiles, snapshot_id: int) -> tuple[str, ...]:
     """Consumers whose next snapshot is beyond the one after `snapshot_id`."""
     positions = files.references.consumers()
@@ -256,10 +256,7 @@ def _pin(files: TableFiles, plan: RollbackPlan, pin: str) -> tuple[Snapshot, byt
             snapshot_file = files.snapshots.read_file(plan.target_id)
         else:
             snapshot_file = files.references.read_tagged_snapshot_file(plan.restored_tag)
-        made = local_time(files.env.now_ms(), None)
-        # A pin that remains after a crash expires as other tags do.
-        data = encode_tag(snapshot_file, create_time=made, time_retained_ms=_PIN_RETAINED_MS)
-        files.references.replace_tag(pin, data)
+        put_pin(files, pin, snapshot_file)
         target = files.references.tag(pin).snapshot
         _check_target(files, target)
     except (SnapshotNotFound, TagNotFound, CorruptionError) as error:
@@ -289,13 +286,12 @@ def _delete_later(files: TableFiles, plan: RollbackPlan, snapshot_file: bytes, p
         files.snapshots.restore(plan.target_id, snapshot_file)
         # EARLIEST hides earlier snapshots that an expiry has partly deleted.
         files.snapshots.hint_earliest(plan.target_id)
-    taken: dict[int, bytes] = {}
-    for snapshot_id in sorted(plan.snapshot_ids):
-        with suppress(SnapshotNotFound):
-            data = files.snapshots.read_file(snapshot_id)
-            # An expiry, or a committer that finds its base gone, may delete it first.
-            if delete_files(files.fs, [files.paths.snapshot(snapshot_id)]):
-                taken[snapshot_id] = data
+    later = {files.paths.snapshot(each): each for each in sorted(plan.snapshot_ids)}
+    # A power loss may restore any file of a batch, and the latest snapshot must stay the latest.
+    # An expiry, or a committer that finds its base gone, may delete a snapshot first.
+    paths = list(later)
+    held = take_files(files.fs, paths[:-1]) | take_files(files.fs, paths[-1:])
+    taken = {later[path]: data for path, data in held.items()}
     newer = [each for each in files.snapshots.ids() if taken and each > max(plan.snapshot_ids)]
     if newer and _put_back(files, plan, taken, earliest):
         delete_files(files.fs, [files.paths.tag(pin)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from lakewright.storage.codec.snapshot_json import encode_tag
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
@@ -19,6 +20,16 @@ from lakewright.storage.operations.running.local_clock import local_now
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.latest import ROLLBACK_PIN
 from lakewright.storage.spec.tag import Tag
+
+_PIN_RETAINED_MS = 86_400_000
+
+
+def put_pin(files: TableFiles, name: str, snapshot_file: bytes) -> None:
+    """Keep a snapshot by a tag while a verb works; after a crash the tag expires as others do."""
+    data = encode_tag(
+        snapshot_file, create_time=local_now(files), time_retained_ms=_PIN_RETAINED_MS
+    )
+    files.references.replace_tag(name, data)
 
 
 def check_no_rollback(files: TableFiles) -> None:
@@ -33,7 +44,7 @@ def check_no_rollback(files: TableFiles) -> None:
         where = f" on branch {branch}" if branch else ""
         raise StalePlan(
             f"{files.name} is being rolled back to snapshot {tag.snapshot.id}{where}, or a "
-            "rollback to it was stopped halfway: let it end, roll back to that snapshot "
+            "rollback to it was stopped halfway; wait until it ends, roll back to that snapshot "
             f"again, or delete tag {tag.name}; then plan again",
             table=files.name,
         )
@@ -58,7 +69,7 @@ def is_rollback_under_way(files: TableFiles) -> bool:
 
 def settled_roots(files: TableFiles) -> list[Root] | None:
     """Every root of every branch; None while a rollback is under way, which may restore others."""
-    rounds = Rounds(files.name, "what keeps files was listed")
+    rounds = Rounds(files.name, "its references were listed")
     while not is_rollback_under_way(files):
         rounds.begin()
         roots = all_roots(files)

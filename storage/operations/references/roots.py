@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -62,8 +63,8 @@ def other_roots(files: TableFiles) -> list[Root]:
 def branch_roots(files: TableFiles) -> list[Root]:
     """The roots of one branch: its snapshots in order, its tags, its changelogs.
 
-    A snapshot before EARLIEST, which an expiry is deleting, is no root. Nor is a snapshot that is
-    deleted during the read.
+    A snapshot before EARLIEST, which an expiry is deleting, is not a root. Nor is a snapshot that
+    is deleted during the read.
     """
     snapshots = []
     for snapshot_id in files.snapshots.kept_ids():
@@ -93,3 +94,13 @@ def tag_root(files: TableFiles, name: str, snapshot: Snapshot) -> Root:
 def changelog_root(files: TableFiles, snapshot: Snapshot) -> Root:
     """A long-lived changelog as a root."""
     return Root(files=files, kind=RootKind.CHANGELOG, label=snapshot.id, snapshot=snapshot)
+
+
+def root_ids(roots: Iterable[Root], kind: RootKind) -> list[int]:
+    """Ids of the snapshots or changelogs among roots."""
+    return [root.snapshot.id for root in roots if root.kind is kind]
+
+
+def tag_labels(roots: Iterable[Root]) -> list[str]:
+    """Names of the tags among roots."""
+    return [str(root.label) for root in roots if root.kind is RootKind.TAG]

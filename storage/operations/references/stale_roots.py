@@ -66,7 +66,7 @@ def stale_if_roots_go(
         if not gone:
             raise
         raise StalePlan(
-            f"{gone[0]} of {files.name} went while it was being read; plan again",
+            f"{gone[0]} of {files.name} was deleted while it was read; plan again",
             table=files.name,
         ) from error
 

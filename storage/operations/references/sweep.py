@@ -128,7 +128,7 @@ def _published(
 
     None while a rollback is under way, since the answer is then unknown.
     """
-    rounds = Rounds(files.name, "what a commit has published was asked")
+    rounds = Rounds(files.name, "the published files of a commit were looked up")
     while (roots := settled_roots(files)) is not None:
         rounds.begin()
         try:

@@ -28,6 +28,7 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
 from lakewright.storage.operations.references.reachable import only_kept_by
+from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.references.whole_snapshots import check_lists, is_kept, is_same
@@ -44,7 +45,6 @@ from lakewright.storage.spec.tag import Tag, TagCreation
 _BATCH_TAG = "batch-write-"
 # A tag that keeps the old snapshot of another tag while that tag is replaced.
 _PIN = "replacement-in-progress-"
-_PIN_RETAINED_MS = 86_400_000
 _NO_WATERMARK = -(2**63)
 
 
@@ -98,7 +98,7 @@ def _check_kept(files: TableFiles, name: str, snapshot: Snapshot) -> None:
         there = f"there are {kept[0]} to {kept[-1]}" if kept else "there are none"
         raise SnapshotNotFound(
             f"snapshot {snapshot.id} of {files.name} has expired or was rolled back, at least in "
-            f"part, so tag {name} cannot stand for it; {there}",
+            f"part, so tag {name} cannot name it; {there}",
             table=files.name,
             snapshot_id=snapshot.id,
         )
@@ -134,12 +134,7 @@ def replace_tag(
         return files.references.tag(name)
     # A second tag keeps the old snapshot until the replacement is certain.
     pin = f"{_PIN}{name}"
-    pinned = encode_tag(
-        files.references.read_tagged_snapshot_file(name),
-        create_time=local_now(files),
-        time_retained_ms=_PIN_RETAINED_MS,
-    )
-    files.references.replace_tag(pin, pinned)
+    put_pin(files, pin, files.references.read_tagged_snapshot_file(name))
     files.references.replace_tag(name, data)
     try:
         _check_kept(files, name, snapshot)
@@ -180,7 +175,9 @@ def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
     if time_retained_ms is None:
         return files.options.tag_default_time_retained_ms
     if time_retained_ms < 1:
-        raise InvalidRequestError(f"a tag cannot be retained for {time_retained_ms} ms")
+        raise InvalidRequestError(
+            f"a tag cannot be retained for {time_retained_ms} ms; give 1 or more"
+        )
     return time_retained_ms
 
 
@@ -213,8 +210,9 @@ def _check_automatic(files: TableFiles, name: str, snapshot: Snapshot) -> None:
     for tag in files.references.tags().values():
         if tag.snapshot.id == snapshot.id and options.tag_period.time_of(tag.name) is not None:
             raise InvalidRequestError(
-                f"{name} is a name of automatic tags of {files.name}, and snapshot {snapshot.id} "
-                f"has one already, {tag.name}; choose a name unlike {options.tag_period.pattern}"
+                f"tag name {name} has the pattern of automatic tags of {files.name}, and "
+                f"snapshot {snapshot.id} has the automatic tag {tag.name} already; choose a name "
+                f"that does not match {options.tag_period.pattern}"
             )
 
 
@@ -347,7 +345,7 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTagsPlan(DeletionPlan):
+class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     """Tags to delete, their snapshots, and the files that only they keep."""
 
     tags: tuple[str, ...]
@@ -419,7 +417,7 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     """Carry out a plan.
 
     Raises:
-        StalePlan: a tag points at another snapshot by now, or is gone, or its deletion would
+        StalePlan: a tag now points at another snapshot, or is deleted, or its deletion would
             delete more files than planned.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
@@ -429,8 +427,9 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
     surplus = set(plan_delete_tags(files, plan.tags).files) - set(plan.files)
     if surplus:
         raise StalePlan(
-            f"snapshots that tags of {files.name} stand for have expired since the plan was made: "
-            f"{len(surplus)} more files go with {', '.join(plan.tags)}; plan again",
+            f"snapshots of tags of {files.name} have expired since the plan was made: the "
+            f"deletion of {', '.join(plan.tags)} would delete {len(surplus)} more files than "
+            "planned; plan again",
             table=files.name,
         )
     delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
@@ -448,12 +447,12 @@ def _check_still(files: TableFiles, name: str, snapshot_id: int) -> None:
         held = files.references.tag(name).snapshot.id
     except StorageError as error:
         raise StalePlan(
-            f"tag {name} of {files.name} is gone since the plan was made; plan again",
+            f"tag {name} of {files.name} was deleted after the plan was made; plan again",
             table=files.name,
         ) from error
     if held != snapshot_id:
         raise StalePlan(
-            f"tag {name} of {files.name} stands for snapshot {held} by now, and for {snapshot_id} "
-            "when the plan was made; plan again",
+            f"tag {name} of {files.name} names snapshot {held} now, and named {snapshot_id} when "
+            "the plan was made; plan again",
             table=files.name,
         )

@@ -56,7 +56,7 @@ def expire_in_steps(
     max_deletes = whole_or_none(max_deletes, "max_deletes")
     max_duration_ms = whole_or_none(max_duration_ms, "max_duration_ms", minimum=0)
     if max_deletes is not None and max_deletes < 1:
-        raise InvalidRequestError(f"max_deletes is {max_deletes}; let at least 1 snapshot go")
+        raise InvalidRequestError(f"max_deletes is {max_deletes}; give 1 or more")
     started = files.env.now_ms()
     lineage = Lineage()
     left, is_first = max_deletes, True

@@ -41,7 +41,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireChangelogsPlan(DeletionPlan):
+class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
     """Changelogs to expire and the files that go with them; `reasons` says what bounds them."""
 
     changelog_ids: tuple[int, ...]
@@ -78,7 +78,7 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     changelogs = files.references.changelogs()
     if every:
-        expired, reasons = changelogs, ["every changelog is to go"]
+        expired, reasons = changelogs, ["all changelogs are to be deleted"]
     else:
         expired, reasons = _range(files, changelogs)
     ids = {each.id for each in expired}
@@ -155,8 +155,8 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     last = max(plan.changelog_ids)
     if any(each <= last and each not in plan.changelog_ids for each in there):
         raise StalePlan(
-            f"the plan expires changelogs up to {last} of {files.name}, which has others by now; "
-            "plan again",
+            f"the plan expires changelogs up to {last} of {files.name}, which has different "
+            "changelogs now; plan again",
             table=files.name,
         )
     left = [each for each in there if each > last]

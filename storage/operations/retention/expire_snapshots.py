@@ -54,7 +54,7 @@ from lakewright.storage.spec.supported_options import Use, check_supported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpirePlan(DeletionPlan):
+class ExpirePlan(DeletionPlan["ExpireResult"]):
     """Snapshots to expire in one step and the files that go; `reasons` says what bounds the step.
 
     `changelog_ids` are the snapshots whose changelogs stay. `consumers` have not moved for too
@@ -234,8 +234,8 @@ def _set_earliest(files: TableFiles, end: int) -> None:
         further = marked
     if further > end:
         raise StalePlan(
-            f"the plan expires the snapshots of {files.name} before {end}, and those before "
-            f"{further} are being expired already; plan again",
+            f"the plan expires the snapshots of {files.name} before {end}, and another expiry "
+            f"already expires those before {further}; plan again",
             table=files.name,
         )
 
@@ -271,7 +271,7 @@ def _check_undisturbed(files: TableFiles, plan: ExpirePlan, end: Snapshot) -> No
     if not is_same:
         raise StalePlan(
             f"{files.name} was rolled back beyond snapshot {end.id} and written to again while "
-            "those before it expired; plan again",
+            "the snapshots before it expired; plan again",
             table=files.name,
         )
     if hint is None or hint < end.id:
@@ -321,14 +321,14 @@ def _check_unused(
     if still_used:
         raise StalePlan(
             f"the plan deletes {still_used[0]} (and {len(still_used) - 1} more) of {files.name}, "
-            "which something refers to by now; plan again",
+            "which a reference keeps now; plan again",
             table=files.name,
         )
     more = sorted(fresh.difference(file.path for file in plan.files))
     if more:
         raise StalePlan(
             f"the plan leaves {more[0]} (and {len(more) - 1} more) of {files.name} behind, which "
-            "nothing refers to once its snapshots are gone; plan again",
+            "no reference keeps once the snapshots are expired; plan again",
             table=files.name,
         )
 

@@ -14,9 +14,7 @@ import datetime as dt
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.tags import (
     DeleteTagsPlan,
-    DeleteTagsResult,
     plan_delete_tags,
-    run_delete_tags,
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
@@ -52,12 +50,3 @@ def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> 
 
 def _shown(time: dt.datetime) -> str:
     return time.isoformat(sep=" ", timespec="seconds")
-
-
-def run_expire_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult:
-    """Carry out a plan.
-
-    Raises:
-        StalePlan: as `run_delete_tags`.
-    """
-    return run_delete_tags(files, plan)

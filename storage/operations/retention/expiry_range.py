@@ -60,7 +60,7 @@ def retention_of(
             f"retain_max ({retention.retain_max}) is below retain_min ({retention.retain_min})"
         )
     if retention.time_retained_ms < 0 or retention.limit < 1:
-        raise InvalidRequestError("time_retained_ms must not be negative, max_deletes not below 1")
+        raise InvalidRequestError("time_retained_ms must be at least 0, and max_deletes at least 1")
     return retention
 
 
@@ -90,7 +90,7 @@ def expiry_step(
     for name, position in files.references.consumers().items():
         if name in stale:
             limit_s = (files.options.consumer_expiration_ms or 0) // 1000
-            reasons.append(f"consumer {name} has not moved for {limit_s} s, and goes")
+            reasons.append(f"consumer {name} has not moved for {limit_s} s, and is deleted")
         elif not files.options.consumer_changelog_only:
             wanted = bisect_left(ids, position)
             if wanted < min(allowed, retention.limit):
@@ -117,8 +117,8 @@ def expiry_step(
     begun = bisect_left(ids, kept[0])
     if end < begun:
         end = min(begun, retention.limit)
-        reasons.append(f"an expiry of those before snapshot {kept[0]} has begun already")
-    # The bisection assumes increasing times. The result is only reported; each step checks anew.
+        reasons.append(f"an expiry of the snapshots before {kept[0]} has begun already")
+    # The bisection assumes increasing times. The result is only reported; each step checks again.
     old = (
         bisect_left(
             range(allowed),
@@ -141,9 +141,9 @@ def check_clock(files: TableFiles, latest_id: int) -> None:
     now, latest = files.env.now_ms(), files.snapshots.read(latest_id).time_millis
     if latest > now + _CLOCKS_DIFFER_MS:
         raise ClockJumped(
-            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and it is only "
-            f"{moment_text(now)} here, so no age can be told; set the wrong clock right, or "
-            "expire by number alone, with equal retain_min and retain_max",
+            f"snapshot {latest_id} of {files.name} is of {moment_text(latest)}, and the clock of "
+            f"this machine says {moment_text(now)}, so ages are unknown; correct the wrong "
+            "clock, or expire by number alone, with equal retain_min and retain_max",
             table=files.name,
             latest_ms=latest,
             now_ms=now,

@@ -38,7 +38,7 @@ TIME_TO_LIVE_MS = 7 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PurgePlan(DeletionPlan):
+class PurgePlan(DeletionPlan["PurgeResult"]):
     """Quarantines to end, and the paths of their files to delete, in the quarantine folders.
 
     `wanted` are original paths below the table that a root or pending batch needs; these files are
@@ -74,7 +74,7 @@ def plan_purge(
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     ttl_ms = whole_or_none(ttl_ms, "ttl_ms")
     if ttl_ms is not None and ttl_ms < 0:
-        raise InvalidRequestError(f"a time to live of {ttl_ms} ms is none; give 0 or more")
+        raise InvalidRequestError(f"a time to live cannot be {ttl_ms} ms; give 0 or more")
     found = list_quarantines(files)
     if quarantine_ids:
         due = [_readable(files, read_quarantine(files, each)) for each in sorted({*quarantine_ids})]

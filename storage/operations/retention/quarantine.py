@@ -111,7 +111,7 @@ def _described(files: TableFiles, quarantine_id: str, listed: Listed) -> Quarant
         QuarantinedFile(path=path, size_bytes=status.size, modified_ms=status.modified_ms)
         for path, status in sorted(there.items())
     )
-    problem = "its manifest is missing: nothing says since when its files lie there"
+    problem = "its manifest is missing, so the age of its files is unknown"
     try:
         manifest = files.quarantine.read_manifest(quarantine_id)
     except (UnreadableManifest, UnsupportedError) as error:
@@ -158,7 +158,7 @@ class References:
         """
         # Pending batches come first: a batch that is committed afterwards is a root.
         pending = self._newly_pending()
-        rounds = Rounds(self.files.name, "what refers to files was asked")
+        rounds = Rounds(self.files.name, "its references were listed")
         while True:
             rounds.begin()
             roots = all_roots(self.files)

@@ -59,7 +59,7 @@ _UNFINISHED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphansPlan(DeletionPlan):
+class OrphansPlan(DeletionPlan["OrphansResult"]):
     """Files that no root keeps and that were written no later than `older_than_ms`.
 
     `wanted` are quarantined files that a root needs by now. `leftovers` are unfinished files in
@@ -141,14 +141,14 @@ def plan_remove_orphans(
 def _check_age(files: TableFiles, oldest: int, now: int, *, even_recent: bool) -> None:
     if oldest > now:
         raise InvalidRequestError(
-            "files are orphans once they are older than some time, and that one is to come: by "
-            f"the clock of the store it is {moment_text(now)}"
+            "orphans must be older than a time in the past, and the given time is in the "
+            f"future: the clock of the store says {moment_text(now)}; name an earlier time"
         )
     if oldest > now - _LEAST_AGE_MS and not even_recent:
         raise InvalidRequestError(
-            f"files of {files.name} younger than an hour may belong to a write that is under way, "
-            "which looks like one that died; name an hour or more, or say that even recent files "
-            "may go since nobody writes to the table"
+            f"files of {files.name} younger than an hour may belong to a write under way; name "
+            "an age of an hour or more, or allow recent files (even_recent) if no process "
+            "writes to the table"
         )
 
 
@@ -244,8 +244,9 @@ def _check_no_changelogs_to_come(files: TableFiles) -> None:
         if end_id is not None:
             raise StalePlan(
                 f"an expiry of {files.name} up to snapshot {end_id} is under way, or was stopped "
-                "halfway, and has changelogs to keep: let it end, or expire again, and plan again; "
-                "or set the files aside, from where they come back",
+                "halfway, and still has to keep changelogs; wait until it ends, or expire "
+                "again, and plan again; or set the files aside in a quarantine instead of "
+                "deleting them",
                 table=files.name,
             )
 
@@ -257,7 +258,9 @@ def _check_files(files: TableFiles, plan: OrphansPlan) -> None:
     for file in plan.files:
         is_owned = owned.fullmatch(file.path) and is_place_below(file.path)
         if not is_owned or file.modified_ms > plan.older_than_ms:
-            raise InvalidRequestError(f"{file.path} can be no orphan of {files.name}; plan again")
+            raise InvalidRequestError(
+                f"{file.path} cannot be an orphan of {files.name}; plan again"
+            )
     for leftover in plan.leftovers:
         if not hidden.fullmatch(leftover.path):
-            raise InvalidRequestError(f"{leftover.path} is no leftover of upkeep; plan again")
+            raise InvalidRequestError(f"{leftover.path} is not a leftover of upkeep; plan again")

@@ -25,7 +25,7 @@ from lakewright.storage.spec.shown import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestorePlan(Plan):
+class RestorePlan(Plan["RestoreResult"]):
     """Files to restore from a quarantine; paths are below the table's root."""
 
     table: str
@@ -62,7 +62,7 @@ def plan_restore(
     for path in sorted(set(paths or ()) - found.keys()):
         raise FileMissing(
             f"no file {path} in quarantine {quarantine_id} of {files.name}, which holds "
-            f"{len(found)}; name paths as its list shows them",
+            f"{len(found)} files; name paths as the list of the quarantine shows them",
             path=path,
         )
     chosen = [file for path, file in found.items() if paths is None or path in paths]
@@ -119,8 +119,8 @@ def _check_unchanged(files: TableFiles, copy: str, file: QuarantinedFile) -> Non
     size, crc32 = files.quarantine.size_and_crc32(copy)
     if size != file.size_bytes or file.crc32 not in (None, crc32):
         raise CorruptionError(
-            f"{copy} is not what was set aside: {size} bytes with CRC-32 {crc32:08x}, not "
-            f"{file.size_bytes} with {file.crc32 or 0:08x}; it stays there",
+            f"{copy} is not the file that was set aside: {size} bytes with CRC-32 {crc32:08x}, "
+            f"not {file.size_bytes} with {file.crc32 or 0:08x}; it stays there",
             table=files.name,
             path=copy,
         )
@@ -131,9 +131,9 @@ def _check_same(files: TableFiles, quarantine_id: str, path: str, *, restored: i
     target = files.paths.below(path)
     if not files.quarantine.is_same(files.paths.quarantined(quarantine_id, path), target):
         raise TargetExists(
-            f"{path} of {files.name} is another file by now than the one in quarantine "
-            f"{quarantine_id}; move it away, or restore the others by their paths"
-            + (f"; {restored} are back" if restored else ""),
+            f"{path} of {files.name} is now another file than the one in quarantine "
+            f"{quarantine_id}; move it away, or restore the other files by their paths"
+            + (f"; {restored} files are restored" if restored else ""),
             table=files.name,
             path=target,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
@@ -57,15 +58,15 @@ def check_writer_may_compact(files: TableFiles) -> None:
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.write_only:
         raise InvalidRequestError(
-            f"{files.name} sets write-only=true, so its writers leave compaction to a job of its "
-            "own; write without compacting, and run one (lakewright compact)"
+            f"{files.name} sets write-only=true, so writers must not compact it; write without "
+            "compacting, and compact in a job of its own (lakewright compact)"
         )
 
 
 def compact_written(
     files: TableFiles,
     partitions: Sequence[Mapping[str, object]],
-    engine_for: Callable[[RewritePlan], Engine],
+    engine_for: Callable[[RewritePlan[Any]], Engine],
     *,
     min_file_num: int | None = None,
     verify: VerifyLevel = VerifyLevel.CHECKSUMS,

@@ -43,12 +43,6 @@ class CompactionTask:
     def bytes(self) -> int:
         return sum(self.file_sizes)
 
-    @property
-    def rewritten_bytes(self) -> int:
-        """Bytes of the files that are read and written again."""
-        sized = zip(self.files, self.file_sizes, strict=True)
-        return sum(size for name, size in sized if name not in self.upgrades)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedBucket:
@@ -61,7 +55,7 @@ class SkippedBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan(RewritePlan):
+class CompactionPlan(RewritePlan["CompactionResult"]):
     """What a compaction would do, as of one snapshot."""
 
     tasks: tuple[CompactionTask, ...]

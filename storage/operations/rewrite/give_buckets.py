@@ -122,11 +122,11 @@ class BucketSorting:
         for each in self._buckets.values():
             found = found.plus(each.taken.sums())
         due = sum(file.row_count for file in self._move.files)
-        what = f"of {due} rows that wait for a bucket {found.rows} came to one"
+        what = f"{found.rows} of {due} postponed rows came to a bucket"
         if found.rows == due:
             if self._verify is VerifyLevel.COUNTS or not self._waiting.sums().differences(found):
                 return
-            what = f"the {due} rows that wait for a bucket are others than those that came to one"
+            what = f"the {due} postponed rows differ from the rows that came to buckets"
         refuse_rows(self._files, self._move.partition, what, due=due, found=found.rows)
 
 

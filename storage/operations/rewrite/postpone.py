@@ -56,7 +56,7 @@ class PostponeTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostponePlan(RewritePlan):
+class PostponePlan(RewritePlan["PostponeResult"]):
     """What a postpone compaction would do, as of one snapshot."""
 
     tasks: tuple[PostponeTask, ...]
@@ -91,7 +91,7 @@ def plan_postpone_compact(
     check_supported(files.schema, Use.COMPACT, table=files.name)
     if files.options.bucket_mode is not BucketMode.POSTPONE:
         raise InvalidRequestError(
-            f"{files.name} has {files.options.bucket_mode.value} buckets and postpones none; "
+            f"{files.name} has {files.options.bucket_mode.value} buckets and no postponed rows; "
             "compact it as usual (lakewright compact)",
             table=files.name,
         )

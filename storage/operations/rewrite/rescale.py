@@ -68,7 +68,7 @@ class RescaleTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RescalePlan(RewritePlan):
+class RescalePlan(RewritePlan["RescaleResult"]):
     """What a rescale would do, as of one snapshot; `bucket_option` is the option's new value."""
 
     schema_id: int
@@ -109,8 +109,8 @@ def plan_rescale(
     mode = files.options.bucket_mode
     if mode not in (BucketMode.FIXED, BucketMode.POSTPONE):
         raise InvalidRequestError(
-            f"{files.name} has {mode.value} buckets, which are not counted; only tables with a "
-            "positive number in option bucket, or -2, can be rescaled",
+            f"{files.name} has {mode.value} buckets, which have no fixed number; only tables "
+            "whose option bucket is positive, or -2, can be rescaled",
             table=files.name,
         )
     bucket_count = whole_number(bucket_count, "bucket_count")
@@ -155,10 +155,10 @@ def _check_told(files: TableFiles, partition: bytes, entries: Sequence[ManifestE
     if untold:
         spec = files.partitions.of_row(partition).spec
         raise InvalidRequestError(
-            f"partition {spec} of {files.name} holds {len(untold)} "
-            f"files whose changes changelog-producer={options.changelog_producer.value} has not "
-            "told yet, and a rescale would lose them; compact the partition fully first "
-            "(lakewright compact, with --full)",
+            f"partition {spec} of {files.name} holds {len(untold)} files whose changes "
+            f"changelog-producer={options.changelog_producer.value} has not recorded yet, and a "
+            "rescale would lose them; compact the partition fully first (lakewright compact, "
+            "with --full)",
             table=files.name,
         )
 
@@ -198,8 +198,8 @@ def run_rescale(
     """
     if files.schema.id != plan.schema_id:
         raise SchemaMoved(
-            f"{files.name} was planned to be rescaled with schema {plan.schema_id}, and was opened "
-            f"with schema {files.schema.id}; plan again",
+            f"{files.name} was opened with schema {files.schema.id}, and the rescale was planned "
+            f"with schema {plan.schema_id}; plan again",
             table=files.name,
         )
     rewrite = Rewrite(

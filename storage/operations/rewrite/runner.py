@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakewright.storage.errors import (
     CommitConflictError,
@@ -83,7 +83,7 @@ class Rewrite(Generic[Task, Work]):
     failure. With `by_partition` each task is a whole partition with its own commit.
     """
 
-    plan: RewritePlan
+    plan: RewritePlan[Any]
     tasks: Sequence[Task]
     part_of: Callable[[Task, HeldPartition], Part[Work] | None]
     write: Callable[[TableFiles, str, Work], Sequence[CommitMessage]]
@@ -179,15 +179,15 @@ def check_plan(files: TableFiles, rewrite: Rewrite[Task, Work]) -> LiveWork[Task
     if rewrite.tasks and not parts:
         plan, latest_id = rewrite.plan, snapshot.id if snapshot else "none"
         raise StalePlan(
-            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and by snapshot "
-            f"{latest_id} others changed all that its tasks would replace, {plan.files_before} "
-            "files; plan again",
+            f"the plan for {files.name} was made at snapshot {plan.snapshot_id}, and other "
+            f"commits up to snapshot {latest_id} changed all {plan.files_before} files that its "
+            "tasks would replace; plan again",
             table=files.name,
         )
     return LiveWork(rewrite=rewrite, snapshot=snapshot, parts=parts, started_ms=started_ms)
 
 
-def _check_once(plan: RewritePlan) -> None:
+def _check_once(plan: RewritePlan[Any]) -> None:
     """Check that tasks share no file: the rows of a shared file would be written twice."""
     seen: set[str] = set()
     for name in chain.from_iterable(task.files for task in plan.tasks):
@@ -305,8 +305,8 @@ def _round(
         sweep_after_failure(files, unfinished, since_snapshot_id=base_id)
         if isinstance(error, FileMissing) and not is_latest(files, latest):
             raise StalePlan(
-                f"files of snapshot {base_id} of {files.name} went while they were read, since "
-                "others have committed on top of it; plan again",
+                f"files of snapshot {base_id} of {files.name} were deleted while they were read, "
+                "since other processes have committed on top of it; plan again",
                 table=files.name,
             ) from error
         raise

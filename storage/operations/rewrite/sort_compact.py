@@ -65,7 +65,7 @@ _WEIGHED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortCompactionPlan(Plan):
+class SortCompactionPlan(Plan[CompactionResult]):
     """Which files are sorted, and how."""
 
     order: SortOrder
@@ -87,7 +87,7 @@ def sort_order(name: str) -> SortOrder:
         return SortOrder(name)
     except ValueError:
         names = ", ".join(each.value for each in SortOrder)
-        raise InvalidRequestError(f"sort order {name!r} is none of {names}") from None
+        raise InvalidRequestError(f"sort order {name!r} is not one of {names}") from None
 
 
 def plan_sort_compact(
@@ -122,22 +122,29 @@ def plan_sort_compact(
 
 def _check_sortable(files: TableFiles, by: Sequence[str]) -> None:
     if files.schema.is_keyed or files.options.bucket_mode is not BucketMode.UNAWARE:
-        kept = "of its key" if files.schema.is_keyed else "in which they came to a bucket"
+        kept = (
+            "the order of its key"
+            if files.schema.is_keyed
+            else "the order in which they came to a bucket"
+        )
         raise InvalidRequestError(
-            f"rows of {files.name} lie in the order {kept}, which readers count on; only append "
-            "tables with bucket=-1 can be sorted"
+            f"rows of {files.name} lie in {kept}, which readers rely on; only append tables with "
+            "bucket=-1 can be sorted"
         )
     if not by:
         raise InvalidRequestError(
-            f"say which columns {files.name} is to be sorted by (--by COLUMN,… on the command "
-            f"line); there are {', '.join(files.schema.field_names)}"
+            f"the columns to sort {files.name} by are missing (--by COLUMN,… on the command "
+            f"line); name some of {', '.join(files.schema.field_names)}"
         )
     if len(set(by)) < len(by):
-        raise InvalidRequestError(f"{files.name} is to be sorted by {', '.join(by)}; each once")
+        raise InvalidRequestError(
+            f"{files.name} is to be sorted by {', '.join(by)}, and one is named twice; name each "
+            "once"
+        )
     for name in by:
         if name not in files.schema.field_names:
             raise InvalidRequestError(
-                f"{name!r} is no column of {files.name}; there are "
+                f"{name!r} is not a column of {files.name}; there are "
                 f"{', '.join(files.schema.field_names)}"
             )
         data_type = files.schema.field(name).type

@@ -7,8 +7,10 @@ made durable before the deletion, and the deletion is durable before the call re
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from lakewright.storage.env import FileSystem
+from lakewright.storage.errors import FileMissing
 from lakewright.storage.files.metadata_stores import SchemaStore
 from lakewright.storage.files.paths import TablePaths
 
@@ -24,6 +26,23 @@ def delete_files(fs: FileSystem, paths: Iterable[str]) -> int:
     return count
 
 
+def take_files(fs: FileSystem, paths: Iterable[str]) -> dict[str, bytes]:
+    """Delete files in order; returns what those held that this process deleted."""
+    going = list(paths)
+    taken: dict[str, bytes] = {}
+    if going:
+        fs.make_all_durable(going[0])
+    for path in going:
+        # Another process may delete the file before this one reads it, or after.
+        with suppress(FileMissing):
+            data = fs.read_bytes(path)
+            if fs.delete(path):
+                taken[path] = data
+    if taken:
+        fs.make_durable(list(taken))
+    return taken
+
+
 def discard_files(fs: FileSystem, paths: Iterable[str]) -> int:
     """Delete files that were never referenced, in order; returns how many existed.
 
@@ -35,13 +54,14 @@ def discard_files(fs: FileSystem, paths: Iterable[str]) -> int:
 def drop_table_files(fs: FileSystem, root: str) -> None:
     """Delete everything of a table that is being dropped.
 
-    The schemas are deleted first, oldest first: without a schema the table does not exist, so no
-    process reads half of it. The snapshots are deleted last: they mark an unfinished drop.
+    The schemas are deleted first: without a schema the table does not exist, so no process reads
+    half of it. The snapshots are deleted last: they mark an unfinished drop.
     """
     paths = TablePaths(root)
-    for schema_id in SchemaStore(fs, paths).ids():
-        # One by one: a power loss during a batch may restore any file of it.
-        delete_files(fs, [paths.schema(schema_id)])
+    schemas = [paths.schema(each) for each in SchemaStore(fs, paths).ids()]
+    # A power loss may restore any file of a batch, and an older schema must not become the latest.
+    delete_files(fs, schemas[:-1])
+    delete_files(fs, schemas[-1:])
     folders = [f"{root}/{name}" for name in fs.list_subdirs(root)]
     others = [folder for folder in folders if folder != paths.snapshot_dir]
     for folder in others:

@@ -38,5 +38,5 @@ def _zone(name: str) -> dt.tzinfo:
         return dt.UTC if name == "Z" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise InvalidOption(
-            f"{name!r} is no time zone such as Europe/Berlin or GMT+01:00"
+            f"{name!r} is not a time zone such as Europe/Berlin or GMT+01:00"
         ) from error

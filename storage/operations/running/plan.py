@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from lakewright.storage.codec.json_values import read_object
 from lakewright.storage.codec.typed_json import value_of
@@ -19,11 +20,21 @@ from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.file_names import UnsafeName, place_below
 from lakewright.storage.spec.shown import Shown
 
+# What the run of a plan returns.
+ResultT = TypeVar("ResultT")
 
-class Plan(Shown):
-    """A dataclass that describes what a verb would do to a table."""
+
+class Plan(Shown, Generic[ResultT]):
+    """A dataclass that describes what a verb would do to a table, and the type of its result."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def table(self) -> str:
+            """The name of the table, a field of each plan."""
+            ...
 
     def to_json(self) -> str:
         """The plan as JSON; values without a JSON form, such as dates, become text."""
@@ -55,8 +66,8 @@ def check_bucket_count(count: int) -> None:
     """
     if not 0 < count < 2**31:
         raise InvalidRequestError(
-            f"a plan makes {count} buckets of a partition, and 1 to {2**31 - 1} are possible; "
-            "plan again"
+            f"a plan gives a partition {count} buckets, and 1 to {2**31 - 1} are possible; plan "
+            "again"
         )
 
 
@@ -76,7 +87,7 @@ class UnreachableFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionPlan(Plan):
+class DeletionPlan(Plan[ResultT]):
     """What a verb would delete: at least files that nothing else references."""
 
     table: str
@@ -105,7 +116,7 @@ class RewriteTask(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewritePlan(Plan):
+class RewritePlan(Plan[ResultT]):
     """What a verb would rewrite, as of one snapshot."""
 
     table: str
@@ -126,14 +137,22 @@ class RewritePlan(Plan):
         return sum(task.rows for task in self.tasks)
 
 
-def check_plan(files: TableFiles, table: str) -> None:
-    """Refuse a plan that was made for another table.
+Runs = Mapping[type[Plan[Any]], Callable[..., Any]]
+
+
+def run_of(runs: Runs, files: TableFiles, plan: Plan[ResultT]) -> Callable[..., ResultT]:
+    """The function that carries a plan out.
 
     Raises:
-        InvalidRequestError: the plan names another table.
+        InvalidRequestError: the plan names another table, or belongs to none of the verbs.
     """
-    if table != files.name:
-        raise InvalidRequestError(f"the plan is for {table}, and this is {files.name}")
+    if plan.table != files.name:
+        raise InvalidRequestError(f"the plan is for {plan.table}, and this is {files.name}")
+    for kind, run in runs.items():
+        if isinstance(plan, kind):
+            return run
+    known = ", ".join(kind.__name__ for kind in runs)
+    raise InvalidRequestError(f"{type(plan).__name__} is none of the plans that run here: {known}")
 
 
 def _finite(value: object) -> object:

@@ -37,8 +37,8 @@ def create_table(
     if is_half_dropped(fs, root):
         # The remains of the old table would become history of the new table.
         raise AlreadyExistsError(
-            f"table {table} was being dropped from {root}, and that was stopped halfway; drop it "
-            "once more, then create it",
+            f"table {table} is still partly at {root}: a drop of it was stopped halfway; drop it "
+            "again, then create it",
             table=table,
         )
     if store.ids() or not store.put_schema(schema):

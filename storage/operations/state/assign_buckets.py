@@ -168,10 +168,10 @@ class BucketChooser:
         if partition in self._states.refused:
             spec = files.partitions.of_row(partition).spec
             raise BucketCountChanged(
-                f"partition {spec} of {files.name} has {present} "
-                f"buckets and the table's option asks for {wanted}; rows would be doubled: rescale "
-                f"the partition (lakewright rescale, with --buckets {wanted}) or overwrite it, "
-                f"or set bucket back to {present}",
+                f"partition {spec} of {files.name} has {present} buckets and the table's option "
+                f"asks for {wanted}, so keys would be stored twice; rescale the partition "
+                f"(lakewright rescale, with --buckets {wanted}) or overwrite it, or set bucket "
+                f"back to {present}",
                 table=files.name,
             )
         return present
@@ -193,9 +193,9 @@ class BucketChooser:
         if unknown:
             spec = self._files.partitions.of_row(partition).spec
             raise CorruptionError(
-                f"bucket {min(unknown)} of partition {spec} of "
-                f"{self._files.name} has data files and no hash index, so its keys would be "
-                "doubled; overwrite the partition to index its keys anew",
+                f"bucket {min(unknown)} of partition {spec} of {self._files.name} has data files "
+                "and no hash index, so its keys would be stored twice; overwrite the partition "
+                "to index its keys again",
                 table=self._files.name,
             )
 

@@ -30,10 +30,9 @@ def check_key_types(files: TableFiles, schema_ids: Iterable[int]) -> None:
             field = keys.get(stored.id)
             if field is not None and not _kept(stored.type, field.type):
                 raise UnsupportedError(
-                    f"{files.name}: primary key {field.name!r} has the type {field.type}, and was "
-                    f"{stored.type} in schema {schema_id}, with which live files were written; "
-                    "change it back, or write the rows into a new table with a client that read "
-                    "them before the change",
+                    f"{files.name}: primary key {field.name!r} has the type {field.type}, and "
+                    f"live files hold it as {stored.type} (schema {schema_id}); change the type "
+                    "back, or copy the rows into a new table with a client that can read them",
                     table=files.name,
                     column=field.name,
                 )

@@ -28,7 +28,7 @@ def read_latest(
     Raises:
         CorruptionError: a file is missing although the snapshot still is the latest.
     """
-    rounds = Rounds(files.name, "what its latest snapshot names was read")
+    rounds = Rounds(files.name, "its latest snapshot was read")
     while True:
         rounds.begin()
         latest = files.snapshots.latest()

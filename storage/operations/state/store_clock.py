@@ -40,12 +40,12 @@ def read_store_clock(files: TableFiles) -> int:
             if found[0].modified_ms <= 0:
                 raise UnsupportedError(
                     f"the store of {files.name} does not say when files were written, so their "
-                    "ages are not known and nothing is removed",
+                    "ages are unknown; nothing was removed",
                     table=files.name,
                 )
             return found[0].modified_ms
     raise UnavailableError(
-        f"{path} was gone {_ATTEMPTS} times before it could be looked at; try again", path=path
+        f"{path} was deleted {_ATTEMPTS} times before its time could be read; try again", path=path
     )
 
 
@@ -60,9 +60,9 @@ def check_clock(
     path, latest_ms = max(newest, key=lambda each: each[1], default=("", 0))
     if latest_ms > now_ms + _MOST_AHEAD_MS:
         raise ClockJumped(
-            f"the store says that it is {moment_text(now_ms)}, and that {path} of {files.name} is "
-            f"of {moment_text(latest_ms)}: ages mean nothing, and nothing was {what}; set the "
-            "clock of the store, or wait until it has caught up",
+            f"the clock of the store says {moment_text(now_ms)}, and file {path} of {files.name} "
+            f"has the later time {moment_text(latest_ms)}, so ages are unknown; nothing was "
+            f"{what}; correct the clock of the store, or wait until it has passed that time",
             table=files.name,
             now_ms=now_ms,
             latest_ms=latest_ms,

@@ -59,7 +59,8 @@ def choose_snapshot(
     asked = [name for name, value in choices.items() if value is not None]
     if len(asked) > 1:
         raise InvalidRequestError(
-            f"{' and '.join(asked)} are given; each names a state of the table, so give one"
+            f"{' and '.join(asked)} are given, and each names a state of the table; give one of "
+            "them"
         )
     if version is not None:
         return _of_version(files, text_argument(version, "version"))
@@ -109,7 +110,7 @@ def _of_time(files: TableFiles, as_of_ms: int) -> Snapshot | None:
         return None
     raise SnapshotNotFound(
         f"{files.name} has no snapshot at or before {moment_text(as_of_ms)}; its earliest is "
-        f"{earliest}, of {moment_text(files.snapshots.read(earliest).time_millis)}",
+        f"snapshot {earliest}, of {moment_text(files.snapshots.read(earliest).time_millis)}",
         table=files.name,
     )
 
@@ -125,7 +126,7 @@ def _of_watermark(files: TableFiles, watermark_ms: int) -> Snapshot | None:
             break
         found = snapshot
     if found is None and files.snapshots.latest_id() is not None:
-        have = "none has one" if highest is None else f"the highest is {highest}"
+        have = "no snapshot has a watermark" if highest is None else f"the highest is {highest}"
         raise SnapshotNotFound(
             f"no snapshot of {files.name} has reached watermark {watermark_ms}; {have}",
             table=files.name,

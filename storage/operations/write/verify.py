@@ -77,7 +77,7 @@ def verify_level(name: str | VerifyLevel) -> VerifyLevel:
         return VerifyLevel(name)
     except ValueError:
         names = ", ".join(each.value for each in VerifyLevel)
-        raise InvalidRequestError(f"verify level {name!r} is none of {names}") from None
+        raise InvalidRequestError(f"verify level {name!r} is not one of {names}") from None
 
 
 def rows_to_rewrite(files: TableFiles, level: VerifyLevel) -> FileRows:
@@ -181,7 +181,7 @@ class Proof:
         _refuse(
             self._files,
             targets,
-            f"{what} differ, {numbers[0]} due and {numbers[1]} {how}",
+            f"{what} differ: {numbers[0]} expected, {numbers[1]} {how}",
             differs=what,
             due=numbers[0],
             found=numbers[1],
@@ -259,7 +259,7 @@ def _check_files(files: TableFiles, made: Written) -> None:
         _refuse(
             files,
             [target],
-            f"the files hold {found} rows where {due} were due",
+            f"the files hold {found} rows, and {due} were expected",
             differs="rows",
             due=due,
             found=found,
@@ -289,7 +289,7 @@ def _check_footer(
             _refuse(
                 files,
                 [target],
-                f"{file.file_name} has {what} {seen[what]!r} on the store where its metadata says "
+                f"{file.file_name} has {what} {seen[what]!r} on the store, and its metadata says "
                 f"{value!r}",
                 differs=what,
                 due=value,
@@ -339,9 +339,10 @@ def _refuse(
         f"bucket {', '.join(map(str, buckets))}" if buckets else "rows"
     )
     raise VerificationFailed(
-        f"{told} in partition {partition} of {files.name} would not be what it replaces: {what}; "
-        "nothing was committed and what was written is deleted; try again with verify=full, and if "
-        "this comes back have the machine's memory and disk looked at, and report it",
+        f"{told} in partition {partition} of {files.name} would differ from the rows it "
+        f"replaces: {what}; nothing was committed, and the new files are deleted; try again with "
+        "verify=full; if this comes back, check the memory and the disk of the machine, and "
+        "report it",
         table=files.name,
         partition=partition,
         buckets=buckets,

@@ -226,8 +226,8 @@ class StagingWriter:
             if value is None and default is not None and rows.num_rows:
                 raise InvalidRows(
                     f"the write to {self._files.name} is for partition {name}=null, and column "
-                    f"{name} has the default {default!r}, so no row can be there; write the rows "
-                    "to the partition of the default, or of another value",
+                    f"{name} has the default {default!r}, so no row can be in that partition; "
+                    "write the rows to the partition of the default, or of another value",
                     table=self._files.name,
                 )
             data_type = self._files.schema.field(name).type

@@ -74,12 +74,12 @@ class Ours:
                 self._overwrite(target, rows, target_partition)
             case Compact(full):
                 if target.options.bucket_mode is BucketMode.POSTPONE:
-                    target.upkeep.run_postpone_compact(target.upkeep.plan_postpone_compact())
+                    target.upkeep.run(target.upkeep.plan_postpone_compact())
                 compact(target, full=full)
             case Rescale(buckets):
                 if history.compacts_around_rescales:
                     compact(target, full=True)
-                target.upkeep.run_rescale(target.upkeep.plan_rescale(buckets))
+                target.upkeep.run(target.upkeep.plan_rescale(buckets))
             case Expire(keep):
                 expire(target, keep=keep)
 

@@ -47,7 +47,7 @@ class Place:
     def open_deadly(self, call: int) -> Table:
         """The table on a file system that kills its process after the given changing call."""
         table = self.open()
-        return Table(replace(table.files, fs=deadly(table.files.fs, call)))
+        return Table(replace(table.table_files, fs=deadly(table.table_files.fs, call)))
 
     @property
     def is_over(self) -> bool:

@@ -75,7 +75,7 @@ def append_many(warehouse: str, name: str, writer: int, commits: int) -> int:
 
 def hold_one_by_one(warehouse: str, name: str, folder: str, times: int) -> int:
     """Take a lease repeatedly beside other processes; returns how often it was exclusive."""
-    files = Catalog.open(warehouse).table(name).files
+    files = Catalog.open(warehouse).table(name).table_files
     request = LeaseRequest(
         kind=LeaseKind.COMPACT, scope=whole_table(files), holder=f"process {os.getpid()}"
     )

@@ -143,7 +143,9 @@ def compact_levels(
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return rewrite_buckets(table.files, plan, engine or LocalEngine(env=table.files.env), rewrite)
+    return rewrite_buckets(
+        table.table_files, plan, engine or LocalEngine(env=table.table_files.env), rewrite
+    )
 
 
 def compact_append(
@@ -163,7 +165,7 @@ def compact_append(
 
     plan = table.upkeep.plan_compact(full=True)
     assert plan.tasks
-    return rewrite_buckets(table.files, plan, LocalEngine(env=table.files.env), rewrite)
+    return rewrite_buckets(table.table_files, plan, LocalEngine(env=table.table_files.env), rewrite)
 
 
 def compact_and_sort(table: Table, fault: ChangeRows, level: VerifyLevel) -> object:
@@ -206,9 +208,9 @@ def rescale(table: Table, deal: Deal, level: VerifyLevel) -> object:
 
     def move(job: Job[Share]) -> object:
         write_id = f"{job.run_id}-faulty"
-        return FaultyMove(table.files, write_id, job.work, level, deal=deal).carry_out()
+        return FaultyMove(table.table_files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.upkeep.run_rescale(plan, FaultyEngine(move))
+    return table.upkeep.run(plan, FaultyEngine(move))
 
 
 class FaultySorting(BucketSorting):
@@ -229,9 +231,9 @@ def settle(table: Table, deal: Deal, level: VerifyLevel) -> object:
 
     def sort(job: Job[Move]) -> object:
         write_id = f"{job.run_id}-faulty"
-        return FaultySorting(table.files, write_id, job.work, level, deal=deal).carry_out()
+        return FaultySorting(table.table_files, write_id, job.work, level, deal=deal).carry_out()
 
-    return table.upkeep.run_postpone_compact(plan, FaultyEngine(sort))
+    return table.upkeep.run(plan, FaultyEngine(sort))
 
 
 # --- files that change on the store -------------------------------------------------------------
@@ -262,8 +264,8 @@ class Damage:
 
 def damaged(table: Table, damage: ChangeBytes) -> tuple[Table, Damage]:
     """The same table, on a store that spoils a file."""
-    hook = Damage(table.files.fs, damage)
-    return over(table, WatchedFiles(table.files.fs, after=hook)), hook
+    hook = Damage(table.table_files.fs, damage)
+    return over(table, WatchedFiles(table.table_files.fs, after=hook)), hook
 
 
 def cut_short(data: bytes) -> bytes:

@@ -345,15 +345,15 @@ def watched(
     counts: Callable[[Call], bool] = lambda call: True,
 ) -> tuple[Table, WatchedFiles]:
     """The same table on a file system that records and fails."""
-    fs = WatchedFiles(table.files.fs, fail_at=fail_at, fault=fault, counts=counts)
-    return Table(replace(table.files, fs=fs)), fs
+    fs = WatchedFiles(table.table_files.fs, fail_at=fail_at, fault=fault, counts=counts)
+    return Table(replace(table.table_files, fs=fs)), fs
 
 
 def overtaken(
     table: Table, at: Callable[[Call], bool], meanwhile: Callable[[], object], *, times: int = 1
 ) -> Table:
     """The same table, on which another actor does something right after a call."""
-    return over(table, WatchedFiles(table.files.fs, after=Meanwhile(at, meanwhile, times)))
+    return over(table, WatchedFiles(table.table_files.fs, after=Meanwhile(at, meanwhile, times)))
 
 
 def interrupted(
@@ -365,12 +365,12 @@ def interrupted(
 ) -> tuple[Table, Meanwhile]:
     """The same table, on which another actor does something right before a call."""
     other = Meanwhile(when, meanwhile, times)
-    return over(table, WatchedFiles(table.files.fs, before=other)), other
+    return over(table, WatchedFiles(table.table_files.fs, before=other)), other
 
 
 def over(table: Table, fs: FileSystem) -> Table:
     """The same table on another file system."""
-    return Table(replace(table.files, fs=fs))
+    return Table(replace(table.table_files, fs=fs))
 
 
 def watched_catalog(catalog: Catalog) -> tuple[Catalog, WatchedFiles]:

@@ -20,7 +20,7 @@ def add_history(table: Table, template: DataFileMeta, count: int, *, live: int =
     The code of commits writes manifests, lists and snapshots; data files are a few bytes.
     `template` is a data file of bucket 0 of the table.
     """
-    files, fs = table.files, table.files.fs
+    files, fs = table.table_files, table.table_files.fs
     folder = files.bucket_dir(Place(EMPTY_ROW, 0))
     latest: Snapshot | None = files.snapshots.latest()
     entries: list[ManifestEntry] = []

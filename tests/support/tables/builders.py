@@ -65,7 +65,7 @@ def with_options(table: Table, **options: str) -> Table:
     """The same table with other options (underscores stand for hyphens, `__` for dots)."""
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     schema = replace(table.schema, options={**table.schema.options, **named})
-    return Table(replace(table.files, schema=schema))
+    return Table(replace(table.table_files, schema=schema))
 
 
 def rows(table: Table, values: Iterable[Values], kinds: Sequence[str] | None = None) -> pa.Table:
@@ -122,7 +122,7 @@ def compact(
     table: Table, partitions: Sequence[Mapping[str, object]] | None = None, **plan: Any
 ) -> CompactionResult:
     """Plan and run a compaction."""
-    return table.upkeep.run_compact(table.upkeep.plan_compact(partitions, **plan))
+    return table.upkeep.run(table.upkeep.plan_compact(partitions, **plan))
 
 
 def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
@@ -130,14 +130,12 @@ def expire(table: Table, *, keep: int = 1, **plan: Any) -> ExpireResult:
     planned = table.upkeep.plan_expire_snapshots(
         **{"retain_min": keep, "retain_max": keep, "time_retained_ms": 0, **plan}
     )
-    return table.upkeep.run_expire_snapshots(planned)
+    return table.upkeep.run(planned)
 
 
 def remove_orphans(table: Table, *, age_ms: int = 0) -> OrphansResult:
     """Remove unreferenced files of any age."""
-    return table.upkeep.run_remove_orphans(
-        table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True)
-    )
+    return table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=age_ms, even_recent=True))
 
 
 class _FileByFile(StagingWriter):

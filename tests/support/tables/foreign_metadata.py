@@ -41,7 +41,7 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     for version in "abc":
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     # The compaction marks replaced rows of deeper levels as deleted.
     table.write(rows(table, events(1, 2, v="d")))
     compact(table)
@@ -51,7 +51,8 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     (root_of(table) / "manifest/manifest-orphan").write_bytes(b"nothing refers to it")
     remove_orphans(table)
     acquire_lease(
-        table.files, LeaseRequest(kind=LeaseKind.COMPACT, scope=LeaseScope(), holder="somebody")
+        table.table_files,
+        LeaseRequest(kind=LeaseKind.COMPACT, scope=LeaseScope(), holder="somebody"),
     )
     table.keep_pending(
         table.stage(rows(table, events(7, 8)), commit_user="stream", commit_identifier=1)
@@ -60,7 +61,7 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
 
 
 def root_of(table: Table) -> Path:
-    return Path(table.files.paths.root)
+    return Path(table.table_files.paths.root)
 
 
 def change_json(path: Path, change: Callable[[Json], object]) -> None:

@@ -55,8 +55,8 @@ class RawTable:
     """The files of a table as bytes, by their paths below its root."""
 
     def __init__(self, table: Table) -> None:
-        self.fs = table.files.fs
-        self.root = table.files.paths.root
+        self.fs = table.table_files.fs
+        self.root = table.table_files.paths.root
         self.name = table.name
 
     def paths(self) -> list[str]:

@@ -31,7 +31,7 @@ def altered(catalog: Catalog, table: Table, change: Callable[[TableSchema], Tabl
     """The table after another client put the next version of its schema."""
     latest = catalog.table(table.name)
     changed = replace(change(latest.schema), id=latest.schema.id + 1)
-    assert latest.files.schemas.put_schema(changed)
+    assert latest.table_files.schemas.put_schema(changed)
     return catalog.table(table.name)
 
 

@@ -65,9 +65,9 @@ def test_a_dry_run_says_what_would_be_read_and_commits_nothing(
     table = filled(catalog)
     ended = lakewright(catalog, "analyze", "db.t", "--dry-run")
     assert ended.lines[0] == "db.t, snapshot 2: snapshot 2 has no statistics"
-    assert ended.lines[1].startswith("would read 2 files, ")
+    assert ended.lines[1].startswith("  would read 2 files, ")
     assert ended.lines[1].endswith("40 rows in files")
-    assert ended.lines[2] == "columns: id, day, v"
+    assert ended.lines[2] == "  columns: id, day, v"
     found = lakewright(catalog, "analyze", "db.t", "--dry-run", "--format", "json").json
     assert (found["rows"], found["columns"]) == (40, ["id", "day", "v"])
     assert len(table.history.snapshots()) == 2

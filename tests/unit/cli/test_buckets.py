@@ -31,7 +31,7 @@ def test_a_rescale_is_planned_shown_and_done(
     assert planned[0].startswith("2 partitions of db.t to rescale, at snapshot 2: 6 files, ")
     assert planned[2].split() == ["day", "buckets", "files", "size", "rows"]
     assert planned[4].split()[:4] == ["a", "2", "→", "4"]
-    assert planned[-2:] == ["option bucket becomes 4", "dry run: nothing was written"]
+    assert planned[-2:] == ["  option bucket becomes 4", "dry run: nothing was written"]
     assert table.history.latest_snapshot() == catalog.table("db.t").history.latest_snapshot()
     plan = tmp_path / "plan.json"
     saved = lakewright(catalog, "rescale", "db.t", "--buckets", "4", "--save-plan", str(plan)).lines
@@ -71,15 +71,15 @@ def test_a_rescale_that_writers_beat_everywhere_says_so(
     monkeypatch.setattr(LocalEngine, "map", beaten)
     told = lakewright(catalog, "rescale", "db.t", "--buckets", "3", "--partition", "day=b")
     assert told.lines[-2].startswith("no snapshot of db.t: 0 partitions in")
-    assert told.lines[-1].startswith("1 partition left alone: others changed them meanwhile")
+    assert told.lines[-1].startswith("  1 partition left alone: others changed them meanwhile")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("rescale", "db.t"), "buckets is not given"),
-        (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "no partition key"),
-        (("postpone-compact", "db.t"), "has fixed buckets and postpones none"),
+        (("rescale", "db.t", "--buckets", "2", "--partition", "x=1"), "not a partition key"),
+        (("postpone-compact", "db.t"), "has fixed buckets and no postponed rows"),
     ],
 )
 def test_what_cannot_be_moved_is_refused_in_a_line(
@@ -122,7 +122,7 @@ def test_single_keys_are_printed(catalog: Catalog, lakewright: Lakewright) -> No
     ("keys", "words"),
     [
         (("id=1",), "a key is a value for each of day, id"),
-        (("day=a,id=x",), "is no BIGINT"),
+        (("day=a,id=x",), "is not a valid BIGINT"),
         (("day=a,id=1,v=x",), "a key is a value for each of day, id"),
     ],
 )

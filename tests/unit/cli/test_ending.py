@@ -134,7 +134,7 @@ def test_an_option_that_is_not_implemented_ends_with_4(
     unchecked_catalog: Catalog, lakewright: Lakewright
 ) -> None:
     table = written_table(unchecked_catalog)
-    schema = Path(table.files.paths.schema(0))
+    schema = Path(table.table_files.paths.schema(0))
     text = schema.read_text("utf-8")
     schema.write_text(text.replace('"options": {', '"options": {"query-auth.enabled": "true", '))
     ended = lakewright(unchecked_catalog, "read", "db.t")
@@ -144,7 +144,7 @@ def test_an_option_that_is_not_implemented_ends_with_4(
 
 def test_damaged_files_end_with_6(unchecked_catalog: Catalog, lakewright: Lakewright) -> None:
     table = written_table(unchecked_catalog)
-    Path(table.files.paths.snapshot(1)).write_text("{}", "utf-8")
+    Path(table.table_files.paths.snapshot(1)).write_text("{}", "utf-8")
     ended = lakewright(unchecked_catalog, "read", "db.t")
     assert ended.code == 6
     assert "snapshot-1" in ended.err
@@ -152,7 +152,7 @@ def test_damaged_files_end_with_6(unchecked_catalog: Catalog, lakewright: Lakewr
 
 def test_a_store_that_fails_ends_with_7(unchecked_catalog: Catalog, lakewright: Lakewright) -> None:
     table = written_table(unchecked_catalog)
-    hint = Path(table.files.paths.latest_hint)
+    hint = Path(table.table_files.paths.latest_hint)
     hint.unlink()
     # A folder in the place of a file cannot be read, whoever asks.
     hint.mkdir()
@@ -299,43 +299,52 @@ def run_alone(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 RUN = "import sys; from lakewright.cli import main; sys.exit(main())"
+# Runs each argument as a command line, and tells what has been imported by then.
 IMPORTED = """
+import shlex
 import sys
 from lakewright.cli import main
-code = main(sys.argv[1:])
-print("imported", *sorted({name.split(".")[0] for name in sys.modules}))
-sys.exit(code)
+for line in sys.argv[1:]:
+    code = main(shlex.split(line))
+    print("imported", code, *sorted({name.split(".")[0] for name in sys.modules}))
 """
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["ls", "show db.t", "files db.t", "compact db.t --dry-run", "read db.t --format json"],
-)
-def test_no_listing_and_no_read_starts_spark_or_dagster(catalog: Catalog, command: str) -> None:
-    written_table(catalog)
-    ended = run_alone(IMPORTED, "--warehouse", catalog.uri, *command.split())
+def imported_by(*lines: str) -> list[tuple[int, set[str]]]:
+    """The exit code of each command line, run one after the other, and the modules known then."""
+    ended = run_alone(IMPORTED, *lines)
     assert ended.returncode == 0, ended.stderr
-    imported = set(ended.stdout.splitlines()[-1].split()[1:])
-    assert "pyarrow" in imported
-    assert not imported & {"pyspark", "py4j", "dagster", "great_expectations", "pandas", "sqlglot"}
+    told = [each.split()[1:] for each in ended.stdout.splitlines() if each.startswith("imported ")]
+    assert len(told) == len(lines)
+    return [(int(code), set(names)) for code, *names in told]
+
+
+def test_no_listing_and_no_read_starts_spark_or_dagster(catalog: Catalog) -> None:
+    written_table(catalog)
+    commands = ("ls", "show db.t", "files db.t", "compact db.t --dry-run", "read db.t")
+    for code, imported in imported_by(*(f"--warehouse {catalog.uri} {each}" for each in commands)):
+        assert code == 0
+        assert "pyarrow" in imported
+        assert not imported & {
+            *("pyspark", "py4j", "dagster", "great_expectations", "pandas", "sqlglot"),
+        }
 
 
 def test_a_filter_loads_the_parser_and_nothing_of_spark(catalog: Catalog) -> None:
     written_table(catalog)
-    ended = run_alone(IMPORTED, "--warehouse", catalog.uri, "read", "db.t", "--where", "id = 1")
-    imported = set(ended.stdout.splitlines()[-1].split()[1:])
+    command = f"--warehouse {catalog.uri} read db.t --where 'id = 1'"
+    ((code, imported),) = imported_by(command)
+    assert code == 0
     assert "sqlglot" in imported
     assert not imported & {"pyspark", "py4j", "dagster", "great_expectations"}
 
 
-@pytest.mark.parametrize("command", ["--help", "read --help", "ls --nope", "completion bash"])
-def test_help_imports_no_storage_and_nothing_that_draws(command: str) -> None:
-    ended = run_alone(IMPORTED, *command.split())
-    imported = set(ended.stdout.splitlines()[-1].split()[1:])
-    assert "click" in imported
+def test_help_imports_no_storage_and_nothing_that_draws() -> None:
     heavy = {"pyarrow", "numpy", "fsspec", "sqlglot", "pyspark", "dagster", "pydantic"}
-    assert not imported & heavy
+    commands = ("--help", "read --help", "ls --nope", "completion bash")
+    for _, imported in imported_by(*commands):
+        assert "click" in imported
+        assert not imported & heavy
 
 
 def test_a_pipe_gets_neither_colours_nor_bars(catalog: Catalog) -> None:

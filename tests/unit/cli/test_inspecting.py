@@ -106,7 +106,7 @@ def test_changes_between_two_states_are_printed(catalog: Catalog, lakewright: La
         (["audit_log", "--between", "1,9"], 3, "snapshots 1 to 4"),
         (["audit_log", "--between", "old,older"], 3, "no tag 'older'"),
         (["audit_log", "--between", "1"], 2, "'1' is not of the form A,B"),
-        (["audit_log", "--between-times", "monday,friday"], 2, "'monday' is no time"),
+        (["audit_log", "--between-times", "monday,friday"], 2, "'monday' is not a time"),
         (["files", "--between", "1,4"], 2, "rows of audit_log, not of files"),
         (["audit_log", "--mode", "diff"], 2, "name them with --between"),
         (["audit_log", "--between", "1,4", "--mode", "changelog"], 2, "writes no changelogs"),

@@ -26,9 +26,9 @@ def table(catalog: Catalog) -> Table:
 
 
 def take(table: Table, day: str, kind: LeaseKind = LeaseKind.OVERWRITE) -> str:
-    scope = scope_of(table.files, [({"day": day}, None)])
+    scope = scope_of(table.table_files, [{"day": day}])
     return acquire_lease(
-        table.files, LeaseRequest(kind=kind, scope=scope, holder="run 17 on host h")
+        table.table_files, LeaseRequest(kind=kind, scope=scope, holder="run 17 on host h")
     ).id
 
 
@@ -43,7 +43,7 @@ def test_leases_are_listed_shown_and_broken(
     assert listed.lines[2].endswith("run 17 on host h")
     (told,) = lakewright(catalog, "lease", "list", "db.t", "--format", "json").json
     assert (told["id"], told["kind"], told["holder"]) == (lease_id, "overwrite", "run 17 on host h")
-    assert told["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": None}]}
+    assert told["scope"] == {"branch": "", "partitions": ["day=a"], "all_but": False}
     shown = lakewright(catalog, "show", "db.t")
     assert "run 17 on host h (overwrite: day=a)" in shown.out
     (at_work,) = lakewright(catalog, "show", "db.t", "--format", "json").json["health"]["at_work"]
@@ -65,7 +65,7 @@ def test_a_run_leaves_what_others_work_on_and_does_the_rest(
     take(table, "a")
     done = lakewright(catalog, "compact", "db.t", "--full")
     assert done.code == 0
-    assert done.lines[-1].startswith("1 task of 2 dropped")
+    assert done.lines[-1].startswith("  1 task of 2 dropped")
     assert [each.file_count for each in table.at().partitions()] == [2, 1]
     assert len(table.upkeep.leases()) == 1
 
@@ -96,16 +96,16 @@ def test_one_expires_at_a_time_and_others_may_look_what_they_would(
 ) -> None:
     table.history.create_tag("old", snapshot=1)
     request = LeaseRequest(
-        kind=LeaseKind.EXPIRE, scope=whole_table(table.files), holder="the job on host h"
+        kind=LeaseKind.EXPIRE, scope=whole_table(table.table_files), holder="the job on host h"
     )
-    held = acquire_lease(table.files, request)
+    held = acquire_lease(table.table_files, request)
     refused = lakewright(catalog, *verb)
     assert refused.code == 7
     assert "the job on host h has all of the table to expire until" in refused.err
     assert (len(table.history.snapshots()), len(table.history.tags())) == (4, 1)
     assert lakewright(catalog, *verb, "--dry-run").code == 0
 
-    release_lease(table.files, held.id)
+    release_lease(table.table_files, held.id)
     assert lakewright(catalog, *verb).code == 0
     assert not table.upkeep.leases()
 
@@ -113,7 +113,7 @@ def test_one_expires_at_a_time_and_others_may_look_what_they_would(
 def test_a_book_that_cannot_be_read_hides_nothing_else_of_a_table(
     catalog: Catalog, lakewright: Lakewright, table: Table
 ) -> None:
-    table.files.fs.put_if_absent(table.files.paths.lease_book(1), b'{"version": 2}')
+    table.table_files.fs.put_if_absent(table.table_files.paths.lease_book(1), b'{"version": 3}')
     shown = lakewright(catalog, "show", "db.t")
     assert shown.code == 0
     assert "at work      not known: " in shown.out

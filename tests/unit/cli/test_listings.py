@@ -24,7 +24,7 @@ def keyed_table(catalog: Catalog, *, commits: int = 6) -> Table:
 
 
 def rewrite_schema(table: Table, **changes: Any) -> None:
-    path = Path(table.files.paths.schema(0))
+    path = Path(table.table_files.paths.schema(0))
     data = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps({**data, **changes}), "utf-8")
 
@@ -63,7 +63,7 @@ def test_a_table_that_cannot_be_opened_hides_none_of_the_others(
 ) -> None:
     broken = new_table(unchecked_catalog, EVENTS, name="web.broken")
     new_table(unchecked_catalog, EVENTS, name="web.clicks")
-    Path(broken.files.paths.schema(0)).write_text("{", "utf-8")
+    Path(broken.table_files.paths.schema(0)).write_text("{", "utf-8")
     ended = lakewright(unchecked_catalog, "ls")
     assert ended.code == 0
     assert [line.split()[0] for line in ended.lines[2:]] == ["web.broken", "web.clicks"]
@@ -94,8 +94,8 @@ def test_the_warehouse_may_be_named_before_or_after_or_in_the_environment(
 @pytest.mark.parametrize(
     ("bucket", "said"),
     [
-        ("-1", "primary-key table, buckets as they fill, found by an index of keys"),
-        ("-2", "primary-key table, rows are given a bucket by id some time after they are written"),
+        ("-1", "primary-key table, dynamic buckets, found by an index of keys"),
+        ("-2", "primary-key table, postponed buckets, assigned by id after the write"),
     ],
 )
 def test_show_says_how_rows_find_their_bucket(
@@ -119,7 +119,7 @@ def test_show_describes_a_keyed_table(catalog: Catalog, lakewright: Lakewright) 
         "day   STRING NOT NULL  primary, partition",
         "bucket       2",
         "partitions  2",
-        "rows        18 in files, older versions of a key included",
+        "rows        18 in files, including older versions of a key",
         "below 89.6 MiB",
         "sorted runs  at most 6 in a bucket, merged from 5 on",
         "compaction   would rewrite ",
@@ -181,7 +181,7 @@ def test_show_says_which_option_stands_in_the_way(
 
 def test_snapshots_are_listed_oldest_first(catalog: Catalog, lakewright: Lakewright) -> None:
     table = keyed_table(catalog, commits=2)
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     lines = lakewright(catalog, "snapshots", "shop.orders").lines
     assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"]
     assert [line.split()[3:6] for line in lines[2:]] == [
@@ -213,7 +213,7 @@ def test_files_name_what_lies_on_disk(catalog: Catalog, lakewright: Lakewright) 
     found = lakewright(catalog, "files", "shop.orders", "--format", "json").json
     assert found
     for each in found:
-        path = Path(table.files.paths.root) / each["path"]
+        path = Path(table.table_files.paths.root) / each["path"]
         assert path.stat().st_size == each["size_bytes"]
         assert each["uri"] == path.as_uri()
     lines = lakewright(catalog, "files", "shop.orders").lines

@@ -17,9 +17,9 @@ ORPHAN = "bucket-0/data-left-behind.parquet"
 def with_orphan(catalog: Catalog) -> tuple[Table, Path]:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    orphan = Path(table.files.paths.root) / ORPHAN
+    orphan = Path(table.table_files.paths.root) / ORPHAN
     orphan.write_bytes(b"rows")
-    for path in (orphan, Path(table.files.paths.manifest_dir)):
+    for path in (orphan, Path(table.table_files.paths.manifest_dir)):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     return table, orphan
 
@@ -74,7 +74,7 @@ def test_young_files_are_orphans_only_when_that_is_said(
     assert lakewright(catalog, "remove-orphans", "db.t", "--older-than", "1").code == 2
     refused = lakewright(catalog, "remove-orphans", "db.t", "--older-than", "59min")
     assert (refused.code, orphan.exists()) == (2, True)
-    assert "may belong to a write that is under way" in refused.err
+    assert "may belong to a write under way" in refused.err
     lakewright(catalog, "remove-orphans", "db.t", "--older-than", "0s", "--even-recent")
     assert not orphan.exists()
 
@@ -118,7 +118,7 @@ def test_quarantines_are_listed_restored_and_purged(
     orphan.write_bytes(b"others")
     taken = lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id)
     assert (taken.code, orphan.read_bytes()) == (2, b"others")
-    assert "is another file by now" in taken.err
+    assert "is now another file" in taken.err
     orphan.unlink()
     both = lakewright(catalog, "quarantine", "purge", "db.t", quarantine.id, "--older-than", "1d")
     assert (both.code, "not both" in both.err) == (2, True)
@@ -128,4 +128,4 @@ def test_quarantines_are_listed_restored_and_purged(
     ).json
     assert (purged["quarantines"], purged["files_deleted"]) == ([quarantine.id], 1)
     assert lakewright(catalog, "quarantine", "restore", "db.t", quarantine.id).code == 3
-    assert not Path(table.files.paths.upkeep_dir).exists()
+    assert not Path(table.table_files.paths.upkeep_dir).exists()

@@ -273,8 +273,8 @@ def test_a_time_before_the_first_snapshot_is_not_found(
         (["--columns", "id,nope"], 2, "no column 'nope'; there are id, day, v"),
         (["--columns", "id,,v"], 2, "empty name"),
         (["--columns", "id,id"], 2, "twice"),
-        (["--limit", "-1"], 2, "no whole number from 0 on"),
-        (["--as-of", "yesterday"], 2, "is no time such as"),
+        (["--limit", "-1"], 2, "not a whole number from 0 on"),
+        (["--as-of", "yesterday"], 2, "is not a time such as"),
         (["--snapshot", "1", "--as-of", "2024-01-01"], 2, "not allowed with"),
         (["--snapshot", "9"], 3, "snapshot 9 does not exist"),
         (["--format", "xml"], 2, "is not one of 'table', 'json', 'csv'"),
@@ -317,7 +317,7 @@ def test_a_product_that_does_not_fit_says_how_to_read_the_rest(
     earlier = lakewright(catalog, "read", "db.t", "--snapshot", "2", "--format", "json")
     assert earlier.json_lines == [{"k": 1, "v": 100, "w": 1}]
 
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
 
 
 @pytest.mark.parametrize("system_table", ["ro", "snapshots", "audit_log"])

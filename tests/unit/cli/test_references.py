@@ -267,12 +267,12 @@ def test_consumers_are_set_listed_and_deleted(catalog: Catalog, lakewright: Lake
     (as_json,) = lakewright(catalog, "consumer", "list", "db.t", "--format", "json").json
     assert (as_json["name"], as_json["next_snapshot_id"]) == ("me", 3)
     wrong = lakewright(catalog, "consumer", "set", "db.t", "me", "99")
-    assert (wrong.code, "name one from 1 to 7" in wrong.err) == (2, True)
+    assert (wrong.code, "name a snapshot from 1 to 7" in wrong.err) == (2, True)
     lakewright(catalog, "consumer", "delete", "db.t", "me")
     assert lakewright(catalog, "consumer", "list", "db.t").lines == ["db.t has no consumer"]
     unknown = lakewright(catalog, "consumer", "delete", "db.t", "me")
     assert (unknown.code, "there are none" in unknown.err) == (3, True)
-    assert not list(Path(table.files.paths.consumer_dir).iterdir())
+    assert not list(Path(table.table_files.paths.consumer_dir).iterdir())
 
 
 # --- changelogs --------------------------------------------------------------------------------

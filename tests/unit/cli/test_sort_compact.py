@@ -42,8 +42,8 @@ def test_columns_are_needed_and_must_exist(catalog: Catalog, lakewright: Lakewri
     new_table(catalog, EVENTS)
     ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run")
     assert ended.code != 0
-    assert "say which columns db.t is to be sorted by (--by COLUMN,…" in ended.err
+    assert "the columns to sort db.t by are missing (--by COLUMN,…" in ended.err
     ended = lakewright(catalog, "sort-compact", "db.t", "--dry-run", "--by", "nope")
-    assert "'nope' is no column of db.t" in ended.err
+    assert "'nope' is not a column of db.t" in ended.err
     ended = lakewright(catalog, "sort-compact", "db.t", "--by", "id")
     assert (ended.code, ended.lines[0]) == (0, "nothing to compact in db.t, which has no snapshot")

@@ -6,16 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from lakewright.cli.output.tables import TextColumn, table_lines
-from lakewright.cli.output.text import (
-    counted,
-    cut,
-    duration_text,
-    iso_time,
-    printable,
-    shown_text,
-    size_text,
-    time_text,
-)
+from lakewright.cli.output.text import cut, iso_time, printable, shown_text, time_text
 
 
 def test_numbers_stand_right_and_text_left() -> None:
@@ -72,35 +63,6 @@ def test_long_values_are_cut_by_what_they_take_of_the_screen(
     assert cell_len(expected) <= width
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (1536, "1.5 KiB"),
-        (1024 * 1024 - 1, "1.0 MiB"),
-        (5 * 1024**3, "5.0 GiB"),
-        (5000 * 1024**4, "5,000.0 TiB"),
-    ],
-)
-def test_sizes_are_human(size_bytes: int, text: str) -> None:
-    assert size_text(size_bytes) == text
-
-
-def test_durations_have_the_unit_they_need() -> None:
-    assert [duration_text(each) for each in (5, 1500, 59_949, 245_000)] == [
-        "5 ms",
-        "1.5 s",
-        "59.9 s",
-        "4 min 5 s",
-    ]
-
-
 def test_times_are_utc_to_the_millisecond() -> None:
     assert time_text(1_704_067_200_007) == "2024-01-01 00:00:00.007"
     assert iso_time(1_704_067_200_007) == "2024-01-01T00:00:00.007Z"
-
-
-def test_counts_agree_with_their_noun() -> None:
-    assert [counted(each, "file") for each in (0, 1, 1200)] == ["0 files", "1 file", "1,200 files"]

@@ -244,10 +244,23 @@ def test_a_plan_allows_no_other_options_and_must_exist(
 
 
 @pytest.mark.spark
-def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
+def test_a_compaction_on_spark_ends_like_a_local_one(
+    catalog: Catalog, lakewright: Lakewright
+) -> None:
     table = table_of_small_files(catalog)
     before = content(table)
-    # In a process of its own: Spark lives as long as the process that started it.
+    ended = lakewright(catalog, "compact", "db.t", "--engine", "spark")
+    assert ended.code == 0, ended.err
+    assert ended.lines[2].split() == ["files", "12", "2"]
+    assert content(table) == before
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+def test_a_process_that_compacted_on_spark_ends(catalog: Catalog) -> None:
+    """Spark lives as long as the process that started it, and no longer."""
+    table = table_of_small_files(catalog)
+    before = content(table)
     code = "import sys; from lakewright.cli import main; sys.exit(main())"
     arguments = ["--warehouse", catalog.uri, "compact", "db.t", "--engine", "spark"]
     ended = subprocess.run(
@@ -263,7 +276,7 @@ def test_a_compaction_on_spark_ends_like_a_local_one(catalog: Catalog) -> None:
 
 def test_an_expiry_is_planned_and_run(catalog: Catalog, lakewright: Lakewright) -> None:
     table = table_of_small_files(catalog)
-    table.upkeep.run_compact(table.upkeep.plan_compact())
+    table.upkeep.run(table.upkeep.plan_compact())
     before = content(table)
     planned = lakewright(
         catalog,
@@ -314,7 +327,7 @@ def test_a_backlog_is_planned_as_one_step_and_expired_in_as_many_as_it_takes(
 ) -> None:
     table = table_of_small_files(catalog)
     options = {**table.schema.options, "snapshot.expire.limit": "2"}
-    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, options=options))
     planned = lakewright(catalog, "expire-snapshots", "db.t", "--dry-run", "--retain-min", "1")
     assert planned.lines[0].startswith("expiry of db.t: 2 snapshots (1 to 2) to go")
     assert planned.lines[1].startswith("  this is one step; about 3 more snapshots may go after it")
@@ -360,8 +373,8 @@ def test_a_saved_expiry_is_carried_out(
     ("options", "said"),
     [
         (["--older-than", "5"], "has no unit; write 5d, 5h or 5min"),
-        (["--older-than", "soon"], "is no duration"),
-        (["--retain-min", "0"], "no whole number from 1 on"),
+        (["--older-than", "soon"], "is not a duration"),
+        (["--retain-min", "0"], "not a whole number from 1 on"),
         (["--retain-min", "5", "--retain-max", "2"], "is below"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_name_without_exactly_two_parts_is_refused(catalog: Catalog, name: str
 
 @pytest.mark.parametrize("name", ["db.a/b", "a/b.t", "db.t$files", "db. ", "db.a\\b"])
 def test_a_name_that_is_no_folder_is_refused(catalog: Catalog, name: str) -> None:
-    with pytest.raises(InvalidRequestError, match="cannot be a folder"):
+    with pytest.raises(InvalidRequestError, match="cannot be the name of a folder"):
         catalog.create_table(name, spec(EVENTS))
     assert not Path(catalog.root).exists()
 
@@ -122,8 +122,8 @@ def test_a_drop_begins_with_the_schemas_and_ends_with_the_snapshots(catalog: Cat
     """So no reader sees half a table, and the leftovers of a table are recognised."""
     table = new_table(catalog)
     table.write(rows(table, events(0, 2)))
-    inner, paths = table.files.fs, table.files.paths
-    assert table.files.schemas.put_schema(replace(table.schema, id=1))
+    inner, paths = table.table_files.fs, table.table_files.paths
+    assert table.table_files.schemas.put_schema(replace(table.schema, id=1))
     folders = inner.list_subdirs(paths.root)
     seen, fs = watched_catalog(catalog)
     seen.drop_table("db.t")
@@ -165,9 +165,9 @@ def test_a_table_is_created_from_text_from_arrow_or_from_a_spec(catalog: Catalog
 
 
 def test_what_is_no_schema_is_refused_before_anything_is_made(catalog: Catalog) -> None:
-    with pytest.raises(InvalidRequestError, match="put them in it"):
+    with pytest.raises(InvalidRequestError, match="put them into it"):
         catalog.create_table("db.t", spec(EVENTS), primary_keys=["id"])
-    with pytest.raises(InvalidRequestError, match=r"is no schema; give a SchemaSpec"):
+    with pytest.raises(InvalidRequestError, match=r"is not a schema; give a SchemaSpec"):
         catalog.create_table("db.t", ["id"])  # type: ignore[arg-type]
     with pytest.raises(InvalidSchema, match="MONEY"):
         catalog.create_table("db.t", {"id": "MONEY"})

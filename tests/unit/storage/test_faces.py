@@ -79,13 +79,17 @@ def test_a_dry_run_returns_the_plan_and_changes_nothing(table: Table, verb: Verb
     branch = table.history.at_branch("b")
     branch.write(rows(branch, events(20, 21)))
     table.stage(rows(table, events(30, 31)))
-    paths = {each.path for each in table.files.fs.list_tree(table.files.paths.root)}
+    paths = {each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)}
     plan = verb(table, dry_run=True)
     assert isinstance(plan, Plan)
-    assert {each.path for each in table.files.fs.list_tree(table.files.paths.root)} == paths
+    assert {
+        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
+    } == paths
     result = verb(table)
     assert not isinstance(result, Plan)
-    assert {each.path for each in table.files.fs.list_tree(table.files.paths.root)} != paths
+    assert {
+        each.path for each in table.table_files.fs.list_tree(table.table_files.paths.root)
+    } != paths
     remove_orphans(table)
 
 
@@ -105,9 +109,9 @@ def test_quarantine_is_entered_and_left_in_one_call_each(table: Table) -> None:
 def test_a_plan_for_another_table_is_refused(table: Table, catalog: Catalog) -> None:
     other = new_table(catalog, name="db.other")
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
-        other.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+        other.upkeep.run(table.upkeep.plan_compact(full=True))
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.t, and this is db\.other"):
-        other.history.run_rollback(table.history.plan_rollback(snapshot=2))
+        other.history.run(table.history.plan_rollback(snapshot=2))
 
 
 def test_every_system_table_has_a_method(table: Table) -> None:

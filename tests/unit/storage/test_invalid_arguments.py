@@ -207,7 +207,7 @@ def test_names_of_tables_are_text(catalog: Catalog, name: Any) -> None:
 def test_a_table_whose_schema_cannot_be_read_can_be_dropped(unchecked_catalog: Catalog) -> None:
     catalog = unchecked_catalog
     table = catalog.create_table("db.t", {"a": "INT"})
-    catalog.fs.replace(table.files.paths.schema(0), b"{}")
+    catalog.fs.replace(table.table_files.paths.schema(0), b"{}")
     catalog.drop_table("db.t")
     assert not catalog.table_exists("db.t")
     with pytest.raises(TableNotFound, match=r"no table db\.t in"):

@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakewright.cli.grammar.call import Call, check_one_of, needed
+from lakewright.cli.grammar.call import Call, check_one_of
 from lakewright.cli.grammar.command import command, group
 from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, counted, iso_time, time_text
-from lakewright.cli.upkeep.deletions import (
-    deleted_facts,
-    deleted_line,
-    files_summary,
-    named,
-    snapshots_text,
-    with_files,
-)
-from lakewright.cli.upkeep.work import Telling, Work, carry_out, plan_and_run
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.cli.upkeep.verbs import verb_command
+from lakewright.platform.upkeep.history import DELETE_BRANCH, FAST_FORWARD
 
 if TYPE_CHECKING:
-    from lakewright.storage import Branch, DeleteBranchPlan, FastForwardPlan, Table
-    from lakewright.storage.operations.references.branches import BranchResult
+    from lakewright.storage import Branch, Table
 
 
 @command("list", examples="lakewright branch list nyc.flights")
@@ -80,95 +72,18 @@ def _create(call: Call, *, name: str, tag: str | None, snapshot: int | None) -> 
     return said(*lines, branch=name, table=branch.name, snapshot_id=snapshot_id)
 
 
-@command("delete", plans=True, examples="lakewright branch delete nyc.flights trial --dry-run")
-@click.argument("name", metavar="BRANCH", required=False)
-def _delete(call: Call, *, name: str | None) -> Answer | None:
-    """Delete a branch, and the files that it alone keeps."""
-    from lakewright.storage import DeleteBranchPlan
-
-    table = call.table()
-
-    def describe(plan: DeleteBranchPlan) -> list[str]:
-        snapshots, tags = (
-            counted(len(plan.snapshot_ids), "snapshot"),
-            counted(len(plan.tags), "tag"),
-        )
-        what = f"branch {plan.branch} of {plan.table}"
-        return [f"{what} to go: {snapshots}, {tags}, {with_files(plan)}"]
-
-    do = plan_and_run(
-        lambda: table.history.plan_delete_branch(needed(name, "BRANCH")),
-        table.history.run_delete_branch,
-        again=lambda plan: table.history.plan_delete_branch(plan.branch),
-    )
-    telling: Telling[DeleteBranchPlan, BranchResult] = Telling(
-        is_empty=lambda plan: False,
-        describe=describe,
-        summary=files_summary,
-        report=lambda plan, result: [
-            deleted_line(f"branch {plan.branch} of {plan.table} deleted", result)
-        ],
-        facts=lambda plan, result: {
-            "branch": plan.branch,
-            "snapshots": len(plan.snapshot_ids),
-            **deleted_facts(result),
-        },
-    )
-    return carry_out(call, table, Work(kind=DeleteBranchPlan, do=do, telling=telling))
-
-
-@command(
-    "fast-forward",
-    plans=True,
+_delete = verb_command(
+    DELETE_BRANCH,
+    name="delete",
+    arguments={"branch": "BRANCH"},
+    examples="lakewright branch delete nyc.flights trial --dry-run",
+)
+_fast_forward = verb_command(
+    FAST_FORWARD,
+    arguments={"branch": "BRANCH"},
     notes="The table's own snapshots since the branch began go; all of them if it began empty.",
     examples="lakewright branch fast-forward nyc.flights trial --dry-run",
 )
-@click.argument("name", metavar="BRANCH", required=False)
-def _fast_forward(call: Call, *, name: str | None) -> Answer | None:
-    """Let the table become what a branch is."""
-    from lakewright.storage import FastForwardPlan
-
-    table = call.table()
-    do = plan_and_run(
-        lambda: table.history.plan_fast_forward(needed(name, "BRANCH")),
-        table.history.run_fast_forward,
-        again=lambda plan: table.history.plan_fast_forward(plan.branch),
-    )
-    telling: Telling[FastForwardPlan, BranchResult] = Telling(
-        is_empty=lambda plan: False,
-        describe=_forward_lines,
-        summary=files_summary,
-        report=lambda plan, result: [
-            deleted_line(
-                f"main of {plan.table} is branch {plan.branch}, snapshot {_last(plan)}", result
-            )
-        ],
-        facts=lambda plan, result: {
-            "branch": plan.branch,
-            "snapshot_id": _last(plan),
-            "snapshots_deleted": list(plan.lost_snapshot_ids),
-            "tags_deleted": list(plan.lost_tags),
-            **deleted_facts(result),
-        },
-    )
-    return carry_out(call, table, Work(kind=FastForwardPlan, do=do, telling=telling))
-
-
-def _last(plan: FastForwardPlan) -> int:
-    return max(plan.new_snapshot_ids)
-
-
-def _forward_lines(plan: FastForwardPlan) -> list[str]:
-    lines = [f"main of {plan.table} to become branch {plan.branch}, snapshot {_last(plan)}"]
-    if plan.lost_snapshot_ids:
-        lost = snapshots_text(plan.lost_snapshot_ids)
-        lines.append(f"  {lost} of main to go, {with_files(plan)}")
-    if plan.lost_tags:
-        lines.append(f"  {named('tag', plan.lost_tags)} of main to go")
-    if plan.consumers:
-        consumers = named("consumer", plan.consumers)
-        lines.append(f"  {consumers} to read on from {plan.shared_id + 1}")
-    return lines
 
 
 branch = group(

@@ -7,18 +7,9 @@ from lakewright.cli.grammar.command import command, group
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
-from lakewright.cli.upkeep.deletions import (
-    deleted_facts,
-    deleted_line,
-    files_summary,
-    snapshots_text,
-    with_files,
-)
 from lakewright.cli.upkeep.verbs import verb_command
-from lakewright.cli.upkeep.work import Telling
 from lakewright.platform.upkeep.expire import EXPIRE_CHANGELOGS
-from lakewright.storage import ExpireChangelogsPlan, Snapshot, Table
-from lakewright.storage.operations.retention.expire_changelogs import ExpireChangelogsResult
+from lakewright.storage import Snapshot
 
 
 @command("list", examples="lakewright changelog list nyc.flights")
@@ -53,36 +44,11 @@ def _record(snapshot: Snapshot) -> dict[str, object]:
     }
 
 
-def _telling(_: Table) -> Telling[ExpireChangelogsPlan, ExpireChangelogsResult]:
-    return Telling(
-        is_empty=lambda plan: not plan.changelog_ids,
-        describe=_plan_lines,
-        summary=files_summary,
-        report=_result_lines,
-        facts=lambda plan, result: {"expired": list(result.expired), **deleted_facts(result)},
-    )
-
-
-def _plan_lines(plan: ExpireChangelogsPlan) -> list[str]:
-    lines = [f"no changelog of {plan.table} to expire"]
-    if plan.changelog_ids:
-        which = snapshots_text(plan.changelog_ids)
-        lines = [f"changelogs of {which} of {plan.table} to go, {with_files(plan)}"]
-    return lines + [f"  {reason}" for reason in plan.reasons]
-
-
-def _result_lines(plan: ExpireChangelogsPlan, result: ExpireChangelogsResult) -> list[str]:
-    which = snapshots_text(plan.changelog_ids)
-    return [deleted_line(f"changelogs of {which} of {plan.table} expired", result)]
-
-
 _expire = verb_command(
     EXPIRE_CHANGELOGS,
     name="expire",
     flags={"every": "--all"},
     examples="lakewright changelog expire nyc.flights --dry-run",
-    telling=_telling,
-    may_go=lambda table, _: table.upkeep.plan_expire_changelogs(every=True).files,
 )
 
 

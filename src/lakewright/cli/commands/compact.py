@@ -1,6 +1,5 @@
 """`lakewright compact`: fewer, larger files with the same rows."""
 
-from lakewright.cli.upkeep.rewrites import compaction_telling
 from lakewright.cli.upkeep.verbs import verb_command
 from lakewright.platform.upkeep.compact import COMPACT
 
@@ -12,5 +11,4 @@ lakewright compact nyc.flights --partition dt=2013-12-01 --full
 lakewright compact nyc.flights --full --save-plan plan.json
 lakewright compact nyc.flights --plan plan.json --engine spark
 """,
-    telling=compaction_telling,
 )

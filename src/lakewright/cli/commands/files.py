@@ -11,7 +11,8 @@ from lakewright.cli.grammar.options import WHERE_NOTES, snapshot_option, where_o
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, iso_time, size_text, time_text
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:
     from lakewright.storage import Table
@@ -64,7 +65,7 @@ def _files(table: Table, where: str | None, snapshot: int | None) -> Iterator[_F
 
 
 def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[object, ...]:
-    values = table.files.partitions.of_row(partition).values
+    values = table.table_files.partitions.of_row(partition).values
     ordered = tuple((value is not None, value) for value in values)
     age = (file.min_sequence_number, file.creation_time or 0)
     return ordered, bucket, file.level, *age, file.file_name
@@ -72,7 +73,7 @@ def _place(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> t
 
 def _cells(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> list[Cell]:
     return [
-        *partition_cells(table.files.partitions.of_row(partition).spec),
+        *partition_cells(table.table_files.partitions.of_row(partition).spec),
         str(bucket),
         str(file.level),
         file.row_count,
@@ -85,12 +86,12 @@ def _cells(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> l
 def _record(table: Table, partition: bytes, bucket: int, file: DataFileMeta) -> dict[str, object]:
     from lakewright.storage.spec.partition import Place
 
-    path = table.files.data_file_path(Place(partition, bucket), file)
+    path = table.table_files.data_file_path(Place(partition, bucket), file)
     return {
-        "partition": plain_spec(table.files.partitions.of_row(partition).spec),
+        "partition": plain_spec(table.table_files.partitions.of_row(partition).spec),
         "bucket": bucket,
-        "path": path.removeprefix(table.files.paths.root + "/"),
-        "uri": table.files.fs.uri(path),
+        "path": path.removeprefix(table.table_files.paths.root + "/"),
+        "uri": table.table_files.fs.uri(path),
         "file_name": file.file_name,
         "size_bytes": file.file_size,
         "row_count": file.row_count,

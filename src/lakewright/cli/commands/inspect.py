@@ -95,19 +95,19 @@ def inspect(
         )
     if mode is not None and bound is None:
         raise InvalidRequestError("--mode says how changes are read; name them with --between")
-    chosen = choose_snapshot(table.files, snapshot_id=snapshot, tag=tag)
+    chosen = choose_snapshot(table.table_files, snapshot_id=snapshot, tag=tag)
     if chosen is not None and (snapshot is not None or tag is not None):
         # An earlier state has its own columns.
-        table = Table(table.files.at_schema(chosen.schema_id))
+        table = Table(table.table_files.at_schema(chosen.schema_id))
     schema = table.inspect.table_schema(system_table)
     wanted = filter_of(where, schema)
     if system_table != AUDIT_LOG:
-        pieces = iter([read_system_table(table.files, system_table, chosen, wanted)])
+        pieces = iter([read_system_table(table.table_files, system_table, chosen, wanted)])
     else:
         # Columns of the table choose files; the filter itself may also look at the row kind.
         on_table = only_on(wanted, frozenset(table.schema.field_names))
         if bound is None:
-            plan = plan_audit_log(table.files, chosen, on_table)
+            plan = plan_audit_log(table.table_files, chosen, on_table)
         else:
             plan = table.scan_changes(*bound, mode=mode or "auto", where=on_table).plan
         pieces = _changes(table, plan, wanted)
@@ -119,5 +119,5 @@ def _changes(table: Table, plan: ChangePlan, where: Predicate | None) -> Iterato
     from lakewright.storage.operations.inspection.system_tables import AUDIT_LOG, audit_log_rows
 
     schema = table.inspect.table_schema(AUDIT_LOG)
-    for rows in audit_log_rows(table.files, plan):
+    for rows in audit_log_rows(table.table_files, plan):
         yield keep_matching(rows, where, schema)

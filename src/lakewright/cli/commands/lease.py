@@ -31,9 +31,9 @@ def _list(call: Call) -> Answer:
 
 
 def _cells(lease: Lease) -> list[Cell]:
-    wanted = "".join(f" (wanted by {want.holder})" for want in lease.wanted)
+    taken = f" (the rest was taken by {', '.join(lease.given_up_to)})" if lease.given_up_to else ""
     until = time_text(lease.expires_ms)
-    return [lease.id[:8], lease.kind.value, f"{lease.scope}{wanted}", until, lease.holder]
+    return [lease.id[:8], lease.kind.value, f"{lease.scope}{taken}", until, lease.holder]
 
 
 def _record(lease: Lease) -> dict[str, object]:

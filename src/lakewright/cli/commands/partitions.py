@@ -11,7 +11,8 @@ from lakewright.cli.grammar.options import WHERE_NOTES, snapshot_option, where_o
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_spec
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, iso_time, size_text, time_text
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.words import size_text
 
 if TYPE_CHECKING:
     from lakewright.storage import PartitionStats

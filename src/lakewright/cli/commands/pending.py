@@ -12,7 +12,8 @@ from lakewright.cli.grammar.options import FROM_0
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.partitions import plain_spec
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, counted, size_text
+from lakewright.cli.output.text import Cell
+from lakewright.platform.upkeep.words import counted, size_text
 
 if TYPE_CHECKING:
     from lakewright.storage import CommitResult, StagedWrite

@@ -1,6 +1,5 @@
 """`lakewright postpone-compact`: postponed rows into buckets, where readers see them."""
 
-from lakewright.cli.upkeep.rewrites import postpone_telling
 from lakewright.cli.upkeep.verbs import verb_command
 from lakewright.platform.upkeep.postpone_compact import POSTPONE_COMPACT
 
@@ -10,5 +9,4 @@ postpone_compact = verb_command(
 lakewright postpone-compact shop.orders
 lakewright postpone-compact shop.orders --partition dt=2024-01-01 --dry-run
 """,
-    telling=postpone_telling,
 )

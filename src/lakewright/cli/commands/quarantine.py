@@ -6,20 +6,11 @@ from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command, group
 from lakewright.cli.output.answers import Answer, listed
 from lakewright.cli.output.tables import TextColumn
-from lakewright.cli.output.text import Cell, counted, duration_text, iso_time, size_text, time_text
-from lakewright.cli.upkeep.deletions import (
-    brought_back_lines,
-    deleted_facts,
-    deleted_line,
-    files_summary,
-    first_paths,
-)
+from lakewright.cli.output.text import Cell, iso_time, time_text
 from lakewright.cli.upkeep.verbs import verb_command
-from lakewright.cli.upkeep.work import Telling
 from lakewright.platform.upkeep.clean import PURGE, RESTORE
-from lakewright.storage import PurgePlan, Quarantine, RestorePlan, Table
-from lakewright.storage.operations.retention.purge_quarantine import PurgeResult
-from lakewright.storage.operations.retention.restore_files import RestoreResult
+from lakewright.platform.upkeep.words import size_text
+from lakewright.storage import Quarantine
 
 
 @command("list", examples="lakewright quarantine list nyc.flights")
@@ -74,38 +65,6 @@ def _record(quarantine: Quarantine) -> dict[str, object]:
     }
 
 
-def _restore_telling(_: Table) -> Telling[RestorePlan, RestoreResult]:
-    return Telling(
-        is_empty=lambda plan: False,
-        describe=_restore_lines,
-        summary=files_summary,
-        report=_restored_lines,
-        facts=lambda plan, result: {
-            "quarantine": plan.quarantine_id,
-            "files_restored": result.files_restored,
-            "bytes_restored": result.bytes_restored,
-            "missing": list(result.missing),
-            "duration_ms": result.duration_ms,
-        },
-    )
-
-
-def _restore_lines(plan: RestorePlan) -> list[str]:
-    count = f"{counted(len(plan.files), 'file')} of {plan.table}"
-    lines = [f"{count} to come back, {size_text(plan.bytes)}"]
-    return lines + first_paths(file.path for file in plan.files)
-
-
-def _restored_lines(plan: RestorePlan, result: RestoreResult) -> list[str]:
-    count, size = counted(result.files_restored, "file"), size_text(result.bytes_restored)
-    took = duration_text(result.duration_ms)
-    return [
-        f"{count} of {plan.table} restored, {size} in {took}",
-        *(f"  {path} is not in quarantine any more" for path in result.missing),
-        "  what nothing refers to is an orphan again, for the next remove-orphans",
-    ]
-
-
 _restore = verb_command(
     RESTORE,
     arguments={"quarantine": "ID", "paths": "[PATH…]"},
@@ -114,38 +73,7 @@ ID is a quarantine, as list names it; PATH are files of it, by their paths below
 (default: all).
 """,
     examples="lakewright quarantine restore nyc.flights 20240131-134500-1f0c2d3e --dry-run",
-    telling=_restore_telling,
 )
-
-
-def _purge_telling(_: Table) -> Telling[PurgePlan, PurgeResult]:
-    return Telling(
-        is_empty=lambda plan: not plan.quarantine_ids,
-        describe=_purge_lines,
-        summary=files_summary,
-        report=_purged_lines,
-        facts=lambda plan, result: {
-            "quarantines": list(plan.quarantine_ids),
-            "brought_back": list(result.brought_back),
-            **deleted_facts(result),
-        },
-    )
-
-
-def _purge_lines(plan: PurgePlan) -> list[str]:
-    say = [f"nothing of {plan.table} has been in quarantine for long enough"]
-    if plan.quarantine_ids:
-        files = f"{counted(len(plan.files), 'file')}, {size_text(plan.bytes)}"
-        say = [f"{counted(len(plan.quarantine_ids), 'quarantine')} of {plan.table} to go, {files}"]
-        say += [f"  {each}" for each in plan.quarantine_ids]
-    say += [f"  {path} is to come back: something refers to it" for path in plan.wanted]
-    return say + [f"  {reason}" for reason in plan.reasons]
-
-
-def _purged_lines(plan: PurgePlan, result: PurgeResult) -> list[str]:
-
-    done = f"{counted(len(plan.quarantine_ids), 'quarantine')} of {plan.table} purged"
-    return [deleted_line(done, result), *brought_back_lines(result.brought_back)]
 
 
 _purge = verb_command(
@@ -156,7 +84,6 @@ ID are quarantines that go whatever their age. What something refers to by now i
 comes back.
 """,
     examples="lakewright quarantine purge nyc.flights --older-than 30d --dry-run",
-    telling=_purge_telling,
 )
 
 

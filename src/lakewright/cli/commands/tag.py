@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import click
 
-from lakewright.cli.grammar.call import Call, needed
+from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command, group
 from lakewright.cli.grammar.options import FROM_1
 from lakewright.cli.grammar.values import age_ms
 from lakewright.cli.output.answers import Answer, listed, said
 from lakewright.cli.output.tables import TextColumn
 from lakewright.cli.output.text import Cell, iso_time, time_text
-from lakewright.cli.upkeep.deletions import (
-    deleted_facts,
-    deleted_line,
-    files_summary,
-    named,
-    with_files,
-)
 from lakewright.cli.upkeep.verbs import verb_command
-from lakewright.cli.upkeep.work import Telling, Work, carry_out, plan_and_run
 from lakewright.platform.upkeep.expire import EXPIRE_TAGS
-from lakewright.storage import DeleteTagsPlan, Tag
+from lakewright.platform.upkeep.history import DELETE_TAGS
+from lakewright.storage import Tag
 from lakewright.storage.errors import InvalidRequestError
-from lakewright.storage.operations.references.tags import DeleteTagsResult
 
 
 @command("list", examples="lakewright tag list nyc.flights")
@@ -124,44 +116,16 @@ def _check_name(name: str) -> None:
         )
 
 
-def _telling(verb: str) -> Telling[DeleteTagsPlan, DeleteTagsResult]:
-    return Telling(
-        is_empty=lambda plan: not plan.tags,
-        describe=lambda plan: _plan_lines(verb, plan),
-        summary=files_summary,
-        report=lambda plan, result: [
-            deleted_line(f"{named('tag', plan.tags)} of {plan.table} deleted", result)
-        ],
-        facts=lambda plan, result: {"tags": list(plan.tags), **deleted_facts(result)},
-    )
-
-
-def _plan_lines(verb: str, plan: DeleteTagsPlan) -> list[str]:
-    lines = [f"no tag of {plan.table} to {verb}"]
-    if plan.tags:
-        lines = [f"{named('tag', plan.tags)} of {plan.table} to go, {with_files(plan)}"]
-    return lines + [f"  {reason}" for reason in plan.reasons]
-
-
-@command("delete", plans=True, examples="lakewright tag delete nyc.flights q3 q4 --dry-run")
-@click.argument("names", metavar="TAG…", nargs=-1)
-def _delete(call: Call, *, names: tuple[str, ...]) -> Answer | None:
-    """Delete tags, and the files that they alone keep."""
-    table = call.table()
-    do = plan_and_run(
-        lambda: table.history.plan_delete_tags(*needed(names or None, "TAG")),
-        table.history.run_delete_tags,
-        again=lambda plan: table.history.plan_delete_tags(*plan.tags),
-    )
-    return carry_out(call, table, Work(kind=DeleteTagsPlan, do=do, telling=_telling("delete")))
-
-
+_delete = verb_command(
+    DELETE_TAGS,
+    name="delete",
+    arguments={"names": "TAG…"},
+    examples="lakewright tag delete nyc.flights q3 q4 --dry-run",
+)
 _expire = verb_command(
     EXPIRE_TAGS,
     name="expire",
     examples="lakewright tag expire nyc.flights --dry-run",
-    telling=lambda _: _telling("expire"),
-    may_go=lambda table, plan: table.history.plan_delete_tags(*plan.tags).files,
 )
 
 

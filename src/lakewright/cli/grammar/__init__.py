@@ -1,1 +1,1 @@
-"""The form of every command: its table, its common options, its help, and the list of all."""
+"""The grammar of all commands: table, common options, help, and the list of commands."""

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from click import UsageError, get_current_context
 
+from lakewright.platform.declare.variables import WAREHOUSE_VARIABLE
+
 if TYPE_CHECKING:
     from lakewright.storage import Catalog, Table, TableSchema
     from lakewright.storage.spec.predicate import Predicate
 
 Form = Literal["table", "json", "csv"]
 Value = TypeVar("Value")
-
-WAREHOUSE_VARIABLE = "LAKEWRIGHT_WAREHOUSE"
-DEFAULT_WAREHOUSE = "./warehouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +68,9 @@ class Call:
         catalog = self.catalog()
         name, mark, last = self.table_name.rpartition("$")
         is_plain = not mark or f"{mark}{last}".startswith(BRANCH_MARK)
-        # A folder may bear such a name.
+        # A folder may have such a name.
         if not is_plain and not catalog.table_exists(self.table_name):
-            check_system_table(catalog.table(name).files, last)
+            check_system_table(catalog.table(name).table_files, last)
             raise InvalidRequestError(
                 f"{self.table_name} is a system table; print it with "
                 f"`lakewright inspect {shlex.quote(name)} {last}`"
@@ -80,7 +79,7 @@ class Call:
 
 
 def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
-    """What `--where` says."""
+    """The filter of `--where`."""
     if text is None:
         return None
     # Only commands with a filter load the parser.
@@ -90,7 +89,7 @@ def filter_of(text: str | None, schema: TableSchema) -> Predicate | None:
 
 
 def check_one_of(*, needed: bool = False, **given: object) -> None:
-    """Refuse two of some options that exclude each other, or none where one is needed."""
+    """Refuse two options that exclude each other, or a missing one if one is needed."""
     there = [_option(name) for name, value in given.items() if value not in (None, False)]
     if len(there) > 1:
         raise UsageError(f"{there[1]} is not allowed with {there[0]}", get_current_context())

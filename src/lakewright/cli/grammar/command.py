@@ -1,4 +1,4 @@
-"""The form that every command has: `lakewright VERB TABLE [options]`, and help with examples."""
+"""The form of every command: `lakewright VERB TABLE [options]`, and help with examples."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from lakewright.cli.grammar.call import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE, Call
+from lakewright.cli.grammar.call import Call
+from lakewright.platform.declare.variables import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
     from lakewright.cli.output.answers import Answer
 
-# Longer lines of help are hard to read, however wide the terminal.
+# Longer lines of help are hard to read, even on a wide terminal.
 MOST_COLUMNS = 100
 
 Runner = Callable[..., "Answer | None"]
 
 
 class Described(click.Command):
-    """A command whose help ends in notes and examples, as they were written."""
+    """A command whose help ends with notes and examples, printed line by line as given."""
 
     def __init__(self, *args: Any, notes: str = "", examples: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -39,11 +40,11 @@ class Described(click.Command):
 
 
 class HowOption(click.Option):
-    """An option that says how a plan is shown or carried out, not what is planned."""
+    """An option that changes how a plan is shown or run, not what is planned."""
 
 
 class DescribedGroup(Described, click.Group):
-    """A command whose verbs have commands of their own."""
+    """A command whose verbs are commands too."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -80,13 +81,13 @@ class TableName(click.ParamType[str]):
 
 
 def _warehouse(context: click.Context) -> str:
-    """The warehouse as named after the command, before it, in the environment, or by default."""
+    """The warehouse: the option after the command, before it, the environment, or the default."""
     own: str | None = context.params.get("warehouse")
     return own or context.find_root().params.get("warehouse") or DEFAULT_WAREHOUSE
 
 
 def warehouse_option(*, is_root: bool) -> click.Option:
-    """`--warehouse`, which may stand before the command and after it."""
+    """`--warehouse`, allowed before and after the command."""
     return HowOption(
         ["--warehouse"],
         metavar="URI",
@@ -109,7 +110,7 @@ def form_option(choices: Sequence[str] = ("table", "json", "csv")) -> click.Opti
 def plan_options() -> list[click.Option]:
     """`--dry-run`, `--save-plan`, `--plan`."""
     return [
-        HowOption(["--dry-run"], is_flag=True, help="Say what would be done; write nothing."),
+        HowOption(["--dry-run"], is_flag=True, help="Print what would be done; write nothing."),
         HowOption(
             ["--save-plan"],
             metavar="FILE",
@@ -120,7 +121,7 @@ def plan_options() -> list[click.Option]:
             ["--plan"],
             metavar="FILE",
             type=click.Path(allow_dash=True),
-            help="Carry out a plan that was saved (- for standard input).",
+            help="Carry out a saved plan (- for standard input).",
         ),
     ]
 
@@ -134,9 +135,9 @@ def command(
     of_form: bool = True,
     plans: bool = False,
 ) -> Callable[[Runner], Described]:
-    """A command from a function, whose docstring is its help, and the options above it.
+    """Turn a function into a command; its docstring is the help, its decorators are options.
 
-    The function gets a `Call` and the values of its own options; the answer is printed.
+    The function gets a `Call` and the values of its own options; its answer is printed.
     """
 
     def build(run: Runner) -> Described:

@@ -9,26 +9,26 @@ from lakewright.cli.grammar.values import moment_ms, names, number_from
 WHERE_NOTES = """
 EXPR compares columns with literals, as SQL does: = <> < <= > >=, [NOT] IN (…),
 [NOT] BETWEEN … AND …, IS [NOT] NULL, [NOT] LIKE 'prefix%', AND, OR, NOT and parentheses.
-Text stands in '…', where a backslash begins an escape as in Spark, so write \\\\ for one;
-other names than plain words in `…`; DATE '2024-01-31',
-TIMESTAMP '2024-01-31 13:45:00' (UTC where the column is a moment), X'ff'.
+Text is quoted as '…', where a backslash begins an escape as in Spark: write \\\\ for one.
+A column name that is not a plain word is quoted as `…`. Other literals:
+DATE '2024-01-31', TIMESTAMP '2024-01-31 13:45:00' (in UTC for a column with a time zone), X'ff'.
 """
 ROW_NOTES = """
-table  aligned for people; long values are cut, nested ones are JSON
+table  aligned for people; long values are cut, nested values are JSON
 json   one object a line, complete: decimals as text, dates, times and timestamps in ISO
        (moments in UTC, with Z), bytes in hexadecimal, NaN and infinities as text; a map is
-       an object where its keys are text, else a list of [key, value] pairs
+       an object if its keys are text, otherwise a list of [key, value] pairs
 csv    the same values under a header; null is empty, empty text is ""
 """
 
 FROM_0 = number_from(0)
 FROM_1 = number_from(1)
 
-where_option = click.option("--where", metavar="EXPR", help="Only what this filter finds.")
+where_option = click.option("--where", metavar="EXPR", help="Only what matches this filter.")
 columns_option = click.option(
     "--columns", metavar="A,B", type=names, help="These columns, in this order (default: all)."
 )
-limit_option = click.option("--limit", metavar="N", type=FROM_0, help="At most so many rows.")
+limit_option = click.option("--limit", metavar="N", type=FROM_0, help="At most this many rows.")
 snapshot_option = click.option(
     "--snapshot", metavar="N", type=FROM_1, help="As of this snapshot (default: the latest)."
 )
@@ -37,6 +37,6 @@ as_of_option = click.option(
     "--as-of",
     metavar="TIME",
     type=moment_ms,
-    help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 "
-    "(UTC unless it says otherwise).",
+    help="As of the last snapshot not after an ISO time, such as 2024-01-31T13:45:00 (in UTC "
+    "without an offset).",
 )

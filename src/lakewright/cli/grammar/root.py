@@ -1,4 +1,4 @@
-"""All commands by what they are for: a new one is a module of `commands` and a line here."""
+"""All commands by purpose: a new command is a module of `commands` and a line here."""
 
 from __future__ import annotations
 
@@ -9,62 +9,63 @@ from click.shell_completion import CompletionItem
 
 from lakewright.cli.grammar.command import MOST_COLUMNS, DescribedGroup, warehouse_option
 
-# Help names commands by these words; what a command needs is imported when it is asked for.
+# Help describes commands by these words, so it imports no command.
 COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "ls": "the tables of the warehouse",
         "show": "a table: schema, keys, options, contents, health",
-        "read": "rows, filtered, as a table, JSON or CSV",
+        "read": "rows, with an optional filter, as a table, JSON or CSV",
         "lookup": "the rows of single keys",
         "inspect": "system tables, and what changed between two states",
-        "snapshots": "the states of a table",
-        "files": "its data files, or those that a filter opens",
-        "partitions": "its partitions",
+        "snapshots": "the snapshots of a table",
+        "files": "the data files of a table, or those that a filter reads",
+        "partitions": "the partitions of a table",
     },
     "Upkeep": {
-        "compact": "small files into fewer, larger ones",
-        "sort-compact": "rows in an order that lets filters skip files",
-        "rescale": "another number of buckets",
-        "postpone-compact": "postponed rows into buckets",
-        "expire-snapshots": "old snapshots go, and files they alone need",
-        "remove-orphans": "set aside files that nothing refers to",
-        "quarantine": "what was set aside: list, restore, purge",
+        "alter": "change the schema: columns, types, options",
+        "compact": "merge small files into fewer, larger ones",
+        "sort-compact": "sort rows, so that filters skip files",
+        "rescale": "change the number of buckets",
+        "postpone-compact": "assign postponed rows to buckets",
+        "expire-snapshots": "delete old snapshots, and the files that only they need",
+        "remove-orphans": "set aside files that no reference keeps",
+        "quarantine": "the files that were set aside: list, restore, purge",
         "analyze": "compute and publish statistics of columns",
     },
     "References": {
-        "tag": "names of states, which outlive expiry",
-        "branch": "second histories that share a table's files",
-        "rollback": "a table as it was; what came later goes",
-        "consumer": "how far readers of changes have come",
-        "changelog": "changes that outlived their snapshots",
+        "tag": "names of snapshots, which then outlive expiry",
+        "branch": "further histories that share a table's files",
+        "rollback": "return to an earlier snapshot; later ones are deleted",
+        "consumer": "the positions of readers of changes",
+        "changelog": "the changes that outlive their snapshots",
     },
     "Work under way": {
         "pending": "batches that wait to be committed",
-        "lease": "which process works on a table",
+        "lease": "the processes that work on a table",
     },
     "Workspace": {
-        "demo": "real flights through the whole of it",
+        "demo": "a tour with a year of real flights",
         "up": "the Dagster UI",
-        "completion": "completion of commands and tables in a shell",
+        "completion": "shell completion of commands and tables",
     },
 }
 _NOTES = """
-Commands that change a table take --dry-run, which says what would be done; --save-plan FILE,
-which keeps that as a plan; and --plan FILE, which carries it out.
+Commands that change a table take --dry-run, which prints what would be done; --save-plan FILE,
+which saves it as a plan; and --plan FILE, which carries out a saved plan.
 
 Exit codes:
   0    done
   1    unexpected: please report it
-  2    the request is wrong: an option, a name, a filter, a plan that is none
+  2    the request is wrong: an option, a name, a filter, an invalid plan
   3    no such warehouse, database, table, snapshot, tag, branch, consumer or file
-  4    the table or store needs a feature that is not implemented; nothing was touched
+  4    the table or store needs a feature that is not implemented; nothing was changed
   5    another commit came first, or the plan is stale: plan again
-  6    files contradict the format or each other: have a person look
-  7    the store did not answer, or another process works on that part of the table; or the
-       store did not say whether the commit was made
-  8    the store wants other credentials
+  6    files contradict the format or each other: a person must look
+  7    the store did not answer, or another process works on that part of the table; or it
+       is unknown whether the commit was made
+  8    the store refuses the credentials
   130  interrupted
-  141  the reader of the output went away
+  141  the reader of the output closed it
 """
 _EXAMPLES = """
 lakewright --warehouse ./warehouse show nyc.flights
@@ -73,7 +74,7 @@ lakewright compact nyc.flights --full --dry-run
 
 
 class Root(DescribedGroup):
-    """The group of all commands, each of which is loaded when it is asked for."""
+    """The group of all commands; each is loaded at its first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for commands in COMMANDS.values() for name in commands]
@@ -91,7 +92,7 @@ class Root(DescribedGroup):
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
-            # Click looks for similar names among commands that were loaded.
+            # Click would look for similar names only among the loaded commands.
             raise click.exceptions.NoSuchCommand(
                 error.command_name, possibilities=self.list_commands(ctx), ctx=ctx
             ) from None
@@ -109,14 +110,14 @@ class Root(DescribedGroup):
             for name, says in commands.items()
             if name.startswith(incomplete)
         ]
-        # Not those of a group, which loads every command.
+        # The completion of a group would load every command.
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 ROOT = Root(
     "lakewright",
     params=[warehouse_option(is_root=True)],
-    help="Look at Apache Paimon tables, and keep them healthy.",
+    help="Inspect and maintain Apache Paimon tables.",
     notes=_NOTES,
     examples=_EXAMPLES,
     no_args_is_help=True,

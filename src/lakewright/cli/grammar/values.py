@@ -1,6 +1,6 @@
 """Values of options as people write them: lists of names, times, ages, partitions.
 
-Each function refuses a text with what is wrong with it; Click adds the option's name.
+Each function refuses an invalid text and says why; Click adds the option's name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def number_from(minimum: int) -> Callable[[str], int]:
-    """Whole numbers that are not below some other."""
+    """Whole numbers from a minimum on."""
 
     def number(text: str) -> int:
         try:
@@ -24,7 +24,7 @@ def number_from(minimum: int) -> Callable[[str], int]:
         except ValueError:
             value = minimum - 1
         if value < minimum:
-            raise BadParameter(f"{text!r} is no whole number from {minimum} on")
+            raise BadParameter(f"{text!r} is not a whole number from {minimum} on")
         return value
 
     return number
@@ -41,7 +41,7 @@ def names(text: str) -> list[str]:
 
 
 def bounds(text: str) -> tuple[str, str]:
-    """`A,B`: two of something."""
+    """`A,B`: two values, such as bounds."""
     first, comma, last = text.partition(",")
     if not comma or not first.strip() or not last.strip() or "," in last:
         raise BadParameter(f"{text!r} is not of the form A,B")
@@ -55,7 +55,7 @@ def times(text: str) -> tuple[dt.datetime, dt.datetime]:
 
 
 def moment_ms(text: str) -> int:
-    """An ISO time, in UTC unless it says otherwise."""
+    """An ISO time; UTC without an offset."""
     return (_moment(text) - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
@@ -64,7 +64,7 @@ def _moment(text: str) -> dt.datetime:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
         raise BadParameter(
-            f"{text!r} is no time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
+            f"{text!r} is not a time such as 2024-01-31T13:45:00 or 2024-01-31T13:45:00+01:00"
         ) from None
     return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
 
@@ -75,9 +75,9 @@ def partition(text: str) -> dict[str, object]:
         try:
             spec: dict[str, object] = json.loads(text)
         except ValueError as error:
-            raise BadParameter(f"{text!r} is no JSON: {error}") from None
+            raise BadParameter(f"{text!r} is not JSON: {error}") from None
         return spec
-    # A comma separates only where another `name=` follows: values may hold commas too.
+    # A comma separates only before another `name=`, since values may hold commas.
     pairs = [pair.split("=", 1) for pair in re.split(r",(?=[^,=]+=)", text)]
     named = {pair[0].strip(): pair[1] for pair in pairs if len(pair) == 2}
     if len(named) != len(pairs) or not all(named):

@@ -1,1 +1,1 @@
-"""What commands print: text, tables and progress for people, JSON and CSV for programs."""
+"""The output of commands: text, tables and progress for people, JSON and CSV for programs."""

@@ -1,4 +1,4 @@
-"""What a command has to say: text and tables for people, JSON or CSV for programs."""
+"""The answer of a command: text and tables for people, JSON or CSV for programs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Record = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What is printed, made for the form that was asked for alone.
+    """What a command prints; only the requested form is made.
 
-    `value` is a JSON value. `records` are the rows of CSV where they are other than the value,
-    or the items of the value where it is a list.
+    `value` is a JSON value. `records` are the rows of CSV if they differ from the value, or the
+    items of the value if it is a list.
     """
 
     text: Callable[[], Sequence[Block]]
@@ -31,7 +31,7 @@ class Answer:
     is_conflict: bool = False
 
     def print(self, form: Form) -> int:
-        """Print it in one of the forms; the exit code."""
+        """Print the answer in one of the forms; returns the exit code."""
         match form:
             case "table":
                 print_blocks(self.text())
@@ -64,7 +64,7 @@ def listed(
     record: Callable[[Item], dict[str, object]],
     empty: str,
 ) -> Answer:
-    """A list: a table, or what to say when it is empty; records for programs."""
+    """A list: a table, or a sentence if it is empty; records for programs."""
     return Answer(
         text=lambda: [TextTable(columns, [cells(item) for item in items]) if items else empty],
         value=lambda: [record(item) for item in items],
@@ -72,10 +72,10 @@ def listed(
 
 
 def said(*lines: str, **facts: object) -> Answer:
-    """Lines for people, and the same as facts."""
+    """Lines for people, and the same facts for programs."""
     return Answer(text=lambda: lines, value=lambda: facts)
 
 
 def print_json(value: object) -> None:
-    """One JSON value."""
+    """Print one JSON value."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

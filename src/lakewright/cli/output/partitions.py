@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def plain_spec(spec: Mapping[str, object]) -> dict[str, object]:
     """Partition values as JSON holds them: dates and times in ISO, decimals and bytes as text."""
-    return {name: _plain(value) for name, value in spec.items()}
+    return {name: plain_value(value) for name, value in spec.items()}
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
+    """A value as JSON holds it."""
     match value:
         case dt.datetime() if value.tzinfo is not None:
             return value.replace(tzinfo=None).isoformat() + "Z"
@@ -33,7 +34,7 @@ def _plain(value: object) -> object:
 
 
 def partition_columns(schema: TableSchema) -> list[TextColumn]:
-    """A column for each partition key, one that says so where there is none."""
+    """A column for each partition key; a table without partition keys has one column too."""
     return [TextColumn(key) for key in schema.partition_keys] or [TextColumn("partition")]
 
 
@@ -47,5 +48,5 @@ def partition_cells(spec: Mapping[str, object]) -> list[Cell]:
 def _spec_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    # Blank text looks like nothing otherwise.
+    # Blank text would be invisible.
     return shown_text(str(value)) if str(value).strip() else repr(value)

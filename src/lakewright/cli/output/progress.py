@@ -1,4 +1,4 @@
-"""What a long command is at, on a terminal: a spinner with the step's name, or a bar."""
+"""Progress of a long command on a terminal: a spinner with the step's name, or a bar."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Result = TypeVar("Result")
 
 
 class Steps(Protocol):
-    """Where the steps of a command are told."""
+    """The receiver of a command's steps."""
 
     def begin(self, name: str, total: int | None = None) -> None:
-        """The next step, and of how many parts it is, if that is known."""
+        """Begin the next step; `parts` is the number of its parts, if known."""
         ...
 
     def advance(self, parts: int = 1) -> None:
-        """More parts of the step are done."""
+        """Mark more parts of the step as done."""
         ...
 
 
 @contextmanager
 def shown_steps() -> Iterator[Steps]:
-    """Show steps on standard error while they last; a pipe gets none."""
+    """Show steps on standard error while the block runs; a pipe shows none."""
     if not is_terminal(sys.stderr):
         yield _Silent()
         return
@@ -95,7 +95,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class CountedEngine:
-    """An engine of this process whose finished tasks are told as parts of a step."""
+    """An engine of this process that reports each finished task as one part of a step."""
 
     engine: Engine
     steps: Steps

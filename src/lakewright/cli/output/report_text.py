@@ -1,77 +1,103 @@
-"""The report of a verb, as people read it and as programs do."""
+"""The report of a verb, as text for people and as facts for programs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakewright.cli.output.tables import Block, Facts, TextColumn, TextTable
-from lakewright.cli.output.text import Cell, size_text
+from lakewright.cli.output.partitions import partition_cells, partition_columns, plain_value
+from lakewright.cli.output.tables import Block, TextColumn, TextTable
+from lakewright.cli.output.text import Cell, iso_time
+from lakewright.platform.upkeep.verb import NamedPartition
+from lakewright.platform.upkeep.words import size_text
+from lakewright.storage import Snapshot
 
 if TYPE_CHECKING:
-    from lakewright.platform.upkeep.verb import Fact, Report, Rows
+    from collections.abc import Mapping
 
-# A plan names every part; people get the first of them, programs all.
+    from lakewright.platform.upkeep.verb import Report, Rows
+    from lakewright.storage import TableSchema
+
+# A plan lists every part; people see the first parts, programs all of them.
 _MOST_LINES = 40
+_TITLES = {"bytes": "size", "reason": "why"}
+# Columns of text, which begin at the left.
+_TEXTS = {"column", "min", "max", "reason", "file"}
 
 
-def report_text(report: Report) -> list[Block]:
-    """One sentence, the figures, the rows of detail, the notes."""
-    blocks: list[Block] = [report.summary]
-    if not report.is_empty:
-        blocks.append(Facts({_words(name): _text(name, each) for name, each in _facts(report)}))
-    for name, rows in report.tables.items():
-        if rows:
-            blocks += ["", f"{name}:", _table(rows)]
-            if len(rows) > _MOST_LINES:
-                more = f"… and {len(rows) - _MOST_LINES:,} more; --format json has them all"
-                blocks.append(more)
-    return [*blocks, *(f"  {note}" for note in report.notes)]
+def report_text(report: Report, schema: TableSchema) -> list[Block]:
+    """Figures before and after, the summary, the first rows of detail, and the notes."""
+    is_idle = report.is_empty or report.was_beaten
+    blocks = [] if is_idle else _before_and_after(report.facts)
+    blocks.append(report.summary)
+    rows = next(filter(None, report.tables.values()), None)
+    if rows is not None:
+        blocks += ["", _table(rows, schema), *_more(len(rows))]
+        blocks += [""] if report.notes else []
+    notes = [f"  {note}" for note in report.notes[:_MOST_LINES]]
+    return [*blocks, *notes, *_more(len(report.notes))]
 
 
-def report_facts(report: Report) -> dict[str, object]:
+def report_record(report: Report) -> dict[str, object]:
     """The same for programs."""
-    return {
-        "summary": report.summary,
-        **report.facts,
-        **{name.replace(" ", "_"): list(rows) for name, rows in report.tables.items()},
-        "notes": list(report.notes),
-        "snapshot_id": None if report.snapshot is None else report.snapshot.id,
-    }
+    values = report.facts if report.record is None else report.record
+    return {name: _plain(value) for name, value in values.items()}
 
 
-def _facts(report: Report) -> list[tuple[str, Fact]]:
-    return [(name, fact) for name, fact in report.facts.items() if fact != ""]
+def _plain(value: object) -> object:
+    match value:
+        case Snapshot():
+            return {"id": value.id, "time": iso_time(value.time_millis)}
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case _:
+            return plain_value(value)
 
 
-def _table(rows: Rows) -> TextTable:
-    columns = [
-        TextColumn(_words(name), right=isinstance(value, int)) for name, value in rows[0].items()
-    ]
-    cells = [[_cell(name, row.get(name)) for name in rows[0]] for row in rows[:_MOST_LINES]]
+def _before_and_after(facts: Mapping[str, object]) -> list[Block]:
+    rows = []
+    for name, before in facts.items():
+        what = name.removesuffix("_before")
+        after = facts.get(f"{what}_after")
+        if what != name and isinstance(before, int) and isinstance(after, int):
+            rows.append((_title(what), _figure(what, before), _figure(what, after)))
+    columns = [TextColumn(""), TextColumn("before", right=True), TextColumn("after", right=True)]
+    return [TextTable(columns, rows), ""] if rows else []
+
+
+def _table(rows: Rows, schema: TableSchema) -> TextTable:
+    columns = []
+    for name, value in rows[0].items():
+        if isinstance(value, NamedPartition):
+            columns += partition_columns(schema)
+        else:
+            columns.append(TextColumn(_title(name), right=name not in _TEXTS))
+    cells = [[cell for each in row.items() for cell in _cells(*each)] for row in rows[:_MOST_LINES]]
     return TextTable(columns, cells)
 
 
-def _cell(name: str, value: object) -> Cell:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return size_text(value) if value is not None and _is_size(name) else value
-    return _text(name, value)
-
-
-def _text(name: str, value: object) -> str:
+def _cells(name: str, value: object) -> list[Cell]:
     match value:
-        case bool():
-            return "yes" if value else "no"
-        case int() if _is_size(name):
-            return size_text(value)
-        case int():
-            return f"{value:,}"
+        case NamedPartition():
+            return partition_cells(value.spec)
+        case None:
+            return ["-"]
+        case int() if name != "bucket":
+            return [_figure(name, value)]
         case _:
-            return str(value)
+            return [str(value)]
 
 
-def _is_size(name: str) -> bool:
-    return name == "bytes" or name.startswith("bytes_")
+def _figure(name: str, value: int) -> str:
+    return size_text(value) if name == "bytes" else f"{value:,}"
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ").replace("bytes", "size")
+def _title(name: str) -> str:
+    return _TITLES.get(name, name).replace("_", " ")
+
+
+def _more(count: int) -> list[Block]:
+    if count <= _MOST_LINES:
+        return []
+    return [f"… and {count - _MOST_LINES:,} more; --format json has them all"]

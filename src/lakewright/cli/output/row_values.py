@@ -1,8 +1,8 @@
-"""Arrow columns as plain values that JSON holds: what `read` prints, and what scripts get.
+"""Arrow columns as plain JSON values, for `read` and for scripts.
 
-Decimals are text with the column's scale, dates and times ISO text, moments in UTC
-with Z, bytes hexadecimal, NaN and infinities text. Rows are objects; a map is an
-object where its keys are text, else a list of [key, value].
+Decimals are text with the column's scale, dates and times ISO text, moments in UTC with Z, bytes
+hexadecimal, NaN and infinities text. Rows are objects; a map is an object if its keys are text,
+otherwise a list of [key, value].
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def plain_values(array: pa.Array, data_type: DataType) -> list[Plain]:
                 for field, each in zip(fields, array.flatten(), strict=True)
             ]
             names = [field.name for field in fields]
-            # Zipped with the validity, so that there are rows even where there is no member.
+            # Zipped with the validity, so that rows without members are counted too.
             return [
                 dict(zip(names, row, strict=True)) if valid else None
                 for valid, *row in zip(_validity(array), *members, strict=True)
@@ -98,7 +98,7 @@ def _validity(array: pa.Array) -> list[bool]:
 
 
 def _spans(array: pa.Array) -> tuple[int, int, list[slice | None]]:
-    """First and count of the items of some lists, and each list's span among them."""
+    """The offset and the number of the items of some lists, and each list's slice of them."""
     offsets: list[int] = array.offsets.to_pylist()
     first = offsets[0]
     spans = [
@@ -114,7 +114,7 @@ def _atomic_values(array: pa.Array, data_type: AtomicType) -> list[Plain]:
     if root in _JSON_AS_THEY_ARE:
         values = array.to_pylist()
     elif root is TypeRoot.FLOAT:
-        # The fewest digits that are this float, instead of the double next to it.
+        # The shortest digits of this float, not of the nearest double.
         values = [
             None if v is None else _number(float(str(np.float32(v)))) for v in array.to_pylist()
         ]
@@ -141,7 +141,7 @@ def _number(value: float) -> float | str:
 
 
 def _iso_texts(array: pa.Array, unit: str, suffix: str) -> list[Plain]:
-    """ISO text of days or ticks since the epoch, a fraction of zero left out."""
+    """ISO text of days or ticks since the epoch, without a fraction of zero."""
     numbers: list[int | None] = array.to_pylist()
     moments = np.array([number or 0 for number in numbers], f"datetime64[{unit}]")
     zero = "." + "0" * {"ms": 3, "us": 6, "ns": 9}.get(unit, 0)

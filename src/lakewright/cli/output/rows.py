@@ -1,4 +1,4 @@
-"""Rows printed as a table, JSON lines or CSV, batch by batch, as they are read."""
+"""Rows printed as a table, JSON lines or CSV, one batch after another."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from lakewright.cli.output.tables import (
     row_lines,
 )
 from lakewright.cli.output.terminal import styled, width_of_terminal
-from lakewright.cli.output.text import NULL, counted, cut, printable, shown_text
+from lakewright.cli.output.text import NULL, cut, printable, shown_text
+from lakewright.platform.upkeep.words import counted
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 
-# Rows turned into text at a time; the first batch sets the widths of a table.
+# Rows converted to text at a time; the first batch sets the widths of a table.
 _BATCH_ROWS = 2048
-# What a value may take of a line in a table; json and csv print all of it.
+# The widest text of a value in a table; json and csv print all of it.
 _MAX_WIDTH = 60
-# A terminal that is too narrow for all columns cuts none of them below this.
+# On a narrow terminal, no column becomes narrower than this.
 _MIN_WIDTH = 8
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
@@ -38,7 +39,7 @@ Batches = Iterator[list[tuple[Plain, ...]]]
 def print_rows(
     form: Form, fields: Sequence[DataField], pieces: Iterable[pa.Table], *, limit: int | None
 ) -> None:
-    """Print pieces of rows whose columns are `fields`; no piece beyond the limit is asked for."""
+    """Print pieces of rows whose columns are `fields`; no piece after the limit is read."""
     for line in _FORMATS[form](fields, _batches(fields, pieces, limit)):
         sys.stdout.write(line + "\n")
 
@@ -103,7 +104,7 @@ def _cells(row: Sequence[Plain]) -> list[str]:
 def _cell(value: Plain) -> str:
     if value is None:
         return NULL
-    # Shortened before it is looked at char by char: a value may be megabytes long.
+    # Shortened before each character is checked: a value may have megabytes.
     return cut(shown_text(plain_text(value)[: 4 * _MAX_WIDTH]), _MAX_WIDTH)
 
 

@@ -1,11 +1,12 @@
-"""`lakewright show`: all that metadata says of one table, as JSON and as text."""
+"""`lakewright show`: the description of one table from its metadata, as JSON and as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from lakewright.cli.output.tables import Block, Facts, Heading, TextColumn, TextTable
-from lakewright.cli.output.text import Cell, counted, iso_time, size_text, time_text
+from lakewright.cli.output.text import Cell, iso_time, time_text
+from lakewright.platform.upkeep.words import counted, size_text
 from lakewright.storage import CompactionPlan, Lease, PartitionStats, Snapshot, Table
 from lakewright.storage.errors import InvalidOption, StorageError, UnsupportedError
 from lakewright.storage.lsm.bin_packing import SMALL_FILE_RATIO
@@ -180,9 +181,9 @@ def _kind(table: Table) -> str:
         case BucketMode.UNAWARE:
             return keyed
         case BucketMode.DYNAMIC:
-            return f"{keyed}, buckets as they fill, found by an index of keys"
+            return f"{keyed}, dynamic buckets, found by an index of keys"
         case BucketMode.POSTPONE:
-            return f"{keyed}, rows are given a bucket by {by} some time after they are written"
+            return f"{keyed}, postponed buckets, assigned by {by} after the write"
         case BucketMode.FIXED:
             return f"{keyed}, {counted(options.bucket, 'bucket')} by {by}"
 
@@ -227,7 +228,7 @@ def _contents(report: TableReport) -> dict[str, str]:
         "rows": f"{report.rows_in_files:,}",
     }
     if report.table.schema.has_primary_key:
-        contents["rows"] += " in files, older versions of a key included"
+        contents["rows"] += " in files, including older versions of a key"
     return contents
 
 
@@ -260,8 +261,8 @@ def _health(report: TableReport) -> dict[str, str]:
         postponed = report.table.options.bucket_mode is BucketMode.POSTPONE
         verb = "postpone-compact" if postponed else "compact"
         health["waiting"] = (
-            f"{counted(waiting, 'row')} that no reader sees before: "
-            f"lakewright {verb} {report.table.name}"
+            f"{counted(waiting, 'row')} that readers see only after: lakewright {verb} "
+            f"{report.table.name}"
         )
     if report.leases:
         health["at work"] = "; ".join(

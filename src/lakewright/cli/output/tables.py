@@ -1,6 +1,6 @@
-"""Tables for people: on a terminal fitted to its width, elsewhere as wide as their cells.
+"""Tables for people: fitted to the width of a terminal, elsewhere as wide as their cells.
 
-A pipe gets lines that do not depend on any width, so that programs find the same text anywhere.
+Lines in a pipe do not depend on a width, so programs find the same text everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lakewright.cli.output.text import GAP, Cell, cell_text, printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-# A moment has 23 characters; a value of no more is not spread over lines.
+# A moment has 23 characters; a value up to this length is not broken over lines.
 _MOST_WHOLE = 24
 
 
@@ -41,19 +41,19 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with what they are, those without a value left out."""
+    """Names with their values; names without a value are left out."""
 
     facts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A line above what belongs to it."""
+    """A line above the blocks of a section."""
 
     text: str
 
 
-# What people are told, from top to bottom.
+# The parts of a text for people, from top to bottom.
 Block = str | Heading | TextTable | Facts
 
 
@@ -69,7 +69,7 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 
 
 def block_lines(block: Block) -> list[str]:
-    """The lines of a block where no width limits them."""
+    """The lines of a block without a width limit."""
     match block:
         case str():
             return [block]
@@ -83,14 +83,14 @@ def block_lines(block: Block) -> list[str]:
 
 
 def table_lines(columns: Sequence[TextColumn], rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Header, rule and rows, each column as wide as its widest cell."""
+    """The header, a rule and the rows; each column is as wide as its widest cell."""
     cells = [[cell_text(cell) for cell in row] for row in rows]
     widths = column_widths(columns, cells)
     return [*header_lines(columns, widths), *row_lines(columns, widths, cells)]
 
 
 def column_widths(columns: Sequence[TextColumn], cells: Iterable[Sequence[str]]) -> list[int]:
-    """How wide each column must be for its title and these cells."""
+    """The width of each column for its title and these cells."""
     widths = [cell_len(column.title) for column in columns]
     for row in cells:
         widths = [max(width, cell_len(cell)) for width, cell in zip(widths, row, strict=True)]
@@ -107,7 +107,7 @@ def header_lines(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[s
 def row_lines(
     columns: Sequence[TextColumn], widths: Sequence[int], cells: Iterable[Sequence[str]]
 ) -> Iterator[str]:
-    """One line for each row; a cell wider than its column moves only its own line."""
+    """One line for each row; a cell wider than its column shifts the rest of its own line only."""
     for row in cells:
         parts = []
         for column, width, cell in zip(columns, widths, row, strict=True):
@@ -117,9 +117,9 @@ def row_lines(
 
 
 def _print_fitted(block: TextTable | Facts) -> None:
-    """Print for a terminal: what is too wide goes on below, in its own column.
+    """Print for a terminal; long text continues on the next line, in its own column.
 
-    Short values stay whole. Where they leave too little room, each row is told as facts.
+    Short values stay whole. If they leave too little room, each row is printed as facts.
     """
     from rich.padding import Padding
 
@@ -129,7 +129,7 @@ def _print_fitted(block: TextTable | Facts) -> None:
         indent = block.indent
         cells = [[cell_text(cell) for cell in row] for row in block.rows]
         widths = column_widths(block.columns, cells)
-        # A title may go on below; so may a long value, but not a short one.
+        # A title or a long value may continue on the next line; a short value may not.
         words = [TextColumn(max(each.title.split(), key=len, default="")) for each in block.columns]
         least = [min(width, _MOST_WHOLE) for width in column_widths(words, cells)]
         fitted = fitted_widths(widths, least, (width_of_terminal(sys.stdout) or 0) - indent)
@@ -141,7 +141,7 @@ def _print_fitted(block: TextTable | Facts) -> None:
 
 
 def fitted_widths(widths: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:
-    """The widths, the widest made narrower until all fit; None where that goes below the least."""
+    """The widths, the widest narrowed until all fit; None if one would fall below its minimum."""
     fitted = list(widths)
     while sum(fitted) + len(GAP) * (len(fitted) - 1) > room:
         spare = [at for at, width in enumerate(fitted) if width > least[at]]

@@ -1,4 +1,4 @@
-"""What a stream is: a terminal, with a width and perhaps colours, or a file or pipe."""
+"""What a stream is: a terminal, which has a width and may have colours, or a file or pipe."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at the stream."""
+    """Whether the stream is a terminal."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether the stream may be coloured; NO_COLOR, when it is set, says that it may not."""
+    """Whether the stream may be coloured; a set NO_COLOR forbids colours."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
 
 def styled(text: str, stream: TextIO, *, fg: str | None = None, bold: bool = False) -> str:
-    """The text in a colour, where the stream has colours."""
+    """The text in a colour, if the stream has colours."""
     return click.style(text, fg=fg, bold=bold) if has_colours(stream) else text
 
 
 def width_of_terminal(stream: TextIO) -> int | None:
-    """How many characters a line of the stream holds, None where lines have no end."""
+    """The number of characters in a line of the stream; None if lines have no limit."""
     return shutil.get_terminal_size().columns if is_terminal(stream) else None
 
 
 def console_of(stream: TextIO, **settings: Any) -> Console:
-    """Rich's view of a terminal."""
+    """The Rich console of a stream."""
     from rich.console import Console
 
     return Console(

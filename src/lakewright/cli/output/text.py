@@ -23,19 +23,19 @@ def cell_text(cell: Cell) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line, what would move a terminal's cursor or colour it written as a code."""
+    """The text on one line; characters that would control a terminal are written as codes."""
     if text.isprintable():
         return text
     return "".join(char if _is_shown(char) else _code(char) for char in text)
 
 
 def shown_text(text: str) -> str:
-    """Text among other values: on one line, and in quotes where it would look like null."""
+    """A text beside other values: on one line, and in quotes if it would look like null."""
     return repr(text) if text == NULL else printable(text)
 
 
 def _is_shown(char: str) -> bool:
-    # Spaces of other scripts and joiners between letters are no controls.
+    # Spaces of other scripts and joiners between letters are not control characters.
     return char.isprintable() or unicodedata.category(char) == "Zs" or char == "\u200d"
 
 
@@ -44,45 +44,19 @@ def _code(char: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or as much of it as fits with an ellipsis."""
-    # Looked at char by char only as far as it may fit.
+    """The text, or as much of it as fits before an ellipsis."""
+    # Only as many characters as can fit are checked.
     if len(text) <= width and cell_len(text) <= width:
         return text
     return set_cell_size(text[: 4 * width], width - 1).rstrip() + "…"
 
 
-def size_text(size_bytes: int) -> str:
-    """`1.4 MiB`."""
-    size = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        # What rounds to 1024 of a unit is one of the next.
-        if round(size, 1) < 1024 or unit == "TiB":
-            return f"{size_bytes} B" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1024
-    raise AssertionError(size_bytes)
-
-
-def duration_text(duration_ms: int) -> str:
-    """`850 ms`, `12.3 s`, `4 min 5 s`."""
-    if duration_ms < 1000:
-        return f"{duration_ms} ms"
-    if duration_ms < 60_000:
-        return f"{duration_ms / 1000:.1f} s"
-    minutes, seconds = divmod(round(duration_ms / 1000), 60)
-    return f"{minutes} min {seconds} s"
-
-
 def time_text(time_ms: int) -> str:
-    """A moment to the millisecond, in UTC: what `--as-of` takes back."""
+    """A moment to the millisecond, in UTC; `--as-of` accepts it."""
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=time_ms)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}"
 
 
 def iso_time(time_ms: int) -> str:
-    """The same for scripts."""
+    """The same moment in ISO form, for scripts."""
     return time_text(time_ms).replace(" ", "T") + "Z"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 file`, `1,200 files`."""
-    return f"{count:,} {noun if count == 1 else noun + 's'}"

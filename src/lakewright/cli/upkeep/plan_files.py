@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -16,24 +16,12 @@ from lakewright.cli.grammar.command import HowOption
 
 if TYPE_CHECKING:
     from lakewright.storage import Table
+    from lakewright.storage.operations.running.plan import Plan
+
+PlanT = TypeVar("PlanT", bound="Plan[Any]")
 
 
-class Plan(Protocol):
-    """What every plan of storage is."""
-
-    @property
-    def table(self) -> str: ...
-
-    def to_json(self) -> str: ...
-
-    @classmethod
-    def from_json(cls, text: str) -> Self: ...
-
-
-PlanT = TypeVar("PlanT", bound=Plan)
-
-
-def plan_data(call: Call, plan: Plan, summary: Mapping[str, object]) -> dict[str, object]:
+def plan_data(call: Call, plan: Plan[Any], summary: Mapping[str, object]) -> dict[str, object]:
     """A plan as `--plan` takes it back, which leaves operation and summary aside."""
     return {"operation": call.command, "summary": summary, **json.loads(plan.to_json())}
 
@@ -100,7 +88,7 @@ def _check_nothing_else_planned() -> None:
             raise InvalidRequestError(f"--plan says what to do; leave {name} out, or plan again")
 
 
-def _check_partitions(path: str, plan: Plan, table: Table) -> None:
+def _check_partitions(path: str, plan: Plan[Any], table: Table) -> None:
     """Refuse a plan whose parts name other partition columns than the table has."""
     from lakewright.storage import SortCompactionPlan
     from lakewright.storage.errors import InvalidRequestError
@@ -110,7 +98,7 @@ def _check_partitions(path: str, plan: Plan, table: Table) -> None:
         return
     keys = list(table.schema.partition_keys)
     for part in (*getattr(plan, "tasks", ()), *getattr(plan, "skipped", ())):
-        if list(table.files.partitions.stored(part.partition)) != keys:
+        if list(table.table_files.partitions.stored(part.partition)) != keys:
             raise InvalidRequestError(
                 f"{path} is no plan of {table.name}: it names the partition {part.partition}, and "
                 f"the partition keys are {', '.join(keys) or 'none'}"

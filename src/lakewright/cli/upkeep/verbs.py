@@ -1,16 +1,15 @@
 """Makes commands of the platform's verbs: options, plan, lease, run and report.
 
-A verb defines its options and its report. A command defines the spelling of the options, and may
-show plans and results in its own form instead of the verb's report.
+A verb defines its options and its report. A command defines the spelling of the options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_origin
 
 import click
 
@@ -19,24 +18,21 @@ from lakewright.cli.grammar.command import Described, HowOption, command
 from lakewright.cli.grammar.options import FROM_0, FROM_1
 from lakewright.cli.grammar.values import age_ms, names, partition
 from lakewright.cli.output.answers import Answer
-from lakewright.cli.output.progress import CountedEngine, Steps
-from lakewright.cli.output.report_text import report_facts, report_text
-from lakewright.cli.upkeep.work import Telling, carry_out, raise_stale
-from lakewright.cli.upkeep.work import Work as Asked
+from lakewright.cli.output.progress import CountedEngine, Steps, shown_steps
+from lakewright.cli.output.report_text import report_record, report_text
+from lakewright.cli.upkeep.plan_files import plan_data, read_plan, save_plan
 from lakewright.platform.declare.declarations import EngineChoice
 from lakewright.platform.upkeep.rewrites import Partitions
 from lakewright.platform.upkeep.verb import (
     AnyVerb,
-    InSteps,
     OptionField,
     Outcome,
+    Report,
     Work,
+    carry_out,
     option_fields,
 )
-from lakewright.platform.upkeep.verb import carry_out as carry_out_verb
 from lakewright.storage import Engine, LocalEngine, Table
-
-AnyTelling = Telling[Any, Any]
 
 
 def verb_command(
@@ -47,21 +43,17 @@ def verb_command(
     notes: str = "",
     flags: Mapping[str, str] | None = None,
     arguments: Mapping[str, str] | None = None,
-    telling: Callable[[Table], AnyTelling] | None = None,
-    may_go: Callable[[Table, Any], Collection[object]] | None = None,
 ) -> Described:
     """The command of a verb.
 
-    `flags` rename options. `arguments` are positional options, with their names in help. `may_go`
-    plans again which files may be deleted, for verbs whose run does not check the files of a saved
-    plan.
+    `flags` rename options. `arguments` are positional options, with their names in help.
     """
     options = option_fields(verb.options)
 
     def run(call: Call, **given: Any) -> Answer | None:
         table = call.table()
         chosen = {each.name: _value(each, given[each.name], table) for each in options}
-        return run_verb(verb, call, table, verb.options(**chosen), telling, may_go)
+        return run_verb(verb, call, table, verb.options(**chosen))
 
     run.__doc__ = f"{verb.description[0].upper()}{verb.description[1:]}."
     words = name or verb.name.replace("_", "-")
@@ -78,64 +70,68 @@ def verb_command(
     return made
 
 
-def run_verb(
-    verb: AnyVerb,
-    call: Call,
-    table: Table,
-    options: object,
-    telling: Callable[[Table], AnyTelling] | None = None,
-    may_go: Callable[[Table, Any], Collection[object]] | None = None,
-) -> Answer | None:
-    """Carry a verb out as a call asks for."""
-
-    def do(given: Any, dry_run: bool, steps: Steps) -> tuple[Any, Any]:
-        if given is not None and may_go is not None:
-            surplus = set(given.files).difference(may_go(table, given))
-            if surplus:
-                raise_stale(given)
-        work = _ShownWork(
-            run=f"lakewright {call.command} ({table.files.env.new_id()[:8]})",
-            session=lambda: _session(call.command, steps),
-            steps=steps,
-            step=call.command,
-        )
+def run_verb(verb: AnyVerb, call: Call, table: Table, options: object) -> Answer | None:
+    """Carry a verb out as a call asks for; None if the plan itself was printed."""
+    with shown_steps() as steps:
+        steps.begin(f"planning {call.command}")
 
         def stepped(done: Outcome[Any, Any, Any]) -> None:
-            if isinstance(verb, InSteps):
-                steps.begin(f"{call.command}: {verb.report(table, done).summary}")
+            steps.begin(f"{call.command}: {verb.report(table, done).summary}")
 
-        outcome = carry_out_verb(
+        outcome = carry_out(
             verb,
             table,
             options,
-            work,
-            plan=given,
-            dry_run=dry_run,
-            planned=lambda plan: steps.begin(call.command),
+            _ShownWork(
+                run=f"lakewright {call.command} ({table.table_files.env.new_id()[:8]})",
+                session=lambda: _session(call.command, steps),
+                steps=steps,
+                step=call.command,
+            ),
+            plan=read_plan(call, table, verb.plan_type),
+            dry_run=call.only_plans,
+            planned=lambda _: steps.begin(call.command),
             stepped=stepped,
         )
-        return outcome.plan, outcome.result
-
-    told = _reported(verb, table, options) if telling is None else telling(table)
-    return carry_out(call, table, Asked(kind=verb.plan_type, do=do, telling=told))
-
-
-def _reported(verb: AnyVerb, table: Table, options: object) -> AnyTelling:
-    """What a verb says of itself."""
-
-    def planned(plan: Any) -> Outcome[Any, Any, Any]:
-        return Outcome(options=options, plan=plan)
-
-    def done(plan: Any, result: Any) -> Outcome[Any, Any, Any]:
-        return Outcome(options=options, plan=plan, result=result)
-
-    return Telling(
-        is_empty=lambda plan: verb.report(table, planned(plan)).is_empty,
-        describe=lambda plan: report_text(verb.report(table, planned(plan))),
-        summary=lambda plan: verb.report(table, planned(plan)).facts,
-        report=lambda plan, result: report_text(verb.report(table, done(plan, result))),
-        facts=lambda plan, result: report_facts(verb.report(table, done(plan, result))),
+    report = verb.report(table, outcome)
+    if outcome.result is None:
+        return _planned(call, table, outcome.plan, report)
+    return Answer(
+        text=lambda: report_text(report, table.schema),
+        value=lambda: {
+            "operation": call.command,
+            "table": table.name,
+            **report_record(report),
+        },
+        is_conflict=report.was_beaten,
     )
+
+
+def _planned(call: Call, table: Table, plan: Any, report: Report) -> Answer | None:
+    """Show a plan, and save it if requested."""
+    data = plan_data(call, plan, report_record(report))
+    said = "dry run: nothing was written"
+    if call.save_plan is not None:
+        save_plan(call.save_plan, data)
+        if call.save_plan == "-":
+            return None
+        file, name = shlex.quote(call.save_plan), shlex.quote(call.table_name)
+        words = f"lakewright {call.command} {name} --plan {file}"
+        said = f"plan saved, nothing else was written; carry it out with: {words}"
+    return Answer(
+        text=lambda: [*report_text(report, table.schema), said],
+        value=lambda: data,
+        records=lambda: _parts(data),
+    )
+
+
+def _parts(data: dict[str, object]) -> Sequence[Mapping[str, object]]:
+    """The rows of a plan: its tasks or its files, otherwise its figures."""
+    inner = data.get("files")
+    parts = data.get("tasks") or (inner.get("tasks") if isinstance(inner, dict) else inner)
+    summary = data["summary"]
+    assert isinstance(summary, dict)
+    return parts if isinstance(parts, list) and parts else [summary]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +161,15 @@ def _session(name: str, steps: Steps) -> Any:
 
 
 def _argument(field: OptionField, shown: str) -> click.Argument:
-    several = get_origin(_present(field.type)) is tuple
+    several = get_origin(field.kind) is tuple
     return click.Argument([field.name], metavar=shown, required=False, nargs=-1 if several else 1)
 
 
 def _option(field: OptionField, flag: str | None) -> click.Option:
-    kind = _present(field.type)
-    spelled = flag or "--" + field.name.removesuffix("_ms").replace("_", "-")
+    kind = field.kind
+    spelled = flag or "--" + field.written_name.replace("_", "-")
     settings: dict[str, Any] = {"help": field.text}
-    if field.name.endswith("_ms"):
+    if field.is_duration:
         settings.update(type=age_ms, metavar="AGE")
     elif kind is bool:
         settings.update(is_flag=True)
@@ -199,7 +195,7 @@ def _option(field: OptionField, flag: str | None) -> click.Option:
 
 def _value(field: OptionField, given: Any, table: Table) -> Any:
     """What was given, as the verb takes it; its default where nothing was."""
-    kind = _present(field.type)
+    kind = field.kind
     if given is None or given == ():
         return field.default
     if kind == Partitions:
@@ -212,11 +208,3 @@ def _value(field: OptionField, given: Any, table: Table) -> Any:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(given)
     return given
-
-
-def _present(kind: Any) -> Any:
-    """A type without the None that stands beside it."""
-    if get_origin(kind) not in (Union, UnionType):
-        return kind
-    (present,) = (each for each in get_args(kind) if each is not NoneType)
-    return present

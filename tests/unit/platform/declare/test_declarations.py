@@ -167,8 +167,12 @@ def test_a_word_is_read_as_what_its_place_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("[01, 02, 1_000", "[null, 02, 1_000", "10: partitions.static.values[0]: null is no text"),
-        ("bucket: 04", "bucket: 1_000", "11: options.bucket: a.b: bucket=1_000 is no whole number"),
+        ("[01, 02, 1_000", "[null, 02, 1_000", "10: partitions.static.values[0]: null is not text"),
+        (
+            "bucket: 04",
+            "bucket: 1_000",
+            "11: options.bucket: a.b: bucket=1_000 is not a whole number",
+        ),
         ("small_files: 010", "small_files: 1e3", "20: maintenance.compaction.small_files: 1e3"),
         ("full: yes", "full: 12:30", "20: maintenance.compaction.full: '12:30'"),
     ],
@@ -187,7 +191,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "table: nyc.flights",
             "table: flights",
-            "1: table: 'flights' is no table name; write database.table",
+            "1: table: 'flights' is not a table name; write database.table",
         ),
         (
             "table: nyc.flights",
@@ -204,42 +208,42 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "partition_keys: [dt]",
             "partition_keys: [day]",
-            "6: partition_keys[0]: 'day' is no column; did you mean",
+            "6: partition_keys[0]: 'day' is not a column; did you mean",
         ),
-        ("partition_keys: [dt]", "partition_keys: dt", "6: partition_keys: 'dt' is no list"),
+        ("partition_keys: [dt]", "partition_keys: dt", "6: partition_keys: 'dt' is not a list"),
         (
             "column: dt,",
             "column: carrier,",
-            "8: partitions.daily.column: 'carrier' is none of the partition_keys; there are dt",
+            "8: partitions.daily.column: 'carrier' is not one of the partition_keys; there are dt",
         ),
         (
             "start: 2013-01-01",
             "start: soon",
-            "8: partitions.daily.start: 'soon' is no date; write for example 2013-01-01",
+            "8: partitions.daily.start: 'soon' is not a date; write for example 2013-01-01",
         ),
         ("end: 2014-01-01", "end: 2013-01-01", "8: partitions.daily.end: end"),
         (
             "end: 2014-01-01",
             "timezone: Mars",
-            "8: partitions.daily.timezone: 'Mars' is no time zone",
+            "8: partitions.daily.timezone: 'Mars' is not a time zone",
         ),
         (
             "end: 2014-01-01",
             "timezone: Europe",
-            "8: partitions.daily.timezone: 'Europe' is no time zone",
+            "8: partitions.daily.timezone: 'Europe' is not a time zone",
         ),
         (
             "start: 2013-01-01",
             "start: 2013-01-01T00:00+01:00",
             "2013-01-01T00:00+01:00 has a time zone; give the zone as `timezone` instead",
         ),
-        ("start: 2013-01-01", "start: 0999-01-01", "is not of the years 1000 to 9000"),
-        ("end: 2014-01-01", "end: 9999-12-31", "is not of the years 1000 to 9000"),
+        ("start: 2013-01-01", "start: 0999-01-01", "is not within the years 1000 to 9000"),
+        ("end: 2014-01-01", "end: 9999-12-31", "is not within the years 1000 to 9000"),
         ('{python: "a.b:c"}', '{csv: ""}', "9: source.csv: it is empty"),
-        ('{python: "a.b:c"}', "{csv: a.csv, delimiter: €}", "not one character of ASCII"),
-        ('{python: "a.b:c"}', "{csv: a.csv, encoding: rot13}", "'rot13' is no encoding"),
-        ('{python: "a.b:c"}', "{csv: a.csv, date_format: '%d.%m.'}", "is no layout of strptime"),
-        ('{python: "a.b:c"}', "{csv: a.csv, timestamp_format: '%Q'}", "is no layout of strptime"),
+        ('{python: "a.b:c"}', "{csv: a.csv, delimiter: €}", "not one ASCII character"),
+        ('{python: "a.b:c"}', "{csv: a.csv, encoding: rot13}", "'rot13' is not an encoding"),
+        ('{python: "a.b:c"}', "{csv: a.csv, date_format: '%d.%m.'}", "is not a strptime layout"),
+        ('{python: "a.b:c"}', "{csv: a.csv, timestamp_format: '%Q'}", "is not a strptime layout"),
         ("column: carrier}", "column: [carrier, [dt]]}", "names no column"),
         ("column: carrier}", "column: {a: 1}}", "names no column"),
         ("end: 2014-01-01", "format: '%Y-%m'", "8: partitions.daily.format: format %Y-%m does not"),
@@ -247,13 +251,13 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             '{python: "a.b:c"}',
             '{python: "a.b"}',
-            "9: source.python: 'a.b' is no function; write module.path:function",
+            "9: source.python: 'a.b' is not the path of a function; write module.path:function",
         ),
         ('{python: "a.b:c"}', "{}", "9: source: give exactly one of python, parquet, csv"),
         (
             "column: carrier}",
             "column: carier}",
-            "11: expectations[0]: 'carier' is no column of nyc.flights; did you mean 'carrier'?",
+            "11: expectations[0]: 'carier' is not a column of nyc.flights; did you mean 'carrier'?",
         ),
         (
             "to_not_be_null",
@@ -281,7 +285,7 @@ def test_a_word_that_is_not_what_its_place_takes_is_refused(
         (
             "column: carrier}",
             "column: carrier, severity: bad}",
-            "11: expectations[0].severity: bad is none of critical, warning or info",
+            "11: expectations[0].severity: bad is not one of critical, warning or info",
         ),
     ],
 )
@@ -298,16 +302,16 @@ def test_what_is_wrong_is_said_with_its_line(
     ("more", "problem"),
     [
         ("write: {mode: upsert}", "12: write.mode: upsert needs a primary_key"),
-        ("write: {mode: apend}", "12: write.mode: apend is none of append, overwrite or upsert"),
+        ("write: {mode: apend}", "12: write.mode: apend is not one of append, overwrite or upsert"),
         (
             "primary_key: [dt, carrier]\nwrite: {mode: append}",
-            "13: write.mode: rows of a table with",
+            "13: write.mode: a table with a primary_key replaces rows",
         ),
         ("primary_key: [carrier]", "partition key 'dt' is not in the primary key"),
         ("options: {file.format: csv}", "12: options.file.format: nyc.flights sets option"),
         (
             "options: {bukcet: 1}",
-            "12: options.bukcet: nyc.flights: bukcet=1 is no option",
+            "12: options.bukcet: nyc.flights: bukcet=1 is not an option",
         ),
         (
             "maintenance: {compaction: {small_files: 1}}",
@@ -319,7 +323,7 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         (
             "maintenance: {compaction: {quiet_for: soon}}",
-            "12: maintenance.compaction.quiet_for: 'soon' is no duration",
+            "12: maintenance.compaction.quiet_for: 'soon' is not a duration",
         ),
         (
             "maintenance: {compaction: {interval: '30000'}}",
@@ -346,14 +350,14 @@ def test_what_is_wrong_is_said_with_its_line(
         ),
         (
             "maintenance: {snapshots: {schedule: daily}}",
-            "12: maintenance.snapshots.schedule: 'daily' is no cron schedule",
+            "12: maintenance.snapshots.schedule: 'daily' is not a cron schedule",
         ),
         (
             "maintenance: {snapshots: {retain_min: 9, retain_max: 3}}",
             "12: maintenance.snapshots.retain_max: retain_max is 3, below retain_min, which is 9",
         ),
         ("depends_on: [nyc.flights]", "12: depends_on[0]: a table cannot depend on itself"),
-        ("depends_on: [weather]", "12: depends_on[0]: 'weather' is no table name"),
+        ("depends_on: [weather]", "12: depends_on[0]: 'weather' is not a table name"),
         ("group: a b", "12: group: 'a b' may hold letters, digits and _ only"),
         ("tags: {'a b': c}", "12: tags: "),
         ("table: nyc.other", "12: key 'table' is given twice, first on line 1; keep one"),
@@ -409,7 +413,7 @@ def test_a_table_can_be_created_with_the_options_of_its_declaration(
         ("deletion-vectors.enabled: 1", "10: options.deletion-vectors.enabled: shop.orders: "),
         ("changelog-producer: all", "10: options.changelog-producer: shop.orders: changelog-"),
         ("bucket: -3", "10: options.bucket: shop.orders: bucket=-3; write -1 or a positive number"),
-        ("bucket: many", "10: options.bucket: shop.orders: bucket=many is no whole number"),
+        ("bucket: many", "10: options.bucket: shop.orders: bucket=many is not a whole number"),
         (
             "bucket: -1\n  bucket-key: id",
             "11: options.bucket-key: shop.orders: a bucket-key needs a fixed number of buckets",
@@ -479,7 +483,9 @@ def test_tables_that_depend_in_a_ring_are_refused(tmp_path: Path) -> None:
         "{table: a.one, columns: [{name: x, type: INT}], source: {python: 'a:b'}, depends_on: [%s]}"
     )
     two = one.replace("a.one", "a.two")
-    with pytest.raises(DeclarationError, match=r"depend in a ring: a\.one → a\.two → a\.one"):
+    with pytest.raises(
+        DeclarationError, match=r"depend on each other in a circle: a\.one → a\.two → a\.one"
+    ):
         load(tmp_path, f"tables: [{one % 'a.two'}, {two % 'a.one'}]")
 
 

@@ -163,7 +163,7 @@ def test_a_text_that_is_no_key_is_refused(key: str, columns: list[PartitionColum
 def test_values_without_a_key_are_refused() -> None:
     with pytest.raises(InvalidPartitionKeyError, match="has no value for b"):
         encode_partition({"a": 1}, [column("a", "INT"), column("b", "INT")])
-    with pytest.raises(InvalidPartitionKeyError, match="a: 'x' is no INT"):
+    with pytest.raises(InvalidPartitionKeyError, match="a: 'x' is not a valid INT"):
         encode_partition({"a": "x"}, [column("a", "INT")])
 
 

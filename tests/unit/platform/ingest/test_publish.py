@@ -149,7 +149,7 @@ def test_orders_that_cannot_be_are_refused_before_anything_is_read(
 
 def test_rows_of_partitions_not_asked_for_are_refused_and_deleted(table: Table) -> None:
     publish(table, lambda: rows(("c", 7)), order("c"))
-    with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not asked for"):
+    with pytest.raises(InvalidRows, match="1 rows of 1 partitions that were not requested"):
         publish(table, lambda: rows(("a", 1), ("c", 2)), order("a", "b", commit_user="run-2"))
     assert content(table) == [("c", 7)]
 
@@ -186,7 +186,7 @@ def test_a_commit_that_fails_leaves_no_files(tmp_path: Path) -> None:
     catalog = Catalog.open(str(tmp_path / "warehouse"))
     created = catalog.create_table("shop.events", DECLARATION.schema_spec)
     with pytest.raises(InvalidRows):
-        publish(Unlucky(created.files), lambda: rows(("a", 1)), order("a"))
+        publish(Unlucky(created.table_files), lambda: rows(("a", 1)), order("a"))
     assert_sound(created)
 
 
@@ -228,13 +228,13 @@ def test_partitions_of_floating_numbers_are_told_apart(tmp_path: Path) -> None:
     outcome = written("run-1", [0.0, -0.0, nan], [-0.0, float("nan"), 0.0])
     assert [repr(each.spec["p"]) for each in outcome.partitions] == ["0.0", "-0.0", "nan"]
     # The partition of -0.0 was asked for and gets no rows, so it is emptied; that of 0.0 was not.
-    with pytest.raises(InvalidRows, match=r"have some in the table \(p=-0\.0\)"):
+    with pytest.raises(InvalidRows, match=r"have rows in the table \(p=-0\.0\)"):
         written("run-2", [nan], [-0.0, float("nan")])
     written("run-2", [nan], [-0.0, float("nan")], allow_empty=True)
     assert sorted(repr(each.spec["p"]) for each in readings.at().partitions()) == ["0.0", "nan"]
-    with pytest.raises(InvalidRows, match=r"that were not asked for, such as p=-0\.0"):
+    with pytest.raises(InvalidRows, match=r"that were not requested, such as p=-0\.0"):
         written("run-3", [-0.0, 1.0], [0.0, 1.0])
-    with pytest.raises(InvalidRows, match=r"have some in the table \(p=nan\)"):
+    with pytest.raises(InvalidRows, match=r"have rows in the table \(p=nan\)"):
         written("run-4", [0.0], [0.0, float("nan")])
     # Of -0.0 there is nothing to be lost.
     written("run-5", [nan], [-0.0, float("nan")])

@@ -23,7 +23,7 @@ def test_a_lease_of_the_dead_is_outlasted() -> None:
 def test_what_waiting_does_not_change_is_not_tried_again() -> None:
     assert reaction_to(errors.ClockJumped("set the clocks")).retries == 0
     assert reaction_to(errors.LeaseLost("broken", lease_id="x")).retries == 0
-    given_up = errors.LeaseLost("given up", lease_id="x", wanted_by="an ingest")
+    given_up = errors.LeaseLost("given up", lease_id="x", given_up_to="an ingest")
     assert reaction_to(given_up).retries > 0
 
 

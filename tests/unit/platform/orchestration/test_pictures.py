@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from xml.etree import ElementTree as ET
 
-from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture, human_bytes
+from lakewright.platform.orchestration.pictures import as_markdown, file_sizes_picture
 
 _RECT = "{http://www.w3.org/2000/svg}rect"
 _TEXT = "{http://www.w3.org/2000/svg}text"
@@ -44,14 +44,3 @@ def test_the_picture_is_inline() -> None:
     assert text.startswith("![sizes](data:image/svg+xml;base64,")
     encoded = text.removeprefix("![sizes](data:image/svg+xml;base64,").removesuffix(")")
     assert base64.b64decode(encoded).startswith(b"<svg")
-
-
-def test_bytes_read_well() -> None:
-    assert [human_bytes(size) for size in (0, 1023, 1536, 5 << 20, 3 << 30, 2 << 40)] == [
-        "0 B",
-        "1023 B",
-        "1.5 KiB",
-        "5.0 MiB",
-        "3.0 GiB",
-        "2.0 TiB",
-    ]

@@ -69,7 +69,7 @@ def test_durations_and_choices_are_written_as_people_write_them(table: Table) ->
     [
         (ExpireOptions(), {"max_duration": "7"}, "max_duration: '7' has no unit"),
         (CompactOptions(), {"partitions": []}, "partitions is an empty list"),
-        (CompactOptions(), {"partitions": ["100%"]}, "is no encoded partition value"),
+        (CompactOptions(), {"partitions": ["100%"]}, "is not an encoded partition value"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_name(

@@ -33,9 +33,9 @@ def table() -> Table:
 
 def hold(table: Table, owner: str) -> None:
     request = LeaseRequest(
-        kind=LeaseKind.APPEND, scope=whole_table(table.files), holder="it", owner=owner
+        kind=LeaseKind.APPEND, scope=whole_table(table.table_files), holder="it", owner=owner
     )
-    acquire_lease(table.files, request)
+    acquire_lease(table.table_files, request)
 
 
 def owners_left(instance: dg.DagsterInstance, table: Table) -> list[str]:

@@ -48,9 +48,9 @@ def keyed(catalog: Catalog, bucket: str = "2") -> Table:
 
 def hold(table: Table, kind: LeaseKind = LeaseKind.UPSERT) -> str:
     request = LeaseRequest(
-        kind=kind, scope=whole_table(table.files), holder="the first", duration_ms=86_400_000
+        kind=kind, scope=whole_table(table.table_files), holder="the first", duration_ms=86_400_000
     )
-    return acquire_lease(table.files, request).id
+    return acquire_lease(table.table_files, request).id
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_write_takes_what_it_needs_of_the_partitions_it_is_for(
     assert not table.upkeep.leases()
     with writing(table, kind, None, commit_user="dagster-17-events") as lease:
         assert lease is not None
-        assert lease.scope == whole_table(table.files)
+        assert lease.scope == whole_table(table.table_files)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_maintenance_that_finds_nothing_free_is_tried_again_later(catalog: Catal
     assert reaction_to(held.value).retries > 0
 
 
-def test_a_plan_is_leased_bucket_by_bucket(catalog: Catalog) -> None:
+def test_a_plan_is_leased_by_partitions(catalog: Catalog) -> None:
     table = keyed(catalog)
     for _ in range(2):
         table.write(rows(table, [*events(0, 9, day="a"), *events(0, 9, day="b")]))
     scope = plan_scope(table, table.upkeep.plan_compact([{"day": "b"}], [1], full=True))
-    assert str(scope) == "bucket 1 of day=b"
+    assert str(scope) == "day=b"
     assert str(plan_scope(table, table.upkeep.plan_rescale(3))) == "day=a; day=b"
 
 
@@ -168,7 +168,7 @@ def test_what_holds_a_lease_in_a_run_has_it_renewed_until_it_is_done(
     holding = (
         writing(table, WriteKind.UPSERT, None, commit_user="run")
         if work == "writing"
-        else maintaining(table, LeaseKind.COMPACT, whole_table(table.files), run="run")
+        else maintaining(table, LeaseKind.COMPACT, whole_table(table.table_files), run="run")
     )
     with holding as lease:
         assert lease is not None
@@ -180,12 +180,12 @@ def test_a_lease_is_renewed_beside_work_that_does_nothing_else() -> None:
     table = keyed(Catalog.open(memory_uri()))
     request = LeaseRequest(
         kind=LeaseKind.COMPACT,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder=here("upkeep"),
         duration_ms=200,
     )
-    lease = acquire_lease(table.files, request)
-    with renewed(table.files, lease):
+    lease = acquire_lease(table.table_files, request)
+    with renewed(table.table_files, lease):
         for _ in range(200):
             Event().wait(0.05)
             if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:
@@ -203,12 +203,12 @@ def test_a_lease_is_renewed_after_a_failure_that_nobody_foresaw() -> None:
     broken, fs = interrupted(table, when=lambda call: "/leases" in call.path, meanwhile=fail)
     request = LeaseRequest(
         kind=LeaseKind.COMPACT,
-        scope=whole_table(table.files),
+        scope=whole_table(table.table_files),
         holder=here("upkeep"),
         duration_ms=200,
     )
-    lease = acquire_lease(table.files, request)
-    with renewed(broken.files, lease):
+    lease = acquire_lease(table.table_files, request)
+    with renewed(broken.table_files, lease):
         for _ in range(200):
             Event().wait(0.05)
             if table.upkeep.leases()[0].renewed_ms > lease.expires_ms:

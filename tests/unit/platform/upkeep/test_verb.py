@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.alter import AlterOptions
 from lakewright.platform.upkeep.analyze import AnalyzeOptions
 from lakewright.platform.upkeep.clean import OrphansOptions, PurgeOptions, RestoreOptions
 from lakewright.platform.upkeep.compact import COMPACT, CompactOptions
@@ -19,6 +20,11 @@ from lakewright.platform.upkeep.expire import (
     ExpireTagsOptions,
 )
 from lakewright.platform.upkeep.expire_all import EXPIRE, Expired, ExpiryPlan
+from lakewright.platform.upkeep.history import (
+    BranchOptions,
+    DeleteTagsOptions,
+    RollbackOptions,
+)
 from lakewright.platform.upkeep.rescale import RESCALE, RescaleOptions
 from lakewright.platform.upkeep.rewrites import RewriteOptions
 from lakewright.platform.upkeep.sort_compact import SortOptions
@@ -27,6 +33,7 @@ from lakewright.platform.upkeep.verbs import VERBS, compaction_of
 from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.errors import InvalidRequestError, LeaseHeld, NotFoundError, StalePlan
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease, whole_table
+from lakewright.storage.operations.running.plan import UnreachableFile
 from tests.support.tables.builders import events, new_table, rows
 from tests.support.tables.environment import FixedEnv
 from tests.support.tables.fixtures import memory_uri
@@ -71,7 +78,7 @@ def postponed(catalog: Catalog) -> Table:
 def tagged(catalog: Catalog) -> Table:
     table = appended(catalog)
     table.history.create_tag("brief", snapshot=1, time_retained_ms=1)
-    table.files.env.sleep_ms(1000)
+    table.table_files.env.sleep_ms(1000)
     return table
 
 
@@ -81,8 +88,15 @@ def with_changelogs(catalog: Catalog) -> Table:
     for at in range(4):
         table.write(rows(table, events(at, at + 1)))
     retention = {"retain_min": 1, "retain_max": 1, "time_retained_ms": 0}
-    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**retention))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**retention))
     assert table.history.changelogs()
+    return table
+
+
+def branched(catalog: Catalog) -> Table:
+    table = appended(catalog)
+    branch = table.history.create_branch("b", snapshot=2)
+    branch.write(rows(branch, events(5, 6)))
     return table
 
 
@@ -94,7 +108,7 @@ def with_orphan(catalog: Catalog) -> Table:
 
 def with_quarantine(catalog: Catalog) -> Table:
     table = with_orphan(catalog)
-    table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
+    table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
     assert table.upkeep.quarantines()
     return table
 
@@ -134,6 +148,12 @@ CASES = [
     Case("restore", with_quarantine, first_quarantine, comes_to_rest=False),
     Case("purge", with_quarantine, PurgeOptions(older_than_ms=0)),
     Case("analyze", appended, AnalyzeOptions(columns=("id",)), comes_to_rest=False),
+    # What is gone cannot be planned again.
+    Case("delete_tags", tagged, DeleteTagsOptions(names=("brief",)), comes_to_rest=False),
+    Case("delete_branch", branched, BranchOptions(branch="b"), comes_to_rest=False),
+    Case("fast_forward", branched, BranchOptions(branch="b"), comes_to_rest=False),
+    Case("alter", keyed, AlterOptions(add=("w INT",)), comes_to_rest=False),
+    Case("rollback", appended, RollbackOptions(snapshot=1), comes_to_rest=False),
 ]
 
 
@@ -204,14 +224,29 @@ def test_a_saved_plan_of_files_that_went_is_stale(catalog: Catalog) -> None:
         carry_out(COMPACT, table, options, WORK, plan=plan)
 
 
+@pytest.mark.parametrize(
+    "case", [each for each in CASES if VERBS[each.verb].is_current], ids=lambda case: case.verb
+)
+def test_a_saved_plan_that_names_another_file_is_refused(catalog: Catalog, case: Case) -> None:
+    table, verb = case.table(catalog), VERBS[case.verb]
+    options = case.options_for(table)
+    plan = verb.plan(table, options)
+    edited = replace(plan, files=(*plan.files, UnreachableFile("schema/schema-0", 1)))
+    before = files_of(table)
+
+    with pytest.raises(StalePlan, match="plan again"):
+        carry_out(verb, table, options, WORK, plan=edited)
+    assert files_of(table) == before
+
+
 def test_a_rewrite_leases_what_it_plans_and_begins_nothing_that_others_hold(
     catalog: Catalog,
 ) -> None:
     table = appended(catalog)
     request = LeaseRequest(
-        kind=LeaseKind.COMPACT, scope=whole_table(table.files), holder="the first"
+        kind=LeaseKind.COMPACT, scope=whole_table(table.table_files), holder="the first"
     )
-    acquire_lease(table.files, request)
+    acquire_lease(table.table_files, request)
 
     with pytest.raises(LeaseHeld):
         carry_out(COMPACT, table, CompactOptions(min_files=2), WORK)
@@ -274,6 +309,9 @@ def test_partitions_and_buckets_that_a_table_has_not_are_refused(catalog: Catalo
         RESCALE.plan(table, RescaleOptions())
     with pytest.raises(InvalidRequestError, match="name a quarantine"):
         VERBS["restore"].plan(table, RestoreOptions())
+    for verb in ("delete_tags", "delete_branch", "fast_forward"):
+        with pytest.raises(InvalidRequestError, match="given"):
+            VERBS[verb].plan(table, VERBS[verb].options())
     with pytest.raises(InvalidRequestError, match="but not both"):
         VERBS["purge"].plan(table, PurgeOptions(older_than_ms=0, quarantines=("x",)))
 

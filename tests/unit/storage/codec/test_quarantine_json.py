@@ -41,15 +41,15 @@ def test_a_manifest_that_is_cut_short_is_unreadable(length: int) -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"path": "../other/data"}, "no place below the table"),
-        ({"path": "/etc/passwd"}, "no place below the table"),
-        ({"path": "a//b"}, "no place below the table"),
-        ({"path": 1}, "is no text"),
-        ({"size_bytes": -1}, "is no whole number"),
-        ({"size_bytes": True}, "is no whole number"),
-        ({"modified_ms": 1.5}, "is no whole number"),
-        ({"crc32": "abcd"}, "is no CRC-32"),
-        ({"crc32": 43981}, "is no text"),
+        ({"path": "../other/data"}, "not a place below the table"),
+        ({"path": "/etc/passwd"}, "not a place below the table"),
+        ({"path": "a//b"}, "not a place below the table"),
+        ({"path": 1}, "is not text"),
+        ({"size_bytes": -1}, "is not a whole number"),
+        ({"size_bytes": True}, "is not a whole number"),
+        ({"modified_ms": 1.5}, "is not a whole number"),
+        ({"crc32": "abcd"}, "is not a CRC-32"),
+        ({"crc32": 43981}, "is not text"),
     ],
 )
 def test_a_file_that_cannot_be_is_told(change: dict[str, Any], match: str) -> None:

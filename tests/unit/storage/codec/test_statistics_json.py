@@ -11,14 +11,14 @@ from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.arrow_values import value_of
 from lakewright.storage.codec.statistics_json import (
     column_statistics_text,
-    decode_bound,
     decode_statistics,
     encode_bound,
     encode_statistics,
 )
 from lakewright.storage.errors import CorruptionError
-from lakewright.storage.spec.data_types import DataField, parse_data_type
+from lakewright.storage.spec.data_types import DataField, TypeRoot, parse_data_type
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
+from lakewright.storage.spec.values import Value, from_python
 from tests.support.values.every_type import ATOMS
 
 FULL = TableStatistics(
@@ -84,6 +84,11 @@ def test_a_file_that_holds_no_statistics_is_named(data: bytes) -> None:
         decode_statistics(data, name="stat-1")
 
 
+def read_back(text: str, field: DataField) -> Value:
+    counted = field.type.root in (TypeRoot.DATE, TypeRoot.TIME)
+    return int(text) if counted else from_python(text, field.type)
+
+
 @pytest.mark.parametrize("type_name", list(ATOMS))
 def test_bounds_of_every_type_come_back_from_their_text(type_name: str) -> None:
     field = DataField(0, "c", parse_data_type(type_name))
@@ -96,11 +101,10 @@ def test_bounds_of_every_type_come_back_from_their_text(type_name: str) -> None:
         else:
             # NaN is no bound and equals nothing, so texts are compared.
             assert text is not None
-            assert encode_bound(decode_bound(text, field), field) == text
-            assert text == "NaN" or decode_bound(text, field) == value
+            assert encode_bound(read_back(text, field), field) == text
+            assert text == "NaN" or read_back(text, field) == value
 
 
 def test_nothing_is_known_of_a_bound_that_is_not_there() -> None:
     field = DataField(0, "c", parse_data_type("INT"))
     assert encode_bound(None, field) is None
-    assert decode_bound(None, field) is None

@@ -365,7 +365,7 @@ def test_an_avro_value_that_is_no_column_is_refused_by_name(folder: Folder) -> N
         header = Header(record, "null", b"0" * 16)
         block = encode_block(b"\x00\x02a", 1, header, level=1)
         folder.fs.write_bytes(path, encode_header(header) + block)
-        with pytest.raises(UnsupportedError, match="which is no column"):
+        with pytest.raises(UnsupportedError, match="which cannot be read as a column"):
             folder.read(path, ["k"])
 
 
@@ -496,7 +496,7 @@ def test_a_level_has_the_format_and_compression_that_the_options_give_it() -> No
         ({"file.format.per.level": "avro"}, InvalidOption, "write levels and values as in"),
         ({"file.format.per.level": "x:avro"}, InvalidOption, "write levels and values as in"),
         ({"file.compression": "lzo"}, InvalidOption, "file.compression=lzo"),
-        ({"file.compression.per.level": "1:lzo"}, InvalidOption, "'lzo' is none of"),
+        ({"file.compression.per.level": "1:lzo"}, InvalidOption, "'lzo' is not one of"),
         ({"file.compression": "gzip", "file.format": "orc"}, InvalidOption, "zstd, none, snappy"),
         ({"file.compression": "lz4", "file.format": "avro"}, InvalidOption, "not compressed with"),
         ({"changelog-file.compression": "xz"}, InvalidOption, "parquet files are not compressed"),
@@ -514,9 +514,9 @@ def test_options_that_no_file_can_follow_are_refused_when_the_table_is_made(
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        (("a b", "INT"), "'a b' is no Avro name"),
-        (("ä", "INT"), "is no Avro name"),
-        (("a", "ROW<`1` INT>"), "'1' is no Avro name"),
+        (("a b", "INT"), "'a b' is not an Avro name"),
+        (("ä", "INT"), "is not an Avro name"),
+        (("a", "ROW<`1` INT>"), "'1' is not an Avro name"),
         (("a", "TIMESTAMP(9)"), "finer than microseconds"),
         (("a", "ARRAY<MAP<INT, TIMESTAMP(7) WITH LOCAL TIME ZONE>>"), "finer than microseconds"),
         (("a", "MULTISET<TIME(6)>"), "finer than milliseconds"),
@@ -593,7 +593,7 @@ def test_orc_columns_carry_their_field_ids(catalog: Catalog) -> None:
     table = new_table(catalog, columns, options={"file.format": "orc"})
     table.write(rows(table, [{"k": 1, "t": dt.time(1, 2, 3), "r": {"a": 1}}]))
     (entry,) = table.at().files()
-    data = table.files.fs.read_bytes(table.files.entry_paths(entry)[0])
+    data = table.table_files.fs.read_bytes(table.table_files.entry_paths(entry)[0])
     schema = orc.ORCFile(BytesIO(data)).schema
     assert [field.metadata for field in schema] == [
         {b"paimon.id": str(field.id).encode()} for field in table.schema.fields

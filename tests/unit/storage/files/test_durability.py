@@ -99,7 +99,7 @@ def test_a_writer_that_is_told_so_flushes_nothing(
         table = new_table(pickle.loads(pickle.dumps(catalog)))
         table.write(rows(table, events(0, 4)))
         table.history.create_tag("first")
-        table.history.run_delete_tags(table.history.plan_delete_tags("first"))
+        table.history.run(table.history.plan_delete_tags("first"))
     assert "link" in calls
     assert not {*calls} & {*FLUSHES}
 
@@ -108,7 +108,7 @@ def test_a_variable_that_says_neither_yes_nor_no_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAKEWRIGHT_DURABLE", "maybe")
-    with pytest.raises(InvalidRequestError, match="'maybe' says neither yes nor no"):
+    with pytest.raises(InvalidRequestError, match="'maybe' is neither true nor false"):
         Catalog.open(str(tmp_path))
 
 

@@ -79,10 +79,10 @@ def test_a_plain_store_without_a_lock_can_be_read_and_not_be_written(
     table.write(rows(table, events(0, 3)))
     unsafe = Catalog.open("plain:///w").table("db.t")
     assert unsafe.read().num_rows == 3
-    before = sorted(each.path for each in unsafe.files.fs.list_tree("/w"))
+    before = sorted(each.path for each in unsafe.table_files.fs.list_tree("/w"))
     with pytest.raises(UnsafeStore, match="sqlite:///path on one machine"):
         unsafe.write(rows(unsafe, events(3, 6)))
-    fs = unsafe.files.fs
+    fs = unsafe.table_files.fs
     attempts: list[Callable[[], object]] = [
         lambda: fs.put_if_absent("/w/x", b""),
         lambda: fs.replace("/w/x", b""),

@@ -24,15 +24,13 @@ def table(unchecked_catalog: Catalog) -> Table:
     created = new_table(unchecked_catalog)
     for number in range(5):
         created.write(rows(created, events(number, number + 1)))
-    created.upkeep.run_expire_snapshots(
-        created.upkeep.plan_expire_snapshots(retain_min=3, time_retained_ms=0)
-    )
+    created.upkeep.run(created.upkeep.plan_expire_snapshots(retain_min=3, time_retained_ms=0))
     assert [each.id for each in created.history.snapshots()] == [3, 4, 5]
     return created
 
 
 def hint(table: Table, name: str) -> Path:
-    return Path(table.files.paths.root) / "snapshot" / name
+    return Path(table.table_files.paths.root) / "snapshot" / name
 
 
 @pytest.mark.parametrize("lie", ["1", "3", "4", "6", "99", "0", "-5", "", "x", " 5 ", None])
@@ -51,7 +49,7 @@ def test_the_earliest_snapshot_is_found_whatever_the_hint_says(
 ) -> None:
     path = hint(table, "EARLIEST")
     path.unlink() if lie is None else path.write_text(lie)
-    assert table.files.snapshots.earliest_id() == 3
+    assert table.table_files.snapshots.earliest_id() == 3
 
 
 def test_a_commit_mends_a_wrong_hint(table: Table) -> None:
@@ -65,12 +63,12 @@ def test_files_of_other_names_are_no_snapshots(table: Table) -> None:
     for name in ("snapshot-7.tmp", ".snapshot-8.abc.tmp", "snapshot-", "snapshot-x", "snapshot--1"):
         (folder / name).write_text("{}")
     hint(table, "LATEST").unlink()
-    assert table.files.snapshots.ids() == [3, 4, 5]
+    assert table.table_files.snapshots.ids() == [3, 4, 5]
 
 
 def test_a_latest_snapshot_that_was_away_for_a_moment_is_found(table: Table) -> None:
     """A rollback deletes it, and puts it back if it gives up."""
-    path = Path(table.files.paths.snapshot(5))
+    path = Path(table.table_files.paths.snapshot(5))
     aside = path.with_name(".aside")
     away, took = interrupted(
         table,
@@ -107,7 +105,7 @@ def test_a_table_without_snapshots_is_empty(catalog: Catalog) -> None:
 def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
     from dataclasses import replace
 
-    store = table.files.schemas
+    store = table.table_files.schemas
     assert store.put_schema(replace(table.schema, id=1, comment="new")) is True
     assert store.put_schema(replace(table.schema, id=1, comment="other")) is False
     assert store.ids() == [0, 1]
@@ -118,8 +116,8 @@ def test_schemas_are_put_once_and_the_highest_is_current(table: Table) -> None:
 
 
 DAMAGES = {
-    "snapshot/snapshot-5": (b"{", CorruptionError, "snapshot-5 is no snapshot"),
-    "schema/schema-0": (b"[]", CorruptionError, "schema-0 is no schema"),
+    "snapshot/snapshot-5": (b"{", CorruptionError, "snapshot-5 is not a snapshot"),
+    "schema/schema-0": (b"[]", CorruptionError, "schema-0 is not a schema"),
 }
 
 
@@ -128,7 +126,7 @@ def test_damaged_metadata_is_told_by_its_path(
     unchecked_catalog: Catalog, table: Table, name: str
 ) -> None:
     data, kind, words = DAMAGES[name]
-    (Path(table.files.paths.root) / name).write_bytes(data)
+    (Path(table.table_files.paths.root) / name).write_bytes(data)
     with pytest.raises(kind, match=words):
         unchecked_catalog.table("db.t").read()
 
@@ -136,18 +134,18 @@ def test_damaged_metadata_is_told_by_its_path(
 def test_a_schema_with_a_type_of_later_is_refused_and_not_called_damaged(
     unchecked_catalog: Catalog, table: Table
 ) -> None:
-    path = Path(table.files.paths.root) / "schema" / "schema-0"
+    path = Path(table.table_files.paths.root) / "schema" / "schema-0"
     path.write_text(path.read_text().replace('"STRING"', '"VARIANT"'))
     with pytest.raises(UnsupportedError, match="VARIANT"):
         unchecked_catalog.table("db.t")
 
 
 def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> None:
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     latest = table.history.latest_snapshot()
     assert latest is not None
     (entry, *_) = table.at().files()
-    data = Path(table.files.data_file_path(entry.place, entry.file))
+    data = Path(table.table_files.data_file_path(entry.place, entry.file))
     kept = data.read_bytes()
     data.write_bytes(kept[: len(kept) // 2])
     with pytest.raises(CorruptionError, match="cannot be read"):
@@ -168,10 +166,12 @@ def test_damaged_and_missing_manifests_and_data_are_told_apart(table: Table) -> 
 
 def test_a_data_file_with_other_rows_than_its_manifest_says_is_told(table: Table) -> None:
     first, second = list(table.at().files())[:2]
-    paths = [Path(table.files.data_file_path(each.place, each.file)) for each in (first, second)]
+    paths = [
+        Path(table.table_files.data_file_path(each.place, each.file)) for each in (first, second)
+    ]
     table.write(rows(table, events(20, 25)))
     *_, larger = table.at().files()
-    target = Path(table.files.data_file_path(larger.place, larger.file))
+    target = Path(table.table_files.data_file_path(larger.place, larger.file))
     paths[0].write_bytes(target.read_bytes())
     with pytest.raises(CorruptionError, match="holds 5 rows, its manifest says 1"):
         table.read()

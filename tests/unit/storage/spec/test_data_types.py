@@ -49,7 +49,7 @@ def test_a_type_is_read_in_every_spelling_and_printed_in_one(written: str, print
 
 WRONG = {
     "": "ends too early",
-    "NUMBER": "NUMBER is no type",
+    "NUMBER": "NUMBER is not a type",
     "VARIANT": "VARIANT is not implemented",
     "BLOB": "not implemented",
     "DECIMAL(39)": "precision 39 is not between 1 and 38",
@@ -63,7 +63,7 @@ WRONG = {
     "ARRAY<INT": "> expected",
     "ARRAY INT": "< expected",
     "MAP<INT>": ", expected",
-    "DECIMAL(x)": "'x' is no number",
+    "DECIMAL(x)": "'x' is not a number",
     "TIMESTAMP WITH TIME ZONE": "use WITH LOCAL TIME ZONE",
     "INT;": "not understood at ';'",
 }

@@ -231,7 +231,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, str], str]] = {
     ),
     "aggregate of a column that is none": (
         {**AGGREGATION, "fields.z.aggregate-function": "sum"},
-        "names 'z', which is no column",
+        "names 'z', which is not a column",
     ),
     "sum of texts": ({**AGGREGATION, "fields.b.aggregate-function": "sum"}, "takes numbers"),
     "greatest list": ({**AGGREGATION, "fields.list.aggregate-function": "max"}, "primitive"),
@@ -284,7 +284,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, str], str]] = {
             "fields.rows.aggregate-function": "nested_update",
             "fields.rows.count-limit": "many",
         },
-        "count-limit=many is no number",
+        "count-limit=many is not a number",
     ),
 }
 

@@ -158,5 +158,5 @@ def test_a_text_of_another_partition_is_refused(text: str) -> None:
 
 
 def test_a_key_that_is_none_is_named_with_those_there_are() -> None:
-    with pytest.raises(InvalidRequestError, match=r"'c' is no partition key of db\.t; .* a, b"):
+    with pytest.raises(InvalidRequestError, match=r"'c' is not a partition key of db\.t; .* a, b"):
         keys_of("INT", "INT").stored({"c": 1}, table="db.t")

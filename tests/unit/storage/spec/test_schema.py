@@ -22,10 +22,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"columns": {"r": "ARRAY<ROW<x ROW<a INT, a INT>>>"}},
         "member 'a' more than once",
     ),
-    "no such key": ({"columns": {"a": "INT"}, "keys": ["b"]}, "primary key 'b' is no column"),
+    "no such key": ({"columns": {"a": "INT"}, "keys": ["b"]}, "primary key 'b' is not a column"),
     "no such partition": (
         {"columns": {"a": "INT"}, "partitions": ["b"]},
-        "partition key 'b' is no column",
+        "partition key 'b' is not a column",
     ),
     "nested key": (
         {"columns": {"a": "ARRAY<INT>", "b": "INT"}, "keys": ["a"]},
@@ -37,7 +37,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "partition of bytes": (
         {"columns": {"a": "BYTES", "b": "INT"}, "partitions": ["a"]},
-        "take a text",
+        "use a text column",
     ),
     "key twice": ({"columns": {"a": "INT"}, "keys": ["a", "a"]}, "primary keys repeat"),
     "partition twice": (
@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "nothing but partitions in the key": (
         {"columns": {"a": "INT", "b": "INT"}, "keys": ["a"], "partitions": ["a"]},
-        "tells rows apart",
+        "distinguishes rows",
     ),
     "nothing but partitions": (
         {"columns": {"a": "INT"}, "partitions": ["a"]},

@@ -117,7 +117,7 @@ def test_a_commit_repeated_after_a_rollback_beyond_its_base_happens_once(
     catalog: Catalog, others: int
 ) -> None:
     table, staged = written_and_staged(catalog)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3))
     first = table.commit(staged)
     assert first.snapshot is not None
     assert first.snapshot.id == 4
@@ -140,7 +140,7 @@ def test_a_commit_is_found_below_the_hole_that_half_a_rollback_left(
         table.write(rows(table, events(10 + number, 11 + number)))
     before = content(table)
     for missing in (7, 8):
-        Path(table.files.paths.snapshot(missing)).unlink()
+        Path(table.table_files.paths.snapshot(missing)).unlink()
     again = table.commit(staged)
     assert again.already_committed
     assert again.snapshot == first.snapshot
@@ -337,7 +337,7 @@ def test_a_store_that_finds_its_own_file_has_not_lost_the_race(catalog: Catalog)
     table = new_table(catalog)
     # A request that was sent twice creates a file, and is told that it was there already.
     denies = lambda call, told: told if call.name != "put_if_absent" else False  # noqa: E731
-    denying = over(table, WatchedFiles(table.files.fs, tells=denies))
+    denying = over(table, WatchedFiles(table.table_files.fs, tells=denies))
     result = denying.write(rows(table, events(0, 3)))
     assert result.snapshot is not None
     assert result.attempts == 1
@@ -350,11 +350,13 @@ def test_a_snapshot_that_another_writer_replaced_is_committed_again(catalog: Cat
     table.write(rows(table, events(0, 1)))
     theirs = table.write(rows(table, events(5, 6))).snapshot
     assert theirs is not None
-    path = Path(table.files.paths.snapshot(2))
+    path = Path(table.table_files.paths.snapshot(2))
     data = path.read_bytes()
     path.unlink()
     # A writer that renames over files replaces the snapshot, as others do on POSIX.
-    replaced = overtaken(table, puts_snapshot, lambda: table.files.fs.replace(str(path), data))
+    replaced = overtaken(
+        table, puts_snapshot, lambda: table.table_files.fs.replace(str(path), data)
+    )
     replaced.write(rows(table, events(9, 10)))
     assert values_of(table, "id") == [0, 5, 9]
     assert len(table.history.snapshots()) == 3
@@ -367,7 +369,7 @@ def test_a_commit_that_a_rollback_overtook_is_made_again_on_what_is_left(catalog
     staged = table.stage(rows(table, events(100, 101)))
 
     def roll_back() -> None:
-        table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+        table.history.run(table.history.plan_rollback(snapshot=2))
 
     result = interrupted(table, roll_back).commit(staged)
     assert result.snapshot is not None
@@ -385,7 +387,7 @@ def test_a_commit_that_an_expiry_overtook_is_made_again(catalog: Catalog) -> Non
 
     def write_and_expire() -> None:
         table.write(rows(table, events(3, 4)))
-        table.upkeep.run_expire_snapshots(
+        table.upkeep.run(
             table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
         )
 
@@ -423,7 +425,7 @@ def test_a_write_that_was_rolled_back_is_not_published_without_its_files(catalog
     table.write(rows(table, events(0, 1)))
     staged = table.stage(rows(table, events(1, 2)))
     table.commit(staged)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     with pytest.raises(FilesGone, match="stage them again"):
         table.commit(staged)
     assert values_of(table, "id") == [0]
@@ -449,12 +451,12 @@ def test_a_write_of_whose_files_some_were_taken_as_orphans_is_not_published(
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     names = [file.file_name for message in staged.messages for file in message.new_files]
     last = [file for file in plan.files if file.path.endswith(names[-1])]
-    assert table.upkeep.run_remove_orphans(replace(plan, files=tuple(last))).files_moved == 1
+    assert table.upkeep.run(replace(plan, files=tuple(last))).files_moved == 1
     with pytest.raises(FilesGone, match=f"{names[-1]} .* is there no more"):
         table.commit(staged)
     assert table.read().num_rows == 0
     table.abort(staged)
-    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
     assert_only_reachable_files(table)
 
 
@@ -493,8 +495,8 @@ def test_a_commit_that_cannot_be_looked_at_again_is_neither_taken_for_made_nor_u
 ) -> None:
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 1)))
-    path = table.files.paths.snapshot({"its own snapshot": 2, "its base": 1}.get(silent, 0))
-    fs = WatchedFiles(table.files.fs)
+    path = table.table_files.paths.snapshot({"its own snapshot": 2, "its base": 1}.get(silent, 0))
+    fs = WatchedFiles(table.table_files.fs)
 
     def be_silent(call: Call) -> None:
         """Once the snapshot is put."""
@@ -517,7 +519,7 @@ def test_a_table_that_cannot_be_read_is_told_at_once(
     table = new_table(unchecked_catalog)
     snapshot = table.write(rows(table, events(0, 1))).snapshot
     assert snapshot is not None
-    Path(table.files.paths.manifest(snapshot.base_manifest_list)).unlink()
+    Path(table.table_files.paths.manifest(snapshot.base_manifest_list)).unlink()
     staged = table.stage(rows(table, events(5, 6)))
     with pytest.raises(CorruptionError, match="manifest-list"):
         table.commit(staged)
@@ -535,7 +537,7 @@ def test_files_that_somebody_else_replaced_cannot_be_replaced_again(catalog: Cat
     before = tuple(entry.file for entry in table.at().files())
     compact(table, full=True)
     message = CommitMessage(partition=bytes(12), bucket=0, total_buckets=1, compact_before=before)
-    result, lost = commit_compaction(table.files, [message], user="late", base_snapshot_id=2)
+    result, lost = commit_compaction(table.table_files, [message], user="late", base_snapshot_id=2)
     assert result.snapshot is None
     assert lost == (message,)
 
@@ -565,7 +567,7 @@ def test_an_overwrite_and_a_compaction_of_the_same_files_do_not_both_win(
     def another_overwrites() -> None:
         table.write(rows(table, events(50, 51)), mode="overwrite")
 
-    result = interrupted(table, another_overwrites).upkeep.run_compact(plan)
+    result = interrupted(table, another_overwrites).upkeep.run(plan)
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert values_of(table, "id") == [50]
     assert_only_reachable_files(table)
@@ -611,7 +613,7 @@ def test_files_of_one_level_never_share_keys(catalog: Catalog) -> None:
         compact_after=(replace(entry.file, level=5),),
     )
     with pytest.raises(KeyRangesOverlap, match="common keys in level 5 of bucket 0"):
-        commit_compaction(table.files, [moved], user="u", base_snapshot_id=3)
+        commit_compaction(table.table_files, [moved], user="u", base_snapshot_id=3)
     assert_only_reachable_files(table)
 
 
@@ -623,7 +625,7 @@ def test_a_compaction_of_files_that_are_not_there_publishes_nothing(catalog: Cat
     message = CommitMessage(
         partition=entry.partition, bucket=0, total_buckets=1, compact_before=(gone,)
     )
-    result, lost = commit_compaction(table.files, [message], user="u", base_snapshot_id=1)
+    result, lost = commit_compaction(table.table_files, [message], user="u", base_snapshot_id=1)
     assert (result.snapshot, lost) == (None, (message,))
     assert len(table.history.snapshots()) == 1
 
@@ -632,11 +634,11 @@ def test_rows_staged_under_other_keys_are_refused(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     staged = table.stage(rows(table, events(0, 1)))
     moved = replace(table.schema, id=1, primary_keys=("id", "v"))
-    table.files.schemas.put_schema(moved)
+    table.table_files.schemas.put_schema(moved)
     with pytest.raises(SchemaMoved, match="stage the rows again"):
         catalog.table("db.t").commit(staged)
     table.abort(staged)
-    Path(table.files.paths.schema(1)).unlink()
+    Path(table.table_files.paths.schema(1)).unlink()
 
 
 # --- what a snapshot says ---------------------------------------------------------------------
@@ -667,8 +669,8 @@ def test_snapshots_carry_counts_kinds_users_and_schema(catalog: Catalog, env: Fi
 def test_what_a_commit_does_not_touch_is_carried_on(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     table.write(rows(table, events(0, 1)))
-    path = Path(table.files.paths.snapshot(1))
-    index = table.files.manifests.write_index_manifest((), compression="null", written=[])
+    path = Path(table.table_files.paths.snapshot(1))
+    index = table.table_files.manifests.write_index_manifest((), compression="null", written=[])
     told = {"watermark": 17, "statistics": "stat-1", "indexManifest": index}
     path.write_text(json.dumps(json.loads(path.read_text()) | told))
     snapshot = table.write(rows(table, events(1, 2))).snapshot
@@ -676,7 +678,7 @@ def test_what_a_commit_does_not_touch_is_carried_on(unchecked_catalog: Catalog) 
     assert (snapshot.watermark, snapshot.statistics) == (17, "stat-1")
     assert snapshot.index_manifest == index
     # Statistics are of one schema.
-    table.files.schemas.put_schema(replace(table.schema, id=1))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1))
     later = unchecked_catalog.table("db.t").write(rows(table, events(2, 3))).snapshot
     assert later is not None
     assert (later.schema_id, later.statistics, later.watermark) == (1, None, 17)

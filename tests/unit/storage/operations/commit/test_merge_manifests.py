@@ -61,7 +61,7 @@ FULL = {"manifest__full_compaction_threshold_size": "1 b"}
 def listed(table: Table) -> tuple[ManifestFileMeta, ...]:
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
-    return table.files.manifests.read_list(snapshot.base_manifest_list)
+    return table.table_files.manifests.read_list(snapshot.base_manifest_list)
 
 
 def test_manifests_pile_up_to_the_least_number_and_are_joined_then(catalog: Catalog) -> None:
@@ -96,8 +96,8 @@ def test_manifests_say_truly_what_is_in_them(catalog: Catalog) -> None:
     merged.write(rows(merged, events(20, 22, day="d")))
     snapshot = merged.history.latest_snapshot()
     assert snapshot is not None
-    for meta in snapshot_manifests(merged.files, snapshot):
-        entries = list(merged.files.manifests.read_manifest(meta.file_name))
+    for meta in snapshot_manifests(merged.table_files, snapshot):
+        entries = list(merged.table_files.manifests.read_manifest(meta.file_name))
         added = [each for each in entries if each.kind is FileKind.ADD]
         assert (meta.num_added_files, meta.num_deleted_files) == (
             len(added),
@@ -111,8 +111,8 @@ def test_manifests_say_truly_what_is_in_them(catalog: Catalog) -> None:
             min(each.file.level for each in entries),
             max(each.file.level for each in entries),
         )
-        path = merged.files.paths.manifest(meta.file_name)
-        assert meta.file_size == len(merged.files.fs.read_bytes(path))
+        path = merged.table_files.paths.manifest(meta.file_name)
+        assert meta.file_size == len(merged.table_files.fs.read_bytes(path))
 
 
 STEPS = st.lists(
@@ -130,7 +130,7 @@ def test_merging_changes_no_live_entry(
     options: dict[str, str], steps: list[list[tuple[bool, int]]]
 ) -> None:
     table = with_options(new_table(Catalog.open(memory_uri(), env=FixedEnv())), **options)
-    store = table.files.manifests
+    store = table.table_files.manifests
     live: set[int] = set()
     used: set[int] = set()
     metas: tuple[ManifestFileMeta, ...] = ()
@@ -151,7 +151,7 @@ def test_merging_changes_no_live_entry(
             )
             metas = (*metas, meta)
         before, written = metas, list[str]()
-        metas = merge_manifests(table.files, before, written)
+        metas = merge_manifests(table.table_files, before, written)
         assert {each.file_name for each in set(metas) - set(before)} == set(written)
         folded = fold_entries(store.entries(metas)).values()
         names = {f"data-{number}.parquet" for number in live}

@@ -129,7 +129,7 @@ def test_a_batch_kept_while_orphans_are_removed_is_left_alone(table: Table) -> N
         plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
         assert plan.files
         table.keep_pending(made)
-        done = table.upkeep.run_remove_orphans(plan, quarantine=quarantine)
+        done = table.upkeep.run(plan, quarantine=quarantine)
         assert done.files_deleted == 0
     table.commit_pending("job")
     assert values_of(table, "id") == [1, 2]
@@ -170,7 +170,7 @@ def test_a_batch_that_fits_no_more_stops_those_after_it_and_is_kept(table: Table
     for number in (1, 2):
         table.keep_pending(staged(table, number))
     table.commit_pending("job", up_to=1)
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(3))
+    table.upkeep.run(table.upkeep.plan_rescale(3))
     with pytest.raises(BucketCountChanged):
         table.commit_pending("job")
     (kept,) = table.pending_batches("job")
@@ -183,7 +183,7 @@ def test_a_batch_that_fits_no_more_stops_those_after_it_and_is_kept(table: Table
 def test_a_batch_whose_files_are_gone_is_told(table: Table) -> None:
     kept = table.keep_pending(staged(table, 1))
     (path,) = data_files(table, kept)
-    table.files.fs.delete(path)
+    table.table_files.fs.delete(path)
     with pytest.raises(FilesGone):
         table.commit_pending("job")
     table.abort(kept)
@@ -192,7 +192,7 @@ def test_a_batch_whose_files_are_gone_is_told(table: Table) -> None:
 
 def data_files(table: Table, kept: StagedWrite) -> list[str]:
     return [
-        table.files.data_file_path(message.place, file)
+        table.table_files.data_file_path(message.place, file)
         for message in kept.messages
         for file in message.new_files
     ]
@@ -208,15 +208,15 @@ def test_a_batch_that_cannot_be_read_is_told_and_nothing_is_removed(
 ) -> None:
     table.write(rows(table, events(0, 1)))
     staged(table, 1)
-    path = table.files.paths.pending("job", 1)
-    table.files.fs.write_bytes(path, text)
+    path = table.table_files.paths.pending("job", 1)
+    table.table_files.fs.write_bytes(path, text)
     before = RawTable(table).paths()
     for attempt in (lambda: table.pending_batches("job"), lambda: remove_orphans(table)):
         with pytest.raises(error, match="batch-1"):
             attempt()
     assert RawTable(table).paths() == before
     # The way out that the error names.
-    table.files.fs.delete(path)
+    table.table_files.fs.delete(path)
     assert remove_orphans(table).files_moved == 1
     assert_only_reachable_files(table)
 
@@ -280,7 +280,7 @@ def test_an_overwrite_of_a_partition_that_is_no_finite_number_is_committed(
         )
         table.keep_pending(one)
     if bare:
-        for path in table.files.pending.files("job"):
+        for path in table.table_files.pending.files("job"):
             kept = Path(path).read_bytes()
             for name, text in {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}.items():
                 kept = kept.replace(b'{"float": "%s"}' % name.encode(), text)

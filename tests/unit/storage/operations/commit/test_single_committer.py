@@ -43,34 +43,28 @@ class Apart:
 VERBS: dict[str, tuple[dict[str, Any], Callable[[Table, Apart], object]]] = {
     "compact": (
         {"keys": ("id", "day"), "options": {"bucket": "2"}},
-        lambda table, engine: table.upkeep.run_compact(
-            table.upkeep.plan_compact(full=True), engine
-        ),
+        lambda table, engine: table.upkeep.run(table.upkeep.plan_compact(full=True), engine),
     ),
     "compact rows of deletion vectors": (
         {
             "keys": ("id", "day"),
             "options": {"bucket": "2", "deletion-vectors.enabled": "true"},
         },
-        lambda table, engine: table.upkeep.run_compact(table.upkeep.plan_compact(), engine),
+        lambda table, engine: table.upkeep.run(table.upkeep.plan_compact(), engine),
     ),
     "sort": (
         {},
-        lambda table, engine: table.upkeep.run_sort_compact(
-            table.upkeep.plan_sort_compact(["v"]), engine
-        ),
+        lambda table, engine: table.upkeep.run(table.upkeep.plan_sort_compact(["v"]), engine),
     ),
     "rescale": (
         {"keys": ("id", "day"), "options": {"bucket": "2"}},
-        lambda table, engine: table.upkeep.run_rescale(
+        lambda table, engine: table.upkeep.run(
             table.upkeep.plan_rescale(3, [{"day": day} for day in "ab"]), engine
         ),
     ),
     "give buckets": (
         {"keys": ("id", "day"), "options": {"bucket": "-2"}},
-        lambda table, engine: table.upkeep.run_postpone_compact(
-            table.upkeep.plan_postpone_compact(), engine
-        ),
+        lambda table, engine: table.upkeep.run(table.upkeep.plan_postpone_compact(), engine),
     ),
 }
 

@@ -71,7 +71,7 @@ EXPECTED = {
 
 
 def analyze(table: Table, **plan: Any) -> AnalyzeResult:
-    return table.upkeep.run_analyze(table.upkeep.plan_analyze(**plan))
+    return table.upkeep.run(table.upkeep.plan_analyze(**plan))
 
 
 def figures(column: ColumnStatistics) -> tuple[Any, ...]:
@@ -90,8 +90,8 @@ def published(table: Table) -> TableStatistics:
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
-    path = table.files.paths.statistics(snapshot.statistics)
-    return decode_statistics(table.files.fs.read_bytes(path), name=path)
+    path = table.table_files.paths.statistics(snapshot.statistics)
+    return decode_statistics(table.table_files.fs.read_bytes(path), name=path)
 
 
 @pytest.mark.mission("FS1", "FS19", "CT7")
@@ -164,10 +164,10 @@ def test_statistics_stay_through_later_commits_and_go_with_their_snapshots(
     second = analyze(table).statistics
     assert second is not None
     assert (second.snapshot_id, second.merged_record_count) == (4, 20)
-    folder = table.files.paths.statistics_dir + "/"
-    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 2
+    folder = table.table_files.paths.statistics_dir + "/"
+    assert len(table.table_files.fs.list_dir(folder.rstrip("/"))) == 2
     expire(table)
-    assert len(table.files.fs.list_dir(folder.rstrip("/"))) == 1
+    assert len(table.table_files.fs.list_dir(folder.rstrip("/"))) == 1
     assert published(table) == second
 
 
@@ -217,7 +217,7 @@ def test_a_plan_says_what_is_read_and_survives_its_text(catalog: Catalog) -> Non
     assert (plan.snapshot_id, plan.files, plan.rows, plan.columns) == (1, 1, 7, ("id",))
     assert plan.reason == "snapshot 1 has no statistics"
     assert AnalyzePlan.from_json(plan.to_json()) == plan
-    table.upkeep.run_analyze(plan)
+    table.upkeep.run(plan)
     assert table.upkeep.plan_analyze().reason == "the statistics are those of snapshot 1"
 
 
@@ -235,13 +235,13 @@ def test_a_plan_whose_snapshot_is_expired_is_refused(catalog: Catalog) -> None:
     table.write(rows(table, events(3, 6)))
     expire(table)
     with pytest.raises(StalePlan, match=r"snapshot 1 of db.t.*expired; plan again"):
-        table.upkeep.run_analyze(plan)
+        table.upkeep.run(plan)
 
 
 def evolved(table: Table) -> TableSchema:
     """Give the table a second schema, as another client would."""
     schema = replace(table.schema, id=1, options={**table.schema.options, "comment": "two"})
-    assert table.files.schemas.put_schema(schema)
+    assert table.table_files.schemas.put_schema(schema)
     return schema
 
 
@@ -251,9 +251,9 @@ def test_a_schema_that_changes_meanwhile_leaves_nothing_behind(catalog: Catalog)
     plan = table.upkeep.plan_analyze()
     evolved(table)
     with pytest.raises(SchemaMoved, match="analyze it again"):
-        table.upkeep.run_analyze(plan)
+        table.upkeep.run(plan)
     with pytest.raises(StalePlan, match="schema 0, and the table has schema 1"):
-        catalog.table(table.name).upkeep.run_analyze(plan)
+        catalog.table(table.name).upkeep.run(plan)
     assert len(table.history.snapshots()) == 1
 
 
@@ -274,11 +274,11 @@ def test_columns_that_are_none_are_refused(catalog: Catalog) -> None:
     table = new_table(catalog)
     with pytest.raises(InvalidSchema, match="no column 'nope'; there are id, day, v"):
         table.upkeep.plan_analyze(columns=["nope"])
-    with pytest.raises(InvalidRequestError, match="name one twice"):
+    with pytest.raises(InvalidRequestError, match="one is named twice"):
         table.upkeep.plan_analyze(columns=["id", "id"])
     other = new_table(catalog, name="db.other")
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.other, and this is db.t"):
-        table.upkeep.run_analyze(other.upkeep.plan_analyze())
+        table.upkeep.run(other.upkeep.plan_analyze())
 
 
 def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> None:
@@ -288,6 +288,6 @@ def test_a_statistics_file_that_is_gone_is_named(unchecked_catalog: Catalog) -> 
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.statistics is not None
-    table.files.fs.delete(table.files.paths.statistics(snapshot.statistics))
+    table.table_files.fs.delete(table.table_files.paths.statistics(snapshot.statistics))
     with pytest.raises(CorruptionError, match=f"{snapshot.statistics} is missing"):
         table.upkeep.plan_analyze()

@@ -84,9 +84,9 @@ def test_files_are_described_with_their_bounds(catalog: Catalog) -> None:
     for row in found:
         name = row["file_path"].rsplit("/", 1)[-1]
         entry = entries.pop(name)
-        path = table.files.data_file_path(entry.place, entry.file)
+        path = table.table_files.data_file_path(entry.place, entry.file)
         assert row["file_path"] == path
-        assert row["partition"] == f"{{{table.files.partitions.of_entry(entry).spec['day']}}}"
+        assert row["partition"] == f"{{{table.table_files.partitions.of_entry(entry).spec['day']}}}"
         assert row["bucket"] == entry.bucket
         assert row["record_count"] == entry.file.row_count
         assert row["file_size_in_bytes"] == entry.file.file_size
@@ -113,7 +113,7 @@ def test_a_file_older_than_a_column_holds_nulls_there(catalog: Catalog) -> None:
     table.write(rows(table, [{"id": 1, "v": "x"}, {"id": 2, "v": None}]))
     fields = (*table.schema.fields, DataField(2, "n", parse_data_type("DOUBLE")))
     later = replace(table.schema, id=1, fields=fields, highest_field_id=2)
-    assert table.files.schemas.put_schema(later)
+    assert table.table_files.schemas.put_schema(later)
     (row,) = system(catalog.table(table.name), "files")
     assert row["null_value_counts"] == "{id=0, n=2, v=1}"
     assert row["max_value_stats"] == "{id=2, n=null, v=x}"
@@ -162,7 +162,9 @@ def test_manifests_are_those_that_the_snapshot_names(catalog: Catalog) -> None:
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     named = [
-        meta for name in snapshot.manifest_lists for meta in table.files.manifests.read_list(name)
+        meta
+        for name in snapshot.manifest_lists
+        for meta in table.table_files.manifests.read_list(name)
     ]
     found = system(table, "manifests")
     assert [row["file_name"] for row in found] == [meta.file_name for meta in named]
@@ -245,7 +247,7 @@ def test_the_audit_log_of_an_append_table_inserts_every_row(catalog: Catalog) ->
 def test_statistics_are_those_that_the_state_carries(catalog: Catalog) -> None:
     table = filled(catalog)
     assert system(table, "statistics") == []
-    result = table.upkeep.run_analyze(table.upkeep.plan_analyze(columns=["id"]))
+    result = table.upkeep.run(table.upkeep.plan_analyze(columns=["id"]))
     assert result.statistics is not None
     (row,) = system(table, "statistics")
     assert (row["snapshot_id"], row["schema_id"], row["mergedRecordCount"]) == (4, 0, 12)
@@ -272,7 +274,7 @@ def test_index_files_are_listed_with_the_rows_they_take_away(catalog: Catalog) -
     snapshot = table.history.latest_snapshot()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
-    entries = table.files.manifests.read_index_manifest(snapshot.index_manifest)
+    entries = table.table_files.manifests.read_index_manifest(snapshot.index_manifest)
     found = system(table, "table_indexes")
     assert [row["file_name"] for row in found] == [entry.file.file_name for entry in entries]
     deleted = 0
@@ -297,7 +299,7 @@ def test_aggregation_fields_say_what_the_options_say(catalog: Catalog) -> None:
         "fields.v.list-agg-delimiter": ";",
         "fields.default-aggregate-function": "max",
     }
-    seen = Table(replace(table.files, schema=replace(table.schema, options=options)))
+    seen = Table(replace(table.table_files, schema=replace(table.schema, options=options)))
     assert [tuple(row.values()) for row in system(seen, "aggregation_fields")] == [
         ("id", "BIGINT", "[]", "[]", None),
         ("day", "STRING", "[]", "[]", None),

@@ -26,12 +26,11 @@ from lakewright.storage.operations.leases.leases import (
     CLOCKS_DIFFER_MS,
     LEASE_MS,
     LeaseRequest,
-    acquire_free,
     acquire_lease,
+    keep_lease,
     leased,
-    look_at_lease,
     release_lease,
-    renew_lease,
+    require_lease,
     scope_of,
     whole_table,
 )
@@ -59,33 +58,36 @@ def table(any_catalog: Catalog) -> Table:
     return new_table(any_catalog, partitions=("day",), keys=("id", "day"), options={"bucket": "4"})
 
 
-def part(table: Table, day: str, *buckets: int) -> LeaseScope:
-    spec = {"day": day}
-    return scope_of(table.files, [(spec, each) for each in buckets] or [(spec, None)])
+def part(table: Table, *days: str) -> LeaseScope:
+    return scope_of(table.table_files, [{"day": day} for day in days])
 
 
 def ask(
     table: Table, kind: LeaseKind, scope: LeaseScope | None = None, holder: str = "me", **more: Any
 ) -> LeaseRequest:
-    scope = whole_table(table.files) if scope is None else scope
+    scope = whole_table(table.table_files) if scope is None else scope
     return LeaseRequest(kind=kind, scope=scope, holder=holder, **more)
 
 
 def take(table: Table, kind: LeaseKind, scope: LeaseScope | None = None, **more: Any) -> Lease:
-    return acquire_lease(table.files, ask(table, kind, scope, **more))
+    return acquire_lease(table.table_files, ask(table, kind, scope, **more))
+
+
+def take_free(table: Table, kind: LeaseKind, scope: LeaseScope | None = None) -> Lease:
+    return acquire_lease(table.table_files, ask(table, kind, scope), free_only=True)
 
 
 def elsewhere(table: Table, *, ahead_ms: int = 0, seed: int = 7) -> Table:
     """The same table, seen from a machine whose clock differs."""
-    assert isinstance(table.files.env, FixedEnv)
-    here = table.files.env.clock
+    assert isinstance(table.table_files.env, FixedEnv)
+    here = table.table_files.env.clock
     env = FixedEnv(clock=FixedClock(here.now_ms + ahead_ms), ids=SeededIds(seed))
-    return Table(replace(table.files, env=env))
+    return Table(replace(table.table_files, env=env))
 
 
 def advance(table: Table, duration_ms: int) -> None:
-    assert isinstance(table.files.env, FixedEnv)
-    table.files.env.clock.advance(duration_ms)
+    assert isinstance(table.table_files.env, FixedEnv)
+    table.table_files.env.clock.advance(duration_ms)
 
 
 # --- who goes with whom -----------------------------------------------------------------------
@@ -98,7 +100,7 @@ def test_work_that_would_be_in_vain_waits_for_the_other(
     held = take(table, first, holder="the first")
     with pytest.raises(LeaseHeld, match=f"the first has all of the table to {first.value}"):
         take(table, second)
-    release_lease(table.files, held.id)
+    release_lease(table.table_files, held.id)
     take(table, second)
     assert [each.kind for each in table.upkeep.leases()] == [second]
 
@@ -116,49 +118,47 @@ def test_rows_are_added_beside_a_compaction_and_neither_gives_way(
 ) -> None:
     compaction = take(table, LeaseKind.COMPACT)
     take(table, write)
-    assert look_at_lease(table.files, compaction.id) == compaction
+    assert keep_lease(table.table_files, compaction.id) == compaction
 
 
 def test_the_refusal_says_who_has_what_until_when_and_what_to_do(table: Table) -> None:
-    held = take(table, LeaseKind.UPSERT, part(table, "a", 1, 3), holder="run 17 on host h")
+    held = take(table, LeaseKind.UPSERT, part(table, "a", "b"), holder="run 17 on host h")
     with pytest.raises(LeaseHeld) as refused:
         take(table, LeaseKind.UPSERT, part(table, "a"))
     assert str(refused.value) == (
-        "db.t cannot be leased to upsert: run 17 on host h has buckets 1, 3 of day=a to upsert "
+        "db.t cannot be leased to upsert: run 17 on host h has day=a; day=b to upsert "
         f"until 2024-01-01 00:05:00 UTC by its clock (here it is 2024-01-01 00:00:00 UTC); try "
         f"again later, or, if that is dead, end it with `lakewright lease break db.t {held.id[:8]}`"
     )
     assert refused.value.details == {"lease_id": held.id}
 
 
-def test_partitions_and_buckets_of_their_own_are_leased_side_by_side(table: Table) -> None:
+def test_partitions_of_their_own_are_leased_side_by_side(table: Table) -> None:
     take(table, LeaseKind.OVERWRITE, part(table, "a"))
-    take(table, LeaseKind.OVERWRITE, part(table, "b", 0, 1))
-    take(table, LeaseKind.OVERWRITE, part(table, "b", 2))
+    take(table, LeaseKind.OVERWRITE, part(table, "b", "c"))
     for overlapping in (
-        part(table, "a", 3),
-        part(table, "b"),
-        part(table, "b", 1, 3),
-        whole_table(table.files),
+        part(table, "a"),
+        part(table, "c", "d"),
+        whole_table(table.table_files),
     ):
         with pytest.raises(LeaseHeld):
             take(table, LeaseKind.OVERWRITE, overlapping)
-    take(table, LeaseKind.OVERWRITE, part(table, "b", 3))
-    assert len(table.upkeep.leases()) == 4
+    take(table, LeaseKind.OVERWRITE, part(table, "d"))
+    assert len(table.upkeep.leases()) == 3
 
 
 def test_a_partition_named_in_part_stands_for_the_whole_table(any_catalog: Catalog) -> None:
     columns = {"id": "INT", "day": "STRING", "hour": "INT"}
     table = new_table(any_catalog, columns, partitions=("day", "hour"))
-    assert scope_of(table.files, [({"day": "a"}, None)]) == whole_table(table.files)
-    one = scope_of(table.files, [({"hour": 7, "day": "a"}, None)])
-    assert one.holds("day=a/hour=7", 0)
-    assert not one.holds("day=a/hour=8", 0)
+    assert scope_of(table.table_files, [{"day": "a"}]) == whole_table(table.table_files)
+    one = scope_of(table.table_files, [{"hour": 7, "day": "a"}])
+    assert one.holds("day=a/hour=7")
+    assert not one.holds("day=a/hour=8")
 
 
 def test_very_many_partitions_are_leased_as_the_whole_table(table: Table) -> None:
-    many = scope_of(table.files, [({"day": str(each)}, 0) for each in range(1001)])
-    assert many == whole_table(table.files)
+    many = part(table, *map(str, range(1001)))
+    assert many == whole_table(table.table_files)
 
 
 def test_branches_are_leased_apart(table: Table) -> None:
@@ -179,22 +179,22 @@ def test_a_writer_waits_for_a_writer_until_that_is_done(table: Table) -> None:
         table,
         # The third look of the one who waits.
         when=lambda call: call.name == "list_dir" and len(fs.calls) >= 4,
-        meanwhile=lambda: release_lease(table.files, first.id),
+        meanwhile=lambda: release_lease(table.table_files, first.id),
     )
-    lease = acquire_lease(second.files, ask(table, LeaseKind.UPSERT), wait_ms=60_000)
+    lease = acquire_lease(second.table_files, ask(table, LeaseKind.UPSERT), wait_ms=60_000)
     assert [each.id for each in table.upkeep.leases()] == [lease.id]
-    assert isinstance(table.files.env, FixedEnv)
-    assert 0 < sum(table.files.env.slept_ms) < 1000
+    assert isinstance(table.table_files.env, FixedEnv)
+    assert 0 < sum(table.table_files.env.slept_ms) < 1000
 
 
 def test_waiting_ends_after_the_time_allowed_whatever_the_clock_does(table: Table) -> None:
     take(table, LeaseKind.UPSERT)
     other = elsewhere(table)
-    assert isinstance(other.files.env, FixedEnv)
-    other.files.env.clock.step_ms = -1500
+    assert isinstance(other.table_files.env, FixedEnv)
+    other.table_files.env.clock.step_ms = -1500
     with pytest.raises(LeaseHeld):
-        acquire_lease(other.files, ask(table, LeaseKind.UPSERT), wait_ms=30_000)
-    assert sum(other.files.env.slept_ms) == 30_000
+        acquire_lease(other.table_files, ask(table, LeaseKind.UPSERT), wait_ms=30_000)
+    assert sum(other.table_files.env.slept_ms) == 30_000
 
 
 def test_a_lease_of_the_dead_is_ignored_after_its_end_and_a_margin_for_clocks(
@@ -220,13 +220,13 @@ def test_clocks_that_differ_less_than_the_margin_never_make_two_holders(
     for _ in range(20):
         advance(table, LEASE_MS // 20)
         advance(other, LEASE_MS // 20)
-        assert isinstance(table.files.env, FixedEnv)
-        if table.files.env.clock.now_ms < held.expires_ms:
+        assert isinstance(table.table_files.env, FixedEnv)
+        if table.table_files.env.clock.now_ms < held.expires_ms:
             with pytest.raises(LeaseHeld):
                 take(other, LeaseKind.COMPACT)
     advance(other, 2 * CLOCKS_DIFFER_MS + 1000)
     take(other, LeaseKind.COMPACT)
-    assert look_at_lease(table.files, held.id) is None
+    assert keep_lease(table.table_files, held.id) is None
 
 
 def test_a_clock_far_ahead_is_named_instead_of_waited_for(table: Table) -> None:
@@ -240,10 +240,10 @@ def test_a_clock_far_ahead_is_named_instead_of_waited_for(table: Table) -> None:
 def test_a_lease_is_renewed_when_half_of_it_is_gone_and_not_before(table: Table) -> None:
     held = take(table, LeaseKind.COMPACT)
     seen, fs = watched(table)
-    assert look_at_lease(seen.files, held.id) == held
+    assert keep_lease(seen.table_files, held.id) == held
     assert [call.name for call in fs.calls] == ["list_dir", "read_bytes"]
     advance(table, LEASE_MS // 2)
-    renewed = look_at_lease(seen.files, held.id)
+    renewed = keep_lease(seen.table_files, held.id)
     assert renewed is not None
     assert renewed.expires_ms > held.expires_ms + LEASE_MS // 2 - 1000
     advance(table, LEASE_MS)
@@ -254,17 +254,19 @@ def test_a_lease_that_ran_out_lives_on_if_nobody_came(table: Table) -> None:
     held = take(table, LeaseKind.COMPACT)
     advance(table, 10 * LEASE_MS)
     assert not table.upkeep.leases()
-    assert renew_lease(table.files, held.id).id == held.id
-    assert len(table.upkeep.leases()) == 1
+    kept = keep_lease(table.table_files, held.id)
+    assert kept is not None
+    assert table.upkeep.leases() == (kept,)
 
 
-def test_a_lease_that_somebody_else_got_cannot_be_renewed(table: Table) -> None:
+def test_a_lease_that_somebody_else_got_cannot_be_kept(table: Table) -> None:
     held = take(table, LeaseKind.COMPACT)
     advance(table, 10 * LEASE_MS)
     take(table, LeaseKind.COMPACT)
+    assert keep_lease(table.table_files, held.id) is None
     with pytest.raises(LeaseLost, match="ran out and others came, or somebody broke it"):
-        renew_lease(table.files, held.id)
-    release_lease(table.files, held.id)
+        require_lease(table.table_files, held)
+    release_lease(table.table_files, held.id)
     assert len(table.upkeep.leases()) == 1
 
 
@@ -272,12 +274,12 @@ def test_a_second_try_takes_the_place_of_the_first(table: Table) -> None:
     first = take(table, LeaseKind.OVERWRITE, owner="run 1")
     second = take(table, LeaseKind.OVERWRITE, owner="run 1")
     assert [each.id for each in table.upkeep.leases()] == [second.id]
-    assert look_at_lease(table.files, first.id) is None
+    assert keep_lease(table.table_files, first.id) is None
 
 
 def test_a_lease_ends_with_the_work_also_when_that_fails(table: Table) -> None:
     def fail() -> None:
-        with leased(table.files, ask(table, LeaseKind.COMPACT)):
+        with leased(table.table_files, ask(table, LeaseKind.COMPACT)):
             assert len(table.upkeep.leases()) == 1
             raise RuntimeError("the work failed")
 
@@ -300,38 +302,46 @@ def test_a_person_can_break_a_lease_by_the_beginning_of_its_id(table: Table) -> 
 # --- writers before maintenance ---------------------------------------------------------------
 
 
-def test_a_writer_takes_its_part_away_from_maintenance_without_waiting(table: Table) -> None:
-    compaction = take(table, LeaseKind.COMPACT, holder="upkeep")
-    take(table, LeaseKind.OVERWRITE, part(table, "a", 1), holder="run 17")
+@pytest.mark.parametrize("kind", [LeaseKind.COMPACT, LeaseKind.RESCALE])
+def test_a_writer_takes_its_part_away_from_maintenance_without_waiting(
+    table: Table, kind: LeaseKind
+) -> None:
+    maintenance = take(table, kind, holder="upkeep")
+    for _ in range(2):
+        take(table, LeaseKind.OVERWRITE, part(table, "a"), holder="run 17", owner="run 17")
 
-    assert isinstance(table.files.env, FixedEnv)
-    assert not table.files.env.slept_ms
-    left = look_at_lease(table.files, compaction.id)
+    assert isinstance(table.table_files.env, FixedEnv)
+    assert not table.table_files.env.slept_ms
+    left = keep_lease(table.table_files, maintenance.id)
     assert left is not None
-    assert not left.covers("day=a", 1)
-    assert left.covers("day=a", 0)
-    assert left.covers("day=b", 1)
-    assert [want.holder for want in left.wanted] == ["run 17"]
+    assert not left.scope.holds("day=a")
+    assert left.scope.holds("day=b")
+    assert left.given_up_to == ("run 17",)
+    assert str(left.scope) == "all of the table but day=a"
 
 
 def test_what_maintenance_gave_up_it_does_not_get_back_by_renewing(table: Table) -> None:
     compaction = take(table, LeaseKind.COMPACT)
-    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a"))):
+    with leased(table.table_files, ask(table, LeaseKind.OVERWRITE, part(table, "a"))):
         pass
-    assert not renew_lease(table.files, compaction.id).covers("day=a", 0)
+    advance(table, LEASE_MS // 2)
+    renewed = keep_lease(table.table_files, compaction.id)
+    assert renewed is not None
+    assert renewed.renewed_ms > compaction.renewed_ms
+    assert not renewed.scope.holds("day=a")
     # Others may, once the writer is done.
-    again = acquire_free(table.files, ask(table, LeaseKind.COMPACT, part(table, "a", 0, 1)))
-    assert again.covers("day=a", 0)
+    again = take_free(table, LeaseKind.COMPACT, part(table, "a", "b"))
+    assert str(again.scope) == "day=a"
 
 
 def test_what_one_writer_took_away_leaves_the_rest_with_its_holder(table: Table) -> None:
-    take(table, LeaseKind.COMPACT, part(table, "a", 0, 1), holder="upkeep")
-    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 0))):
+    take(table, LeaseKind.COMPACT, part(table, "a", "b"), holder="upkeep")
+    with leased(table.table_files, ask(table, LeaseKind.OVERWRITE, part(table, "a"))):
         pass
-    for still_held in (part(table, "a", 1), part(table, "a", 0, 1), part(table, "a")):
-        with pytest.raises(LeaseHeld, match="upkeep has buckets 0, 1 of day=a to compact"):
+    for still_held in (part(table, "b"), part(table, "a", "b"), whole_table(table.table_files)):
+        with pytest.raises(LeaseHeld, match="upkeep has day=b to compact"):
             take(table, LeaseKind.COMPACT, still_held)
-    take(table, LeaseKind.COMPACT, part(table, "a", 0))
+    take(table, LeaseKind.COMPACT, part(table, "a"))
 
 
 def test_maintenance_does_not_take_anything_away_from_writers(table: Table) -> None:
@@ -342,60 +352,54 @@ def test_maintenance_does_not_take_anything_away_from_writers(table: Table) -> N
 
 def test_maintenance_takes_what_is_free(table: Table) -> None:
     take(table, LeaseKind.OVERWRITE, part(table, "a"))
-    take(table, LeaseKind.COMPACT, part(table, "b", 1, 3))
-    wanted = scope_of(
-        table.files,
-        [({"day": "a"}, 0), ({"day": "b"}, 0), ({"day": "b"}, 1), ({"day": "c"}, None)],
-    )
-    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT, wanted))
-    assert str(lease.scope) == "bucket 0 of day=b; day=c"
+    take(table, LeaseKind.COMPACT, part(table, "b", "c"))
+    wanted = part(table, "a", "b", "d", "e")
+    lease = take_free(table, LeaseKind.COMPACT, wanted)
+    assert str(lease.scope) == "day=d; day=e"
     with pytest.raises(LeaseHeld, match="and 2 more like it"):
-        acquire_free(table.files, ask(table, LeaseKind.COMPACT, wanted))
+        take_free(table, LeaseKind.COMPACT, wanted)
 
 
 def test_maintenance_of_everything_leaves_out_what_others_have(table: Table) -> None:
     """Also of so many partitions that a lease does not name them."""
-    take(table, LeaseKind.OVERWRITE, part(table, "7"), holder="run 17")
-    very_many = scope_of(table.files, [({"day": str(each)}, 0) for each in range(1001)])
-    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT, very_many))
-    assert not lease.covers("day=7", 0)
-    assert lease.covers("day=8", 0)
-    assert [want.holder for want in lease.wanted] == ["run 17"]
-    for busy in (very_many, part(table, "8", 0)):
+    take(table, LeaseKind.OVERWRITE, part(table, "7"))
+    very_many = part(table, *map(str, range(1001)))
+    lease = take_free(table, LeaseKind.COMPACT, very_many)
+    assert not lease.scope.holds("day=7")
+    assert lease.scope.holds("day=8")
+    for busy in (very_many, part(table, "8")):
         with pytest.raises(LeaseHeld):
-            acquire_free(table.files, ask(table, LeaseKind.COMPACT, busy))
+            take_free(table, LeaseKind.COMPACT, busy)
 
 
 def test_of_what_a_compaction_gave_up_the_next_one_of_everything_has_its_share(
     table: Table,
 ) -> None:
-    take(table, LeaseKind.COMPACT, part(table, "a", 0, 1))
-    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 0))):
+    take(table, LeaseKind.COMPACT, part(table, "a", "b"))
+    take_free(table, LeaseKind.COMPACT)
+    with leased(table.table_files, ask(table, LeaseKind.OVERWRITE, part(table, "a", "c"))):
         pass
-    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT))
-    assert lease.covers("day=a", 0)
-    assert not lease.covers("day=a", 1)
+    lease = take_free(table, LeaseKind.COMPACT)
+    assert str(lease.scope) == "day=a; day=c"
 
 
-def test_what_was_taken_away_is_free_beside_other_buckets_too(table: Table) -> None:
-    take(table, LeaseKind.COMPACT, part(table, "a", 1))
-    with leased(table.files, ask(table, LeaseKind.OVERWRITE, part(table, "a", 1))):
+def test_what_was_taken_away_is_free_beside_other_partitions_too(table: Table) -> None:
+    take(table, LeaseKind.COMPACT, part(table, "a"))
+    with leased(table.table_files, ask(table, LeaseKind.OVERWRITE, part(table, "a"))):
         pass
-    lease = take(table, LeaseKind.COMPACT, part(table, "a", 1, 2))
-    assert lease.covers("day=a", 1)
+    lease = take(table, LeaseKind.COMPACT, part(table, "a", "b"))
+    assert lease.scope.holds("day=a")
 
 
 def test_of_a_table_without_partitions_all_is_had_or_nothing(any_catalog: Catalog) -> None:
     table = new_table(any_catalog, keys=("id",), options={"bucket": "2"})
-    everything = scope_of(table.files, [({}, None)])
-    assert everything == whole_table(table.files)
+    everything = scope_of(table.table_files, [{}])
+    assert everything == whole_table(table.table_files)
     held = take(table, LeaseKind.OVERWRITE, everything)
     with pytest.raises(LeaseHeld):
-        acquire_free(table.files, ask(table, LeaseKind.COMPACT))
-    release_lease(table.files, held.id)
-    take(table, LeaseKind.COMPACT, scope_of(table.files, [({}, 1)]))
-    lease = acquire_free(table.files, ask(table, LeaseKind.COMPACT))
-    assert (lease.covers("", 0), lease.covers("", 1)) == (True, False)
+        take_free(table, LeaseKind.COMPACT)
+    release_lease(table.table_files, held.id)
+    assert take_free(table, LeaseKind.COMPACT).scope == everything
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -409,38 +413,37 @@ def test_a_change_takes_four_calls_of_the_store(table: Table, uses_store: str) -
         case "acquire":
             take(seen, LeaseKind.UPSERT, owner=held.owner)
         case "acquire what is free":
-            request = ask(table, LeaseKind.COMPACT)
-            acquire_free(seen.files, request)
+            take_free(seen, LeaseKind.COMPACT)
         case "renew":
-            advance(table, 1000)
-            renew_lease(seen.files, held.id)
+            advance(table, LEASE_MS // 2)
+            keep_lease(seen.table_files, held.id)
         case _:
-            release_lease(seen.files, held.id)
+            release_lease(seen.table_files, held.id)
     expected = ["list_dir", "read_bytes", "put_if_absent", "list_dir"]
     assert [call.name for call in fs.calls] == expected
 
 
 def test_books_do_not_pile_up(table: Table) -> None:
     for _ in range(30):
-        with leased(table.files, ask(table, LeaseKind.COMPACT)):
+        with leased(table.table_files, ask(table, LeaseKind.COMPACT)):
             pass
-    listing = table.files.fs.list_dir(table.files.paths.lease_dir)
+    listing = table.table_files.fs.list_dir(table.table_files.paths.lease_dir)
     assert len(listing) <= 9
-    assert table.files.leases.numbers(listing)[-1] == 60
+    assert table.table_files.leases.numbers(listing)[-1] == 60
     assert table.inspect.file_count_on_disk() == 1
 
 
 def test_what_a_dead_process_left_unfinished_goes_with_old_books(table: Table) -> None:
-    unfinished = f"{table.files.paths.lease_dir}/.book-3.0000.tmp"
-    table.files.fs.write_bytes(unfinished, b"{")
-    status = table.files.fs.list_dir(table.files.paths.lease_dir)[0]
+    unfinished = f"{table.table_files.paths.lease_dir}/.book-3.0000.tmp"
+    table.table_files.fs.write_bytes(unfinished, b"{")
+    status = table.table_files.fs.list_dir(table.table_files.paths.lease_dir)[0]
     later = elsewhere(table)
-    assert isinstance(later.files.env, FixedEnv)
-    later.files.env.clock.now_ms = status.modified_ms + 3_700_000
+    assert isinstance(later.table_files.env, FixedEnv)
+    later.table_files.env.clock.now_ms = status.modified_ms + 3_700_000
     for _ in range(10):
-        with leased(later.files, ask(table, LeaseKind.COMPACT)):
+        with leased(later.table_files, ask(table, LeaseKind.COMPACT)):
             pass
-    assert not table.files.fs.exists(unfinished)
+    assert not table.table_files.fs.exists(unfinished)
 
 
 def test_a_book_made_by_one_who_slept_through_many_others_is_not_believed(table: Table) -> None:
@@ -449,7 +452,7 @@ def test_a_book_made_by_one_who_slept_through_many_others_is_not_believed(table:
 
     def sleep_long() -> None:
         for _ in range(10):
-            with leased(table.files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
+            with leased(table.table_files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
                 pass
         take(table, LeaseKind.COMPACT, part(table, "a"), holder="the faster")
 
@@ -470,7 +473,7 @@ def test_a_lease_that_was_given_back_by_one_who_slept_through_many_others_is_gon
 
     def sleep_long() -> None:
         for _ in range(10):
-            with leased(table.files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
+            with leased(table.table_files, ask(table, LeaseKind.COMPACT, part(table, "b"))):
                 pass
 
     sleeper, fs = interrupted(
@@ -479,7 +482,7 @@ def test_a_lease_that_was_given_back_by_one_who_slept_through_many_others_is_gon
     if how == "break":
         assert sleeper.upkeep.break_lease(held.id).id == held.id
     else:
-        release_lease(sleeper.files, held.id)
+        release_lease(sleeper.table_files, held.id)
     assert fs.has_happened
     assert not table.upkeep.leases()
 
@@ -489,15 +492,14 @@ def test_of_all_who_find_a_lease_due_one_renews_it(table: Table) -> None:
     advance(table, LEASE_MS // 2)
     slower, fs = interrupted(
         table,
-        # The first look found it due; by the next somebody has renewed it.
-        when=lambda call: call.name == "list_dir" and len(fs.calls) >= 2,
-        meanwhile=lambda: look_at_lease(table.files, held.id),
+        when=lambda call: call.name == "put_if_absent",
+        meanwhile=lambda: keep_lease(table.table_files, held.id),
     )
-    renewed = look_at_lease(slower.files, held.id)
+    renewed = keep_lease(slower.table_files, held.id)
     assert fs.has_happened
     assert renewed is not None
     assert renewed.renewed_ms > held.renewed_ms
-    numbers = table.files.leases.numbers(table.files.leases.listing())
+    numbers = table.table_files.leases.numbers(table.table_files.leases.listing())
     assert numbers[-1] == 2
 
 
@@ -515,21 +517,28 @@ def test_an_answer_that_is_lost_leaves_one_lease(table: Table) -> None:
 
 
 def test_a_book_that_cannot_be_read_says_what_to_do(table: Table) -> None:
-    put = table.files.fs.put_if_absent
-    put(table.files.paths.lease_book(1), b'{"version": 1, "leases": [{}]}')
+    put = table.table_files.fs.put_if_absent
+    put(table.table_files.paths.lease_book(1), b'{"version": 2, "leases": [{}]}')
     with pytest.raises(CorruptionError, match="delete its folder while no process works"):
         table.upkeep.leases()
-    put(table.files.paths.lease_book(2), b'{"version": 2}')
+    put(table.table_files.paths.lease_book(2), b'{"version": 3}')
     with pytest.raises(UnsupportedError, match="upgrade lakewright"):
         table.upkeep.leases()
 
 
+def test_a_book_of_an_earlier_version_holds_nobody_up(table: Table) -> None:
+    old = b'{"version": 1, "leases": [{"scope": {"branch": "", "parts": [{"buckets": [1]}]}}]}'
+    table.table_files.fs.put_if_absent(table.table_files.paths.lease_book(1), old)
+    lease = take(table, LeaseKind.COMPACT)
+    assert table.upkeep.leases() == (lease,)
+
+
 def test_a_book_is_text_that_people_can_read(table: Table) -> None:
-    take(table, LeaseKind.COMPACT, part(table, "a", 1), holder="upkeep on host h")
-    book = json.loads(table.files.fs.read_bytes(table.files.paths.lease_book(1)))
+    take(table, LeaseKind.COMPACT, part(table, "a"), holder="upkeep on host h")
+    book = json.loads(table.table_files.fs.read_bytes(table.table_files.paths.lease_book(1)))
     (lease,) = book["leases"]
     assert lease["holder"] == "upkeep on host h"
-    assert lease["scope"] == {"branch": "", "parts": [{"partition": "day=a", "buckets": [1]}]}
+    assert lease["scope"] == {"branch": "", "partitions": ["day=a"], "all_but": False}
     assert pickle.loads(pickle.dumps(table.upkeep.leases())) == table.upkeep.leases()
 
 

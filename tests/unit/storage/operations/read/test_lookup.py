@@ -34,14 +34,14 @@ def keys(*ids: int, day: str = "a") -> pa.Table:
 
 
 def look_up(table: Table, wanted: pa.Table, **more: Any) -> Lookup:
-    return lookup(table.files, wanted, table.history.latest_snapshot(), **more)
+    return lookup(table.table_files, wanted, table.history.latest_snapshot(), **more)
 
 
 @pytest.mark.mission("CN24")
 def test_single_keys_are_found_by_opening_few_files_and_row_groups(catalog: Catalog) -> None:
     table = many(catalog)
     watching, fs = watched(table)
-    found = lookup(watching.files, keys(2_500, 7_000), watching.history.latest_snapshot())
+    found = lookup(watching.table_files, keys(2_500, 7_000), watching.history.latest_snapshot())
     assert sorted(found.rows.column("v").to_pylist()) == ["1-2500", "3-7000"]
     opened = [call for call in fs.calls if call.name == "open_input" and "bucket-" in call.path]
     # Each key lies in one bucket of eight, and in two commits of five.
@@ -117,7 +117,7 @@ def test_keys_are_found_whatever_the_table_makes_of_its_rows(
         )
 
     assert comparable(table.lookup(wanted)) == expected()
-    table.upkeep.run_compact(table.upkeep.plan_compact(min_file_num=2))
+    table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
     assert comparable(table.lookup(wanted)) == expected()
     compact(table, full=True)
     assert comparable(table.lookup(wanted)) == expected()
@@ -186,7 +186,7 @@ def test_columns_added_and_renamed_since_are_found_by_their_id(catalog: Catalog)
         highest_field_id=2,
         primary_keys=("key",),
     )
-    assert table.files.schemas.put_schema(schema)
+    assert table.table_files.schemas.put_schema(schema)
     table = catalog.table(table.name)
     table.write(rows(table, [{"key": 9, "text": "nine", "more": 1}]))
     found = table.lookup(pa.table({"key": [3, 9]})).sort_by("key").to_pylist()

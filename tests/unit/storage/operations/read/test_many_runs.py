@@ -81,12 +81,12 @@ def merged_split(table: Table) -> DataSplit:
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_rows_merged_in_passes_are_those_merged_at_once(catalog: Catalog, engine: str) -> None:
     table = keyed(catalog, **ENGINES[engine])
     fill(table, runs=14, kinds="+I +I +U -D" if engine in RETRACTING else "+I")
     split = merged_split(table)
-    source = FileRows(table.files, table.schema.fields)
+    source = FileRows(table.table_files, table.schema.fields)
 
     def merged(memory: MergeMemory) -> list[list[dict[str, Any]]]:
         read = merged_rows(source, split, table.schema.field_names, memory=memory)
@@ -115,7 +115,7 @@ def test_rows_that_are_counted_are_counted_alike_in_passes(catalog: Catalog) -> 
     for _ in range(20):
         table.write(rows(table, [row, row, {**row, "id": 2}]))
     table.write(rows(table, [row] * 3, ["-D"] * 3))
-    source, split = FileRows(table.files, table.schema.fields), merged_split(table)
+    source, split = FileRows(table.table_files, table.schema.fields), merged_split(table)
     for memory in (LARGE, *SMALL):
         read = pa.concat_tables(merged_rows(source, split, ["id"], memory=memory))
         assert sorted(read.column("id").to_pylist()) == [1] * 37 + [2] * 20
@@ -145,16 +145,16 @@ VERBS: list[Callable[[Table], None]] = [
     compacted,
     looked_up,
     compared,
-    lambda table: table.upkeep.run_analyze(table.upkeep.plan_analyze()) and None,
+    lambda table: table.upkeep.run(table.upkeep.plan_analyze()) and None,
     lambda table: table.inspect.table("files") and None,
-    lambda table: table.upkeep.run_remove_orphans(table.upkeep.plan_remove_orphans()) and None,
+    lambda table: table.upkeep.run(table.upkeep.plan_remove_orphans()) and None,
 ]
 NAMES = ["read", "compact", "lookup", "diff", "analyze", "files", "orphans"]
 
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", VERBS, ids=NAMES)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_a_bucket_with_more_runs_than_files_may_be_open(
     catalog: Catalog, verb: Callable[[Table], None]
 ) -> None:
@@ -164,7 +164,7 @@ def test_a_bucket_with_more_runs_than_files_may_be_open(
     with at_most_more_open(LIMIT):
         verb(table)
         assert content(table) == expected
-        assert open_below(Path(table.files.paths.root)) == []
+        assert open_below(Path(table.table_files.paths.root)) == []
 
 
 @pytest.mark.deep
@@ -186,7 +186,7 @@ def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: C
     expected = content(table)
     for count in (RUNS, 1):
         with at_most_more_open(LIMIT):
-            table.upkeep.run_rescale(table.upkeep.plan_rescale(count))
+            table.upkeep.run(table.upkeep.plan_rescale(count))
             table = catalog.table("db.t")
             # One state of many buckets beside one of another number.
             compared(table)
@@ -195,6 +195,7 @@ def test_a_rescale_between_one_bucket_and_more_than_files_may_be_open(catalog: C
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("producer", ["input", "lookup", "full-compaction"])
+@pytest.mark.sampled(1)
 def test_changelogs_are_told_of_more_runs_than_files_may_be_open(
     catalog: Catalog, producer: str
 ) -> None:
@@ -223,6 +224,7 @@ def test_deletion_vectors_are_made_of_more_runs_than_files_may_be_open(catalog: 
 
 @pytest.mark.mission("FS16")
 @pytest.mark.parametrize("verb", ["compact", "sort", "diff"])
+@pytest.mark.sampled(2)
 def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb: str) -> None:
     table = new_table(catalog, COLUMNS)
     fill(table)
@@ -231,7 +233,7 @@ def test_an_append_table_with_more_files_than_may_be_open(catalog: Catalog, verb
         if verb == "compact":
             assert compact(table, full=True).files_before == RUNS
         elif verb == "sort":
-            table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"], order="hilbert"))
+            table.upkeep.run(table.upkeep.plan_sort_compact(["id"], order="hilbert"))
         else:
             compared(table)
         assert content(table) == expected
@@ -242,7 +244,7 @@ def test_rows_that_wait_for_a_bucket_in_more_files_than_may_be_open(catalog: Cat
     table = keyed(catalog, bucket="-2")
     fill(table)
     with at_most_more_open(LIMIT):
-        table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+        table.upkeep.run(table.upkeep.plan_postpone_compact())
         found = content(table)
     plain = new_table(catalog, COLUMNS, name="db.plain", keys=["id"], options={"bucket": "1"})
     fill(plain)
@@ -300,14 +302,14 @@ def test_a_read_that_fails_has_closed_its_files(tmp_path: Path, held: int) -> No
     )
     fill(table, runs=12)
     split = merged_split(table)
-    folder = Path(table.files.paths.root) / "bucket-0"
+    folder = Path(table.table_files.paths.root) / "bucket-0"
     (folder / split.files[6].file_name).write_bytes(b"PAR1 but not quite PAR1")
-    source = FileRows(table.files, table.schema.fields)
+    source = FileRows(table.table_files, table.schema.fields)
     memory = MergeMemory(1_000, held)
     with at_most_more_open(LIMIT), pytest.raises(CorruptionError) as caught:
         pa.concat_tables(merged_windows(source, split, memory=memory))
     # As long as somebody has the error, nobody collects what it refers to.
-    assert open_below(Path(table.files.paths.root)) == []
+    assert open_below(Path(table.table_files.paths.root)) == []
     assert caught.value is not None
 
 
@@ -317,9 +319,9 @@ def test_a_read_that_nobody_goes_on_with_has_closed_its_files(tmp_path: Path) ->
         "db.t", spec(COLUMNS, keys=["id"], options={"bucket": "1"})
     )
     fill(table, runs=12)
-    source, split = FileRows(table.files, table.schema.fields), merged_split(table)
+    source, split = FileRows(table.table_files, table.schema.fields), merged_split(table)
     reading = merged_windows(source, split, memory=MergeMemory(1_000, 0))
     assert next(reading).num_rows > 0
-    assert len(open_below(Path(table.files.paths.root))) > 2
+    assert len(open_below(Path(table.table_files.paths.root))) > 2
     reading.close()
-    assert open_below(Path(table.files.paths.root)) == []
+    assert open_below(Path(table.table_files.paths.root)) == []

@@ -28,7 +28,7 @@ def test_rows_that_compress_well_do_not_swell_a_window(catalog: Catalog, text: s
         merge=True,
     )
     window_bytes = 12 * 1024 * 1024
-    source = FileRows(table.files, table.schema.fields)
+    source = FileRows(table.table_files, table.schema.fields)
     sizes = [
         (groups.rows.num_rows, groups.rows.nbytes)
         for groups in key_windows(source, split, memory=MergeMemory(window_bytes, 0))
@@ -55,7 +55,7 @@ def test_runs_that_are_held_and_runs_that_stream_merge_alike(
         table.write(rows(table, new))
         expected |= {row["id"]: row["v"] for row in new}
     (split,) = table.scan().plan.splits
-    source = FileRows(table.files, table.schema.fields)
+    source = FileRows(table.table_files, table.schema.fields)
     pieces = list(merged_rows(source, split, ["id", "v"], memory=MergeMemory(window, held)))
     found = [(row["id"], row["v"]) for piece in pieces for row in piece.to_pylist()]
     assert sorted(found) == sorted(expected.items())
@@ -69,7 +69,7 @@ def test_keys_that_nobody_asked_for_are_weighed_too(catalog: Catalog) -> None:
     for start in range(2):
         table.write(rows(table, [{"id": f"{n:0400}", "v": n} for n in range(start, 10_000)]))
     (split,) = table.scan().plan.splits
-    source = FileRows(table.files, [table.schema.field("v")])
+    source = FileRows(table.table_files, [table.schema.field("v")])
     window_bytes = 1024 * 1024
     sizes = [
         groups.rows.nbytes

@@ -122,19 +122,19 @@ REWRITES = {
         {"bucket": "1", "changelog-producer": "full-compaction"},
     ),
     "sort compact": Rewrite(
-        lambda table: table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["k"])),
+        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(["k"])),
         keyed=False,
     ),
     "rescale keyed": Rewrite(
-        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)), {"bucket": "1"}
+        lambda table: table.upkeep.run(table.upkeep.plan_rescale(3)), {"bucket": "1"}
     ),
     "rescale append": Rewrite(
-        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(3)),
+        lambda table: table.upkeep.run(table.upkeep.plan_rescale(3)),
         {"bucket": "1", "bucket-key": "k"},
         keyed=False,
     ),
     "postpone": Rewrite(
-        lambda table: table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact()),
+        lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()),
         {"bucket": "-2"},
     ),
 }
@@ -174,7 +174,7 @@ def test_a_rewrite_of_members_that_are_paired_wrongly_is_never_published(
 
     with monkeypatch.context() as patched:
         patched.setattr(file_rows, "map_column", by_name)
-        with pytest.raises(VerificationFailed, match="with other values than it holds") as caught:
+        with pytest.raises(VerificationFailed, match="would change its values") as caught:
             REWRITES[verb].run(changed)
     assert caught.value.details["column"] == "rename"
     assert catalog.table(changed.name).history.snapshots()[-1].id == before

@@ -107,9 +107,9 @@ def test_a_branch_begins_at_a_tag_whose_snapshot_expired(catalog: Catalog) -> No
     table.history.create_tag("start", snapshot=2, time_retained_ms=1000)
     expire(table)
     branch = table.history.create_branch("b", tag="start")
-    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start"))
     assert values(branch) == "a"
-    assert b"tagCreateTime" not in branch.files.snapshots.read_file(2)
+    assert b"tagCreateTime" not in branch.table_files.snapshots.read_file(2)
     replace_rows(branch, "x")
     assert_sound(table)
 
@@ -146,7 +146,7 @@ def test_expiring_main_leaves_a_branch_whole_without_its_tag(any_catalog: Catalo
     table = replacing(any_catalog, "ab")
     table.history.create_tag("start", snapshot=2)
     branch = table.history.create_branch("b", tag="start")
-    table.history.run_delete_tags(table.history.plan_delete_tags("start"))
+    table.history.run(table.history.plan_delete_tags("start"))
     replace_rows(table, "c")
     expire(table)
     assert ids(table) == [6]
@@ -183,7 +183,7 @@ def test_a_tag_of_a_branch_outlives_every_snapshot_of_it(any_catalog: Catalog) -
     replace_rows(table, "c")
     expire(table)
     assert (values(branch.at(tag="beginning")), values(branch.at(tag="here"))) == ("a", "x")
-    branch.history.run_delete_tags(branch.history.plan_delete_tags("beginning", "here"))
+    branch.history.run(branch.history.plan_delete_tags("beginning", "here"))
     assert_only_reachable_files(table)
     assert (values(branch), values(table)) == ("y", "c")
 
@@ -194,9 +194,9 @@ def test_tags_and_rollback_of_a_branch_are_its_own(catalog: Catalog) -> None:
     replace_rows(branch, "x")
     branch.history.create_tag("here")
     replace_rows(branch, "y")
-    branch.history.run_rollback(branch.history.plan_rollback(tag="here"))
+    branch.history.run(branch.history.plan_rollback(tag="here"))
     assert (values(branch), values(table)) == ("x", "b")
-    branch.history.run_rollback(branch.history.plan_rollback(snapshot=4))
+    branch.history.run(branch.history.plan_rollback(snapshot=4))
     assert (values(branch), branch.history.tags(), table.history.tags()) == ("b", (), ())
     assert ids(table) == [1, 2, 3, 4]
     assert_sound(table)
@@ -215,7 +215,7 @@ def test_deleting_a_branch_takes_what_only_it_kept(any_catalog: Catalog) -> None
     assert (plan.branch, plan.snapshot_ids) == ("b", (2, 3, 4))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert DeleteBranchPlan.from_json(plan.to_json()) == plan
-    result = table.history.run_delete_branch(DeleteBranchPlan.from_json(plan.to_json()))
+    result = table.history.run(DeleteBranchPlan.from_json(plan.to_json()))
     assert result.files_deleted == len(plan.files)
     assert names(table) == []
     assert values(table) == "b"
@@ -246,8 +246,10 @@ def test_a_branch_that_went_on_after_the_plan_stays(catalog: Catalog) -> None:
     branch = table.history.create_branch("b", snapshot=2)
     plan = table.history.plan_delete_branch("b")
     branch.write(rows(branch, events(5, 6)))
-    with pytest.raises(StalePlan, match=r"branch b of db.t has snapshot 3 since"):
-        table.history.run_delete_branch(plan)
+    with pytest.raises(
+        StalePlan, match=r"b of db.t has changed since the plan was made: snapshot 3"
+    ):
+        table.history.run(plan)
     assert values_of(branch, "id") == [0, 1, 2, 5]
 
 
@@ -270,7 +272,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert plan.lost_snapshot_ids == tuple(range(3, 5 + 2 * main_went_on))
     assert (plan.kept_ids, plan.shared_id, plan.lost_tags) == ((1,), 2, ("main's",))
     assert FastForwardPlan.from_json(plan.to_json()) == plan
-    table.history.run_fast_forward(FastForwardPlan.from_json(plan.to_json()))
+    table.history.run(FastForwardPlan.from_json(plan.to_json()))
     assert ids(table) == [1, 2, 3, 4, 5, 6]
     assert (values(table), values(table.at(snapshot=4))) == ("y", "x")
     assert [tag.name for tag in table.history.tags()] == ["start", "branch's"]
@@ -279,7 +281,7 @@ def test_main_becomes_the_branch(any_catalog: Catalog, main_went_on: int) -> Non
     assert (values(table), values(branch)) == ("z", "y")
     expire(table)
     assert_sound(table)
-    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b"))
     assert_sound(table)
 
 
@@ -290,7 +292,7 @@ def test_main_becomes_a_branch_that_began_empty(catalog: Catalog) -> None:
     table.history.set_consumer("me", 5)
     plan = table.history.plan_fast_forward("b")
     assert (plan.kept_ids, plan.lost_snapshot_ids) == ((), (1, 2, 3, 4))
-    table.history.run_fast_forward(plan)
+    table.history.run(plan)
     assert ids(table) == [1]
     assert values_of(table, "id") == [7, 8]
     assert [each.next_snapshot_id for each in table.history.consumers()] == [1]
@@ -308,7 +310,7 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
     assert ids(branch) == [7, 8]
     plan = table.history.plan_fast_forward("b")
     assert (plan.kept_ids, plan.lost_snapshot_ids, plan.lost_tags) == ((), (1, 2, 3, 4), ())
-    table.history.run_fast_forward(plan)
+    table.history.run(plan)
     assert ids(table) == [7, 8]
     assert (values(table), values(table.at(tag="old"))) == ("z", "a")
     assert_sound(table)
@@ -317,14 +319,14 @@ def test_main_becomes_a_branch_whose_beginning_expired(catalog: Catalog) -> None
 def test_schemas_of_the_branch_become_those_of_main(catalog: Catalog) -> None:
     table = replacing(catalog, "ab")
     branch = table.history.create_branch("b", snapshot=4)
-    branch.files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
+    branch.table_files.schemas.put_schema(replace(branch.schema, id=1, comment="of the branch"))
     branch = table.history.at_branch("b")
     replace_rows(branch, "x")
     for number in (1, 2):
-        table.files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
+        table.table_files.schemas.put_schema(replace(table.schema, id=number, comment="of main"))
     replace_rows(catalog.table("db.t"), "m")
     assert table.history.at_branch("b").schema.comment == "of the branch"
-    table.history.run_fast_forward(table.history.plan_fast_forward("b"))
+    table.history.run(table.history.plan_fast_forward("b"))
     table = catalog.table("db.t")
     assert (table.schema.id, table.schema.comment) == (1, "of the branch")
     assert values(table) == "x"
@@ -340,8 +342,8 @@ def with_column(table: Table, name: str) -> Table:
         fields=(*schema.fields, column),
         highest_field_id=column.id,
     )
-    assert table.files.schemas.put_schema(wider)
-    return Table(replace(table.files, schema=wider))
+    assert table.table_files.schemas.put_schema(wider)
+    return Table(replace(table.table_files, schema=wider))
 
 
 @pytest.mark.parametrize("branch_changes_too", [False, True])
@@ -363,7 +365,7 @@ def test_a_tag_of_a_schema_that_main_loses_goes_with_it(
     assert ids(branch)[0] > 5
     plan = table.history.plan_fast_forward("b")
     assert plan.lost_tags == ("after",)
-    table.history.run_fast_forward(plan)
+    table.history.run(plan)
     table = catalog.table("db.t")
     assert [tag.name for tag in table.history.tags()] == ["before"]
     assert values_of(table.at(tag="before"), "v") == ["a0", "a1", "a2"]
@@ -398,11 +400,15 @@ def test_a_forwarding_that_died_leaves_a_readable_table_where_both_changed_the_s
             assert number > 5
             return
         place = f"{fs.changes[number - 1]}"
-        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        table = Table(
+            replace(table.table_files, schema=table.table_files.schemas.latest(table="db.t"))
+        )
         for snapshot in table.history.snapshots():
             assert table.at(snapshot=snapshot.id).read().num_rows == 3, place
         forward(table)
-        table = Table(replace(table.files, schema=table.files.schemas.latest(table="db.t")))
+        table = Table(
+            replace(table.table_files, schema=table.table_files.schemas.latest(table="db.t"))
+        )
         assert values(table) == "x", place
         assert "of_branch" in table.arrow_schema.names
         assert_nothing_missing(table)
@@ -423,7 +429,7 @@ def test_a_commit_beside_a_forwarding_is_told(catalog: Catalog) -> None:
     with pytest.raises(
         StalePlan, match=r"snapshot 8 was committed to db\.t while it was forwarded"
     ):
-        late.history.run_fast_forward(late.history.plan_fast_forward("b"))
+        late.history.run(late.history.plan_fast_forward("b"))
     assert fs.has_happened
 
 
@@ -439,12 +445,14 @@ def test_what_main_cannot_become_is_refused(catalog: Catalog) -> None:
     branch.write(rows(branch, events(7, 9)))
     plan = table.history.plan_fast_forward("b")
     table.write(rows(table, events(5, 6)))
-    with pytest.raises(StalePlan, match=r"branch main of db.t has snapshot 5 since"):
-        table.history.run_fast_forward(plan)
+    with pytest.raises(
+        StalePlan, match=r"main of db.t has changed since the plan was made: snapshot 5"
+    ):
+        table.history.run(plan)
     plan = table.history.plan_fast_forward("b")
     branch.write(rows(branch, events(9, 10)))
-    with pytest.raises(StalePlan, match=r"branch b of db.t has other snapshots"):
-        table.history.run_fast_forward(plan)
+    with pytest.raises(StalePlan, match=r"branch b of db.t has changed its snapshots"):
+        table.history.run(plan)
     assert values_of(table, "id") == [0, 1, 2, 5]
 
 
@@ -472,7 +480,7 @@ def test_a_branch_of_an_older_schema_that_died_while_made_is_made_again() -> Non
             return
         if number % 2:
             with suppress(BranchNotFound):
-                table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+                table.history.run(table.history.plan_delete_branch("b"))
         with suppress(AlreadyExistsError):
             table.history.create_branch("b", tag="start")
         assert values(table.history.at_branch("b")) == "c"
@@ -488,7 +496,7 @@ def test_a_branch_without_a_first_schema_is_one_where_the_table_has_none_either(
     replace_rows(table, "c")
     # What was written with it goes first, so that the table can be read without.
     expire(table)
-    table.files.fs.delete(table.files.paths.schema(0))
+    table.table_files.fs.delete(table.table_files.paths.schema(0))
     branch = table.history.create_branch("b", snapshot=6)
     assert names(table) == ["b"]
     replace_rows(table, "d")
@@ -505,7 +513,7 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     late, fs = interrupted(
         branch,
         when=lambda call: call.name == "put_if_absent" and "/snapshot-" in call.path,
-        meanwhile=lambda: table.history.run_delete_branch(plan),
+        meanwhile=lambda: table.history.run(plan),
     )
     with suppress(StorageError, IndexError):
         late.write(rows(late, events(0, 3, v="y")))
@@ -514,9 +522,9 @@ def test_a_commit_to_a_branch_that_is_deleted_meanwhile_harms_nobody(catalog: Ca
     replace_rows(table, "c")
     expire(table)
     assert values(table) == "c"
-    if "b" in table.files.references.branches():
-        table.history.run_delete_branch(table.history.plan_delete_branch("b"))
-    assert "b" not in table.files.references.branches()
+    if "b" in table.table_files.references.branches():
+        table.history.run(table.history.plan_delete_branch("b"))
+    assert "b" not in table.table_files.references.branches()
     assert values(table.history.create_branch("b", snapshot=6)) == "c"
     assert_nothing_missing(table)
 
@@ -531,8 +539,8 @@ def create(table: Table) -> object:
 
 
 def delete(table: Table) -> object:
-    return table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+    return table.history.run(table.history.plan_delete_branch("b"))
 
 
 def forward(table: Table) -> object:
-    return table.history.run_fast_forward(table.history.plan_fast_forward("b"))
+    return table.history.run(table.history.plan_fast_forward("b"))

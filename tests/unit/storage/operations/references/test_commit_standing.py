@@ -34,7 +34,7 @@ def test_every_snapshot_is_known_to_the_one_made_on_top_of_it(
         compact(table, full=number == 1)
     table.write(rows(table, events(2, 3)), mode="overwrite")
     table.write(rows(table, events(3, 4)))
-    files = table.files
+    files = table.table_files
     history = table.history.snapshots()
     assert len(history) == 9
     for before, after in pairwise(history):
@@ -47,18 +47,20 @@ def test_what_was_made_on_top_of_another_snapshot_is_told_apart(catalog: Catalog
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     table.write(rows(table, events(9, 10)))
-    assert not follows(table.files, fourth, trace_of(table.files, table.history.snapshots()[2]))
+    assert not follows(
+        table.table_files, fourth, trace_of(table.table_files, table.history.snapshots()[2])
+    )
 
 
 def test_what_follows_a_commit_that_added_nothing_may_know_of_it(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "1"})
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 4)))
     _, analyzed, following = table.history.snapshots()
-    assert follows(table.files, following, trace_of(table.files, analyzed))
+    assert follows(table.table_files, following, trace_of(table.table_files, analyzed))
 
 
 def write(table: Table, *numbers: int) -> None:
@@ -70,12 +72,12 @@ def test_a_snapshot_stands_on_its_base_and_not_on_another_one_of_that_id(catalog
     table = new_table(catalog)
     write(table, 1, 2, 3, 4)
     base, ours = table.history.snapshots()[2:]
-    trace = trace_of(table.files, ours)
-    assert is_on_top(table.files, base, ours, trace)
+    trace = trace_of(table.table_files, ours)
+    assert is_on_top(table.table_files, base, ours, trace)
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     write(table, 5, 6)
-    assert not is_on_top(table.files, base, ours, trace)
+    assert not is_on_top(table.table_files, base, ours, trace)
 
 
 def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
@@ -84,16 +86,16 @@ def test_a_snapshot_that_gave_way_to_another_one_is_told_by_what_follows_that(
     table = new_table(catalog)
     write(table, 1, 2, 3, 4)
     base, ours = table.history.snapshots()[2:]
-    trace = trace_of(table.files, ours)
+    trace = trace_of(table.table_files, ours)
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=3))
+    table.history.run(table.history.plan_rollback(snapshot=3))
     write(table, 5)
-    assert not is_followed(table.files, ours, trace)
+    assert not is_followed(table.table_files, ours, trace)
     write(table, 6)
-    assert not is_on_top(table.files, base, ours, trace)
-    assert not is_followed(table.files, ours, trace)
+    assert not is_on_top(table.table_files, base, ours, trace)
+    assert not is_followed(table.table_files, ours, trace)
     write(table, 7)
-    assert not is_followed(table.files, ours, trace)
+    assert not is_followed(table.table_files, ours, trace)
 
 
 def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -> None:
@@ -101,19 +103,19 @@ def test_above_a_gap_a_snapshot_counts_as_followed(unchecked_catalog: Catalog) -
     table = new_table(unchecked_catalog)
     write(table, 1, 2)
     ours = table.history.snapshots()[1]
-    trace = trace_of(table.files, ours)
+    trace = trace_of(table.table_files, ours)
     table.history.create_branch("b", snapshot=2)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     write(table, 3, 4, 5)
-    assert not is_followed(table.files, ours, trace)
-    table.files.fs.delete(table.files.paths.snapshot(3))
-    assert is_followed(table.files, ours, trace)
+    assert not is_followed(table.table_files, ours, trace)
+    table.table_files.fs.delete(table.table_files.paths.snapshot(3))
+    assert is_followed(table.table_files, ours, trace)
 
 
 def test_a_stray_stays_while_a_rollback_may_see_to_it(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     write(table, 1, 2, 3, 4)
-    files, latest = table.files, table.history.snapshots()[1]
+    files, latest = table.table_files, table.history.snapshots()[1]
     pin = f"{ROLLBACK_PIN}2"
     files.references.replace_tag(pin, files.snapshots.read_file(2))
     files.fs.delete(files.paths.snapshot(3))

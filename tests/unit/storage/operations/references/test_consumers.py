@@ -25,7 +25,7 @@ def commits(catalog: Catalog, count: int = 5) -> Table:
 
 def moved(table: Table, name: str, time_ms: int) -> None:
     """Make a consumer's file as old as it would be by the test's clock."""
-    os.utime(Path(table.files.paths.consumer(name)), (time_ms / 1000, time_ms / 1000))
+    os.utime(Path(table.table_files.paths.consumer(name)), (time_ms / 1000, time_ms / 1000))
 
 
 def ids(table: Table) -> list[int]:
@@ -36,7 +36,7 @@ def ids(table: Table) -> list[int]:
 def test_a_consumer_holds_expiry_back_until_it_moves_or_is_deleted(any_catalog: Catalog) -> None:
     table = commits(any_catalog)
     table.history.set_consumer("me", 3)
-    assert json.loads(table.files.fs.read_bytes(table.files.paths.consumer("me"))) == {
+    assert json.loads(table.table_files.fs.read_bytes(table.table_files.paths.consumer("me"))) == {
         "nextSnapshot": 3
     }
     expire(table)
@@ -54,7 +54,7 @@ def test_a_consumer_reads_what_is_there_or_comes_next(catalog: Catalog) -> None:
     table = commits(catalog)
     expire(table, keep=3)
     for wrong in (2, 7, -1):
-        with pytest.raises(InvalidRequestError, match="name one from 3 to 6, which comes next"):
+        with pytest.raises(InvalidRequestError, match="name a snapshot from 3 to 6, the next one"):
             table.history.set_consumer("me", wrong)
     table.history.set_consumer("me", 6)
     empty = new_table(catalog, name="db.empty")
@@ -83,9 +83,9 @@ def test_a_consumer_that_stands_still_is_given_up(catalog: Catalog, env: FixedEn
     moved(table, "slow", now - HOUR)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("gone",)
-    assert "consumer gone has not moved for 7200 s, and goes" in plan.reasons
+    assert "consumer gone has not moved for 7200 s, and is deleted" in plan.reasons
     assert "consumer slow wants to read from snapshot 3" in plan.reasons
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert ids(table) == [3, 4, 5]
     assert [each.name for each in table.history.consumers()] == ["slow"]
 
@@ -97,7 +97,7 @@ def test_a_consumer_that_moved_after_the_plan_stays(catalog: Catalog, env: Fixed
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.consumers == ("me",)
     moved(table, "me", env.clock.now_ms)
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert [each.name for each in table.history.consumers()] == ["me"]
 
 

@@ -29,11 +29,11 @@ def expire_to_last(table: Table) -> object:
 
 
 def roll_back(table: Table) -> object:
-    return table.history.run_rollback(table.history.plan_rollback(snapshot=3))
+    return table.history.run(table.history.plan_rollback(snapshot=3))
 
 
 def roll_back_to_tag(table: Table) -> object:
-    return table.history.run_rollback(table.history.plan_rollback(tag="held"))
+    return table.history.run(table.history.plan_rollback(tag="held"))
 
 
 def tag(table: Table) -> object:
@@ -53,12 +53,12 @@ def branch_of_tag(table: Table) -> object:
 
 
 def delete_tag(table: Table) -> object:
-    return table.history.run_delete_tags(table.history.plan_delete_tags("held"))
+    return table.history.run(table.history.plan_delete_tags("held"))
 
 
 def whole(table: Table, place: str) -> None:
     """Whatever there is can be read; without what an expiry has begun to take."""
-    for each in table.files.snapshots.kept_ids():
+    for each in table.table_files.snapshots.kept_ids():
         assert table.at(snapshot=each).read().num_rows == 3, place
     for each in table.history.tags():
         assert table.at(tag=each.name).read().num_rows == 3, place
@@ -201,14 +201,14 @@ def test_an_expiry_that_died_anywhere_keeps_no_other_verb_from_its_work() -> Non
         table.upkeep.plan_remove_orphans()
         table.history.plan_rollback(snapshot=11)
         table.history.plan_fast_forward("b")
-        table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+        table.history.run(table.history.plan_delete_branch("b"))
         expire(table, keep=8)
         expire(table, keep=2, max_deletes=3)
         assert table.history.snapshots()[0].id == 11
         whole(table, f"after {number} deletions")
         if number % 2:
-            table.history.run_rollback(table.history.plan_rollback(tag="held"))
-        table.history.run_delete_tags(table.history.plan_delete_tags("held"))
+            table.history.run(table.history.plan_rollback(tag="held"))
+        table.history.run(table.history.plan_delete_tags("held"))
         whole(table, f"after {number} deletions")
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -220,7 +220,7 @@ def test_a_tag_that_moved_to_an_earlier_snapshot_survives_a_rollback_planned_bef
     plan = table.history.plan_rollback(snapshot=4)
     table.history.replace_tag("late", snapshot=2)
     with pytest.raises(StalePlan, match=r"late of db\.t came after the plan"):
-        table.history.run_rollback(plan)
+        table.history.run(plan)
     assert [each.snapshot.id for each in table.history.tags()] == [2]
 
 
@@ -234,7 +234,7 @@ def test_a_commit_right_before_a_rollback_stands_and_the_rollback_is_told() -> N
     before = [snapshot.id for snapshot in table.history.snapshots()]
     plan = late.history.plan_rollback(snapshot=4)
     with pytest.raises(StalePlan, match=r"was committed to db\.t just before it was rolled back"):
-        late.history.run_rollback(plan)
+        late.history.run(plan)
     assert fs.has_happened
     assert [snapshot.id for snapshot in table.history.snapshots()] == [*before, before[-1] + 1]
     whole(table, "after the rollback")
@@ -248,7 +248,7 @@ def test_a_commit_on_what_a_rollback_left_stands() -> None:
         when=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
         meanwhile=lambda: table.write(rows(table, events(0, 3, v="late"))),
     )
-    late.history.run_rollback(late.history.plan_rollback(snapshot=4))
+    late.history.run(late.history.plan_rollback(snapshot=4))
     assert fs.has_happened
     assert [snapshot.id for snapshot in table.history.snapshots()][-2:] == [4, 5]
     whole(table, "after the rollback")
@@ -264,10 +264,10 @@ def test_a_rollback_that_died_leaves_no_tag_of_its_own_once_it_is_done_again() -
         counts=lambda call: call.name == "delete" and "rollback-in-progress" in call.path,
     )
     with suppress(Crashed):
-        broken.history.run_rollback(broken.history.plan_rollback(snapshot=4))
+        broken.history.run(broken.history.plan_rollback(snapshot=4))
     (left,) = table.history.tags()
     assert left.expires_at is not None
     with suppress(InvalidRequestError):
-        table.history.run_rollback(table.history.plan_rollback(snapshot=4))
+        table.history.run(table.history.plan_rollback(snapshot=4))
     assert table.history.tags() == ()
     assert_nothing_missing(table)

@@ -56,7 +56,7 @@ def test_a_table_becomes_what_it_was_and_goes_on_from_there(any_catalog: Catalog
     assert (plan.target_id, plan.latest_id, plan.snapshot_ids) == (4, 8, (5, 6, 7, 8))
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert RollbackPlan.from_json(plan.to_json()) == plan
-    result = table.history.run_rollback(RollbackPlan.from_json(plan.to_json()))
+    result = table.history.run(RollbackPlan.from_json(plan.to_json()))
     assert (result.snapshots_deleted, result.files_deleted) == (4, len(plan.files))
     assert content(table) == before
     assert_sound(table)
@@ -71,7 +71,7 @@ def test_a_tag_is_a_target_and_later_tags_go(catalog: Catalog) -> None:
         table.history.create_tag(f"t{number}", snapshot=number)
     plan = table.history.plan_rollback(tag="t4")
     assert plan.tags == ("t6",)
-    table.history.run_rollback(plan)
+    table.history.run(plan)
     assert [tag.name for tag in table.history.tags()] == ["t2", "t4"]
     assert ids(table) == [1, 2, 3, 4]
     assert_sound(table)
@@ -83,7 +83,7 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
         table.write(rows(table, events(number, number + 1)))
         env.clock.advance(HOUR)
     second = table.history.snapshots()[1].time_millis
-    table.history.run_rollback(table.history.plan_rollback(time=second + HOUR // 2))
+    table.history.run(table.history.plan_rollback(time=second + HOUR // 2))
     assert ids(table) == [1, 2]
     assert values_of(table, "id") == [0, 1]
     with pytest.raises(SnapshotNotFound, match="no snapshot at or before"):
@@ -108,12 +108,12 @@ def test_a_tag_whose_snapshot_expired_is_a_target(
         else table.history.plan_rollback(snapshot=target)
     )
     assert (plan.restored_tag, plan.snapshot_ids) == ("t", (7, 8))
-    table.history.run_rollback(plan)
+    table.history.run(plan)
     assert ids(table) == [target]
     assert [tag.name for tag in table.history.tags()] == ["t"]
     assert content(table) == content(table.at(tag="t")) == before
     assert_sound(table)
-    restored = table.files.snapshots.read_file(target)
+    restored = table.table_files.snapshots.read_file(target)
     assert b"tagTimeRetained" not in restored
     # And on, with the files of the tag still its own.
     table.write(rows(table, events(0, 3, v="new")))
@@ -147,7 +147,7 @@ def test_consumers_beyond_read_on_from_the_next_snapshot(catalog: Catalog) -> No
         table.history.set_consumer(name, position)
     plan = table.history.plan_rollback(snapshot=4)
     assert plan.consumers == ("beyond",)
-    table.history.run_rollback(plan)
+    table.history.run(plan)
     assert {each.name: each.next_snapshot_id for each in table.history.consumers()} == {
         "behind": 3,
         "beyond": 5,
@@ -159,7 +159,7 @@ def test_branches_keep_what_is_rolled_back(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     later = content(table.at(snapshot=6))
     table.history.create_branch("b", snapshot=6)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     assert content(table.history.at_branch("b")) == later
     assert_sound(table)
 
@@ -177,7 +177,7 @@ def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile
             expire(table)
     before, tags = content(table), table.history.tags()
     with pytest.raises(StalePlan, match="plan again"):
-        table.history.run_rollback(plan)
+        table.history.run(plan)
     assert content(table) == before
     assert table.history.tags() == tags
 
@@ -185,7 +185,7 @@ def test_a_plan_is_stale_when_something_came_or_went(catalog: Catalog, meanwhile
 def test_a_write_staged_before_a_rollback_is_committed_after_it(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     staged = table.stage(rows(table, events(5, 6)))
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     assert table.commit(staged).snapshot is not None
     assert ids(table) == [1, 2, 3]
     # Giving it up now must find the commit, though it has a smaller id than the staging saw.
@@ -219,7 +219,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
         plan = table.history.plan_rollback(tag="t")
         broken, fs = watched(table, fail_at=number, fault=fault, counts=lambda call: call.changes)
         with suppress(Crashed, StorageError):
-            broken.history.run_rollback(plan)
+            broken.history.run(plan)
         if fs.counted < number:
             assert number > 5
             return
@@ -230,7 +230,7 @@ def test_a_rollback_that_failed_anywhere_is_finished_by_the_next(fault: Fault, t
         # What is there now is a state the table had.
         assert table.read().num_rows == 3
         with suppress(InvalidRequestError):
-            table.history.run_rollback(table.history.plan_rollback(tag="t"))
+            table.history.run(table.history.plan_rollback(tag="t"))
         assert content(table) == expected, place
         assert [tag.name for tag in table.history.tags()] == ["t"], place
         assert_readable_history(table)
@@ -257,14 +257,14 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
         counts=lambda call: call.path.endswith("/LATEST") and call.changes,
     )
     with suppress(Crashed):
-        broken.history.run_rollback(broken.history.plan_rollback(snapshot=6))
+        broken.history.run(broken.history.plan_rollback(snapshot=6))
     there = files_of(table)
     assert table.abort(staged) == 0
-    assert table.history.run_delete_branch(table.history.plan_delete_branch("b")).files_deleted == 0
-    result = table.history.run_delete_tags(table.history.plan_delete_tags("old", "begins"))
+    assert table.history.run(table.history.plan_delete_branch("b")).files_deleted == 0
+    result = table.history.run(table.history.plan_delete_tags("old", "begins"))
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert files_of(table) == there
-    table.history.run_rollback(table.history.plan_rollback(snapshot=6))
+    table.history.run(table.history.plan_rollback(snapshot=6))
     assert there - files_of(table)
     remove_orphans(table)
     assert_sound(table)
@@ -272,7 +272,7 @@ def test_beside_half_a_rollback_no_verb_deletes_files(catalog: Catalog) -> None:
 
 def files_of(table: Table) -> set[str]:
     """Paths of data files, manifests and lists."""
-    listed = table.files.fs.list_tree(table.files.paths.root)
+    listed = table.table_files.fs.list_tree(table.table_files.paths.root)
     return {each.path for each in listed if "/bucket-" in each.path or "/manifest/" in each.path}
 
 
@@ -290,13 +290,13 @@ def test_a_gap_that_a_crash_left_loses_and_leaves_nothing(catalog: Catalog) -> N
         counts=lambda call: call.path.endswith("/snapshot-2") and call.changes,
     )
     with suppress(Crashed):
-        broken.history.run_rollback(plan)
+        broken.history.run(plan)
     assert ids(table) == [2, 7, 8]
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t"))
     with pytest.raises(StalePlan, match="delete tag rollback-in-progress-2"):
         expire(table)
     (pin,) = table.history.tags()
-    table.history.run_delete_tags(table.history.plan_delete_tags(pin.name))
+    table.history.run(table.history.plan_delete_tags(pin.name))
     expire(table)
     assert ids(table) == [8]
     assert values_of(table, "v") == ["d0", "d1", "d2"]
@@ -312,12 +312,12 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
 ) -> None:
     """By a commit that died before it looked whether its base is there."""
     table = replacing(catalog, "abcd")
-    fs, root = table.files.fs, table.files.paths.root
+    fs, root = table.table_files.fs, table.table_files.paths.root
     table.write(rows(table, events(3, 5)))
     files = {each.path: fs.read_bytes(each.path) for each in fs.list_tree(root)}
-    table.history.run_rollback(table.history.plan_rollback(snapshot=8))
+    table.history.run(table.history.plan_rollback(snapshot=8))
     gone = {path: data for path, data in files.items() if not fs.exists(path)}
-    assert table.files.paths.snapshot(9) in gone
+    assert table.table_files.paths.snapshot(9) in gone
 
     def commit_and_die() -> None:
         for path, data in gone.items():
@@ -325,7 +325,7 @@ def test_what_was_made_on_top_of_what_goes_is_counted_and_leaves_no_files(
 
     late, watcher = interrupted(table, when=is_of_latest_hint, meanwhile=commit_and_die)
     plan = late.history.plan_rollback(snapshot=4)
-    result = late.history.run_rollback(plan)
+    result = late.history.run(plan)
     assert watcher.has_happened
     assert ids(table) == [1, 2, 3, 4]
     assert result.snapshots_deleted == 5
@@ -343,7 +343,7 @@ def half_rolled_back(table: Table, target: int) -> str:
         counts=lambda call: call.path.endswith("/LATEST") and call.changes,
     )
     with suppress(Crashed):
-        broken.history.run_rollback(broken.history.plan_rollback(snapshot=target))
+        broken.history.run(broken.history.plan_rollback(snapshot=target))
     (pin,) = [
         tag.name for tag in table.history.tags() if tag.name.startswith("rollback-in-progress-")
     ]
@@ -362,7 +362,7 @@ def test_half_a_rollback_is_told_by_its_branch_and_its_own_tag(unchecked_catalog
     pin = half_rolled_back(on_branch, 7)
     with pytest.raises(StalePlan, match=f"to snapshot 7 on branch b, .* delete tag {pin};"):
         expire(table)
-    on_branch.history.run_delete_tags(on_branch.history.plan_delete_tags(pin))
+    on_branch.history.run(on_branch.history.plan_delete_tags(pin))
     pin = half_rolled_back(table, 4)
     with pytest.raises(StalePlan, match=f"to snapshot 4, or .* delete tag {pin};"):
         expire(table)
@@ -392,8 +392,8 @@ def half_expired(catalog: Catalog) -> Table:
         counts=lambda call: call.name == "delete",
     )
     with suppress(Crashed):
-        broken.upkeep.run_expire_snapshots(plan)
-    assert (ids(table)[0], table.files.snapshots.kept_ids()[0]) == (1, 6)
+        broken.upkeep.run(plan)
+    assert (ids(table)[0], table.table_files.snapshots.kept_ids()[0]) == (1, 6)
     return table
 
 
@@ -406,13 +406,13 @@ def test_what_expired_is_refused_with_what_is_kept(unchecked_catalog: Catalog) -
 def test_a_snapshot_that_came_back_between_others_is_missed(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
     table.history.create_tag("t", snapshot=2)
-    roots = all_roots(table.files)
-    assert not are_back(table.files, roots)
+    roots = all_roots(table.table_files)
+    assert not are_back(table.table_files, roots)
     # A later one was committed, and no matter of a rollback.
-    assert not are_back(table.files, [root for root in roots if root.snapshot.id < 8])
+    assert not are_back(table.table_files, [root for root in roots if root.snapshot.id < 8])
     for back in (2, 7):
         seen = [root for root in roots if root.label != back]
-        assert are_back(table.files, seen), back
+        assert are_back(table.table_files, seen), back
 
 
 def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
@@ -421,8 +421,8 @@ def test_what_an_expiry_that_died_has_left_goes_with_what_is_later(
     table = half_expired(unchecked_catalog)
     plan = table.history.plan_rollback(tag="t")
     assert {*plan.snapshot_ids} == {3, 4, 5, 6, 7, 8}
-    table.history.run_rollback(plan)
-    assert table.files.snapshots.kept_ids() == [2]
+    table.history.run(plan)
+    assert table.table_files.snapshots.kept_ids() == [2]
     assert values_of(table, "v") == ["a0", "a1", "a2"]
     expire(table)
     assert ids(table) == [2]
@@ -438,7 +438,7 @@ def test_a_target_that_expires_once_it_is_held_makes_the_plan_stale(catalog: Cat
     )
     plan = late.history.plan_rollback(snapshot=2)
     with pytest.raises(StalePlan, match="has expired since the plan was made"):
-        late.history.run_rollback(plan)
+        late.history.run(plan)
     assert fs.has_happened
     assert ids(table) == [8]
     assert table.history.tags() == ()
@@ -451,10 +451,10 @@ def test_what_an_expiry_pointed_to_is_pointed_to_no_more_when_it_is_gone(
     late, _ = interrupted(
         table,
         when=lambda call: call.name == "delete" and call.path.endswith("/LATEST"),
-        meanwhile=lambda: table.files.snapshots.hint_earliest(7),
+        meanwhile=lambda: table.table_files.snapshots.hint_earliest(7),
     )
-    late.history.run_rollback(late.history.plan_rollback(snapshot=4))
-    assert table.files.snapshots.hinted_earliest() == 1
+    late.history.run(late.history.plan_rollback(snapshot=4))
+    assert table.table_files.snapshots.hinted_earliest() == 1
     assert_sound(table)
 
 
@@ -467,26 +467,26 @@ def test_whoever_deletes_sees_a_rollback_that_began_while_they_looked(
         when=lambda call: call.path.endswith("/snapshot-8"),
         meanwhile=lambda: half_rolled_back(table, 4),
     )
-    assert settled_roots(late.files) is None
+    assert settled_roots(late.table_files) is None
     assert fs.has_happened
 
 
 def test_what_was_committed_on_top_of_what_is_gone_is_told(catalog: Catalog) -> None:
     table = replacing(catalog, "abcd")
-    check_nothing_newer(table.files, 8, "it was being watched")
+    check_nothing_newer(table.table_files, 8, "it was being watched")
     told = r"snapshot 8 was committed to db\.t while it was being watched, .* roll back to 7"
     with pytest.raises(StalePlan, match=told):
-        check_nothing_newer(table.files, 7, "it was being watched")
+        check_nothing_newer(table.table_files, 7, "it was being watched")
 
 
 def test_the_latest_snapshot_is_told_from_another_one_of_its_id(catalog: Catalog) -> None:
     table, empty = replacing(catalog, "a"), new_table(catalog, name="db.empty")
     first, second = table.history.snapshots()
-    assert is_latest(empty.files, None)
-    assert not is_latest(empty.files, first)
-    assert not is_latest(table.files, None)
-    assert [is_latest(table.files, each) for each in (first, second)] == [False, True]
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    assert is_latest(empty.table_files, None)
+    assert not is_latest(empty.table_files, first)
+    assert not is_latest(table.table_files, None)
+    assert [is_latest(table.table_files, each) for each in (first, second)] == [False, True]
+    table.history.run(table.history.plan_rollback(snapshot=1))
     table.write(rows(table, events(5, 6)))
     assert ids(table) == [1, 2]
-    assert not is_latest(table.files, second)
+    assert not is_latest(table.table_files, second)

@@ -77,7 +77,7 @@ def test_aborting_a_write_leaves_what_a_branch_reaches(catalog: Catalog, kept_by
         branch.write(rows(branch, events(5, 6)))
         expire(branch)
     before = content(branch)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -92,7 +92,7 @@ def test_aborting_a_write_leaves_what_a_long_lived_changelog_keeps(catalog: Cata
     compact(table, full=True)
     table.write(rows(table, events(3, 4)))
     expire(table)
-    assert table.files.references.changelogs()
+    assert table.table_files.references.changelogs()
     assert table.abort(staged) == 0
     assert_only_reachable_files(table)
 
@@ -104,7 +104,7 @@ def test_aborting_a_write_leaves_what_a_tag_keeps_after_a_rollback(catalog: Cata
     table.commit(staged)
     table.write(rows(table, events(3, 4)))
     table.history.create_tag("kept")
-    table.history.run_rollback(table.history.plan_rollback(snapshot=1))
+    table.history.run(table.history.plan_rollback(snapshot=1))
     for number in range(3):
         table.write(rows(table, events(10 + number, 11 + number)))
     expire(table, keep=2)
@@ -127,7 +127,7 @@ def test_aborting_a_write_leaves_what_is_kept_after_what_need_not_be_asked(
     branch = table.history.create_branch("b", snapshot=3)
     before = content(branch)
     assert table.abort(staged) == 0
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     assert table.abort(staged) == 0
     assert content(branch) == before
     assert_only_reachable_files(table)
@@ -155,7 +155,7 @@ def test_a_write_is_aborted_though_a_snapshot_that_came_back_has_lost_its_change
         table.history.create_tag(f"t{number}")
     expire(table)
     staged = table.stage(rows(table, events(7, 8)))
-    table.history.run_rollback(table.history.plan_rollback(tag="t1"))
+    table.history.run(table.history.plan_rollback(tag="t1"))
     assert table.abort(staged) > 0
     assert table.abort(table.stage(rows(table, []))) == 0
     assert_only_reachable_files(table)
@@ -193,7 +193,7 @@ def test_a_committed_compaction_succeeds_though_an_expiry_runs(
         expire(table)
 
     slow = overtaken(table, once_listed, expiry)
-    result = slow.upkeep.run_compact(slow.upkeep.plan_compact(full=True), Engine(somebody))
+    result = slow.upkeep.run(slow.upkeep.plan_compact(full=True), Engine(somebody))
     assert (result.snapshot is not None, result.dropped_tasks) == (True, int(one_is_lost))
     assert values_of(table, "id")[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert_only_reachable_files(table)
@@ -214,10 +214,10 @@ def several_partitions(catalog: Catalog, verb: str, **options: str) -> Table:
 
 def run(table: Table, verb: str) -> None:
     if verb == "postpone":
-        table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact())
+        table.upkeep.run(table.upkeep.plan_postpone_compact())
     else:
         days: list[dict[str, object]] = [{"day": day} for day in "abc"]
-        table.upkeep.run_rescale(table.upkeep.plan_rescale(2, days))
+        table.upkeep.run(table.upkeep.plan_rescale(2, days))
 
 
 @pytest.mark.parametrize("creates", [True, False])
@@ -272,7 +272,7 @@ def test_whatever_files_are_called_a_failed_compaction_leaves_none(
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
     with pytest.raises(RuntimeError, match="worker lost"):
-        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), Engine(lost_worker))
+        table.upkeep.run(table.upkeep.plan_compact(full=True), Engine(lost_worker))
     assert_only_reachable_files(table)
 
 
@@ -298,7 +298,7 @@ def test_a_compaction_leaves_nothing_of_tasks_that_an_engine_ran_twice(
     for number in range(4):
         table.write(rows(table, events(number, number + 3, day="a")))
     before = content(table)
-    done = table.upkeep.run_compact(table.upkeep.plan_compact(full=True), Repeating())
+    done = table.upkeep.run(table.upkeep.plan_compact(full=True), Repeating())
     assert done.files_after < done.files_before
     assert content(table) == before
     assert_only_reachable_files(table)
@@ -309,7 +309,7 @@ def test_a_rescale_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Cat
     table = new_table(catalog, **KINDS["keyed"])
     table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
     before = content(table)
-    done = table.upkeep.run_rescale(table.upkeep.plan_rescale(3), Repeating())
+    done = table.upkeep.run(table.upkeep.plan_rescale(3), Repeating())
     assert done.files_after > 1
     assert content(table) == before
     assert_only_reachable_files(table)
@@ -319,7 +319,7 @@ def test_a_rescale_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Cat
 def test_giving_buckets_leaves_nothing_of_tasks_that_an_engine_ran_twice(catalog: Catalog) -> None:
     table = new_table(catalog, **{**KINDS["keyed"], "options": {"bucket": "-2"}})
     table.write(rows(table, [*events(0, 9, day="a"), *events(0, 5, day="b")]))
-    done = table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact(), Repeating())
+    done = table.upkeep.run(table.upkeep.plan_postpone_compact(), Repeating())
     assert done.files_after > 1
     assert len(content(table)) == 14
     assert_only_reachable_files(table)
@@ -334,7 +334,7 @@ def test_of_a_write_whose_tasks_ran_twice_only_what_counts_stays(catalog: Catalo
     assert lost.write_id == counts.write_id
     other = table.stage(rows(table, events(7, 9)))
 
-    found = sweep_repeated(table.files, job.write_id, counts.messages, since_snapshot_id=None)
+    found = sweep_repeated(table.table_files, job.write_id, counts.messages, since_snapshot_id=None)
 
     # Of each partition a data file and an index.
     assert found == 4

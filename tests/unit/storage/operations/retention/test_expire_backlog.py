@@ -33,7 +33,7 @@ def in_steps(table: Table, size: int, *, keep: int = 1, **bounds: Any) -> list[i
 
 
 def left(table: Table) -> list[int]:
-    return table.files.snapshots.ids()
+    return table.table_files.snapshots.ids()
 
 
 @pytest.mark.mission("FS19")

@@ -51,20 +51,20 @@ def write(table: Table, number: int) -> None:
 
 
 def names_on_disk(table: Table, prefix: str) -> list[str]:
-    found = (each.name for each in table.files.fs.list_tree(table.files.paths.root))
+    found = (each.name for each in table.table_files.fs.list_tree(table.table_files.paths.root))
     return sorted(name for name in found if name.startswith(prefix))
 
 
 def changelog_ids(table: Table) -> list[int]:
-    return [changelog.id for changelog in table.files.references.changelogs()]
+    return [changelog.id for changelog in table.table_files.references.changelogs()]
 
 
 def hints(table: Table) -> tuple[int | None, int | None]:
-    paths = table.files.paths
+    paths = table.table_files.paths
     found = []
     for path in (paths.changelog_earliest_hint, paths.changelog_latest_hint):
-        is_there = table.files.fs.exists(path)
-        found.append(int(table.files.fs.read_bytes(path)) if is_there else None)
+        is_there = table.table_files.fs.exists(path)
+        found.append(int(table.table_files.fs.read_bytes(path)) if is_there else None)
     return found[0], found[1]
 
 
@@ -86,7 +86,7 @@ def test_a_tag_keeps_rows_and_no_changelog(catalog: Catalog) -> None:
     expire(table)
     assert names_on_disk(table, "changelog-") == []
     assert values_of(table.at(tag="t"), "v") == ["v0-0", "v0-1", "v0-2"]
-    table.history.run_rollback(table.history.plan_rollback(tag="t"))
+    table.history.run(table.history.plan_rollback(tag="t"))
     # The snapshot that is back names no changelog that is gone.
     assert [each.changelog_manifest_list for each in table.history.snapshots()] == [None]
     write(table, 9)
@@ -99,9 +99,9 @@ def test_a_rollback_and_the_end_of_a_branch_take_changelog_files_along(catalog: 
     branch = table.history.create_branch("b", snapshot=2)
     write(branch, 7)
     assert len(names_on_disk(table, "changelog-")) == 4
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
+    table.history.run(table.history.plan_rollback(snapshot=2))
     assert len(names_on_disk(table, "changelog-")) == 2
-    table.history.run_delete_branch(table.history.plan_delete_branch("b"))
+    table.history.run(table.history.plan_delete_branch("b"))
     assert len(names_on_disk(table, "changelog-")) == 1
     assert_only_reachable_files(table)
 
@@ -112,11 +112,14 @@ def test_changelogs_outlive_their_snapshots(any_catalog: Catalog, env: FixedEnv)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert plan.changelog_ids == plan.snapshot_ids == (1, 2, 3, 4, 5)
     assert "their changelogs stay for longer" in plan.reasons
-    files = [table.files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
-    table.upkeep.run_expire_snapshots(plan)
+    files = [table.table_files.snapshots.read_file(number) for number in (1, 2, 3, 4, 5)]
+    table.upkeep.run(plan)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert hints(table) == (1, 5)
-    read = [table.files.fs.read_bytes(table.files.paths.changelog(n)) for n in (1, 2, 3, 4, 5)]
+    read = [
+        table.table_files.fs.read_bytes(table.table_files.paths.changelog(n))
+        for n in (1, 2, 3, 4, 5)
+    ]
     assert read == files
     # All changelog files are there, and of the data only what the last snapshot needs.
     assert len(names_on_disk(table, "changelog-")) == 3 + 5
@@ -144,12 +147,12 @@ def test_long_lived_changelogs_expire_later(any_catalog: Catalog, env: FixedEnv)
     assert "changelog 7 is of the last 36000 s" in plan.reasons or len(plan.reasons) == 1
     assert plan.bytes > 0
     assert ExpireChangelogsPlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_expire_changelogs(ExpireChangelogsPlan.from_json(plan.to_json()))
+    result = table.upkeep.run(ExpireChangelogsPlan.from_json(plan.to_json()))
     assert result.expired == plan.changelog_ids
     assert changelog_ids(table) == [7]
     assert hints(table) == (7, 7)
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert (changelog_ids(table), hints(table)) == ([], (None, None))
     assert_only_reachable_files(table)
     assert values_of(table, "v") == ["v3-0", "v3-1", "v3-2"]
@@ -186,8 +189,8 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     written = {
         entry.file.file_name
         for snapshot in table.history.snapshots()
-        for entry in table.files.manifests.entries(
-            table.files.manifests.read_list(snapshot.delta_manifest_list)
+        for entry in table.table_files.manifests.entries(
+            table.table_files.manifests.read_list(snapshot.delta_manifest_list)
         )
         if snapshot.commit_kind.value == "APPEND"
     }
@@ -196,7 +199,7 @@ def test_without_a_producer_what_was_written_is_the_changelog(
     # The base lists are no part of the changes.
     assert set(names_on_disk(table, "data-")) > written
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert not set(names_on_disk(table, "data-")) & written
     assert_only_reachable_files(table)
 
@@ -208,9 +211,9 @@ def test_a_rollback_takes_long_lived_changelogs_along(catalog: Catalog) -> None:
     plan = table.history.plan_rollback(tag="t")
     assert plan.changelog_ids == (3, 4, 5)
     seen, fs = watched(table)
-    seen.history.run_rollback(plan)
+    seen.history.run(plan)
     # The last ones first: a rollback that dies leaves no gap.
-    gone = [table.files.paths.changelog(each) for each in (5, 4, 3)]
+    gone = [table.table_files.paths.changelog(each) for each in (5, 4, 3)]
     assert [each.path for each in fs.changes if each.path in gone] == gone
     # The snapshot that is back has its changelog still.
     assert (changelog_ids(table), hints(table)) == ([1, 2], (1, 2))
@@ -222,13 +225,13 @@ def test_a_plan_is_stale_when_changelogs_came(catalog: Catalog, env: FixedEnv) -
     expire(table, keep=3)
     plan = table.upkeep.plan_expire_changelogs(every=True)
     expire(table)
-    table.upkeep.run_expire_changelogs(plan)
+    table.upkeep.run(plan)
     assert changelog_ids(table) == [4, 5]
     late = table.upkeep.plan_expire_changelogs(every=True)
-    third = {**json.loads(table.files.snapshots.read_file(6)), "id": 3}
-    table.files.references.put_changelog(3, json.dumps(third).encode())
+    third = {**json.loads(table.table_files.snapshots.read_file(6)), "id": 3}
+    table.table_files.references.put_changelog(3, json.dumps(third).encode())
     with pytest.raises(StalePlan, match="plan again"):
-        table.upkeep.run_expire_changelogs(late)
+        table.upkeep.run(late)
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -236,10 +239,10 @@ def test_changelogs_of_other_writers_are_read_without_their_state(catalog: Catal
     """They delete the lists of a long-lived changelog's state, and keep that of its changes."""
     table = history(catalog, **LONG_LIVED)
     expire(table)
-    first = table.files.references.changelogs()[0]
+    first = table.table_files.references.changelogs()[0]
     assert first.changelog_manifest_list is not None
     for name in (first.base_manifest_list, first.delta_manifest_list):
-        assert not Path(table.files.paths.manifest(name)).exists()
+        assert not Path(table.table_files.paths.manifest(name)).exists()
     write(table, 5)
     expire(table)
     assert changelog_ids(table) == list(range(1, 8))
@@ -266,7 +269,7 @@ def test_a_file_that_moved_to_another_level_is_never_deleted(any_catalog: Catalo
 def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() -> None:
     def run(table: Table) -> Any:
         expire(table)
-        return table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+        return table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
 
     made = Remade(lambda catalog: history(catalog, 2, **LONG_LIVED))
     for number in range(1, 100):
@@ -283,7 +286,7 @@ def test_an_expiry_with_changelogs_that_died_anywhere_is_finished_by_the_next() 
         assert changelog_ids(table) == []
         assert values_of(table, "v") == ["v1-0", "v1-1", "v1-2"]
         assert_nothing_missing(table)
-        assert json.loads(table.files.snapshots.read_file(4))["id"] == 4
+        assert json.loads(table.table_files.snapshots.read_file(4))["id"] == 4
 
 
 def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Catalog) -> None:
@@ -292,11 +295,11 @@ def test_changelogs_of_before_a_producer_was_chosen_keep_their_files(catalog: Ca
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     options = {**table.schema.options, "changelog-producer": "input"}
-    table.files.schemas.put_schema(replace(table.schema, id=1, options=options))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, options=options))
     table = catalog.table("db.t")
     assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     assert_only_reachable_files(table)
-    table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+    table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
     assert_only_reachable_files(table)
 
 
@@ -330,7 +333,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             if other == "snapshots":
                 expire(table)  # noqa: B023
             else:
-                table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
+                table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))  # noqa: B023
 
         slow, fs = interrupted(table, when=is_next, meanwhile=meanwhile)
         with suppress(StalePlan):
@@ -339,7 +342,7 @@ def test_two_expiries_at_once_do_their_work_or_say_plan_again(other: str) -> Non
             assert number > 5
             return
         expire(table)
-        table.upkeep.run_expire_changelogs(table.upkeep.plan_expire_changelogs(every=True))
+        table.upkeep.run(table.upkeep.plan_expire_changelogs(every=True))
         assert values_of(table, "v") == ["v2-0", "v2-1", "v2-2"]
         assert_nothing_missing(table)
     raise AssertionError("the expiry made too many calls")
@@ -359,7 +362,7 @@ def test_so_many_changelogs_go_at_once_and_it_is_said_why_others_stay(
     env.clock.advance(11 * HOUR)
     # However old, so many stay.
     assert table.upkeep.plan_expire_changelogs().changelog_ids == ()
-    table.upkeep.run_expire_changelogs(few.upkeep.plan_expire_changelogs())
+    table.upkeep.run(few.upkeep.plan_expire_changelogs())
     assert changelog_ids(table) == [3, 4, 5]
 
 
@@ -398,8 +401,8 @@ def test_what_an_expiry_that_died_has_yet_to_keep_is_not_deleted_as_orphans(
         expire(broken)
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     assert plan.files
-    with pytest.raises(StalePlan, match="has changelogs to keep"):
-        table.upkeep.run_remove_orphans(plan, quarantine=False)
+    with pytest.raises(StalePlan, match="still has to keep changelogs"):
+        table.upkeep.run(plan, quarantine=False)
     expire(table)
     assert changelog_ids(table) == [1, 2, 3, 4, 5]
     assert values_of(table, "v") == expected

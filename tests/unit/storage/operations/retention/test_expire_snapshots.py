@@ -45,7 +45,7 @@ def left(table: Table) -> list[int]:
 
 
 def run(table: Table, **plan: Any) -> list[int]:
-    table.upkeep.run_expire_snapshots(table.upkeep.plan_expire_snapshots(**plan))
+    table.upkeep.run(table.upkeep.plan_expire_snapshots(**plan))
     return left(table)
 
 
@@ -92,7 +92,7 @@ def test_a_plan_says_what_bounds_it_and_what_goes(catalog: Catalog, env: FixedEn
     assert any("was current within the last 5400 s" in reason for reason in plan.reasons)
     assert plan.bytes == sum(file.size_bytes for file in plan.files) > 0
     assert ExpirePlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_expire_snapshots(ExpirePlan.from_json(plan.to_json()))
+    result = table.upkeep.run(ExpirePlan.from_json(plan.to_json()))
     assert result.expired == (1,)
     assert result.files_deleted == len(plan.files)
     assert left(table) == [2, 3, 4]
@@ -132,7 +132,7 @@ def test_a_table_without_snapshots_has_nothing_to_expire(catalog: Catalog) -> No
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert (plan.snapshot_ids, plan.files, plan.waiting) == ((), (), 0)
     assert plan.reasons == ("the table has no snapshot",)
-    result = table.upkeep.run_expire_snapshots(plan)
+    result = table.upkeep.run(plan)
     assert (result.expired, result.files_deleted, result.bytes_deleted) == ((), 0, 0)
 
 
@@ -147,13 +147,13 @@ def test_replaced_data_files_go_with_the_last_snapshot_that_needs_them(catalog: 
     # Snapshot 2 still reads them.
     assert table.at(snapshot=2).read().num_rows == 3
     assert run(table, retain_min=2, retain_max=2, time_retained_ms=0) == [3, 4]
-    names = {each.name for each in table.files.fs.list_tree(table.files.paths.root)}
+    names = {each.name for each in table.table_files.fs.list_tree(table.table_files.paths.root)}
     assert not old & names
 
 
 def tag(table: Table, name: str, snapshot_id: int) -> Path:
     """A tag as the format has it: a copy of the snapshot."""
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     (root / "tag").mkdir(exist_ok=True)
     path = root / "tag" / f"tag-{name}"
     found = json.loads((root / "snapshot" / f"snapshot-{snapshot_id}").read_text())
@@ -178,7 +178,7 @@ def test_a_tagged_snapshot_keeps_its_files(catalog: Catalog) -> None:
 def test_a_branch_keeps_its_files(catalog: Catalog) -> None:
     table = new_table(catalog, partitions=["day"])
     table.write(rows(table, events(0, 3, day="a")))
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     branch = root / "branch" / "branch-b"
     for folder in ("schema", "snapshot"):
         shutil.copytree(root / folder, branch / folder)
@@ -192,7 +192,7 @@ def test_a_branch_keeps_its_files(catalog: Catalog) -> None:
 def test_a_consumer_keeps_what_it_has_not_read(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 5)
-    consumer = Path(table.files.paths.root) / "consumer" / "consumer-me"
+    consumer = Path(table.table_files.paths.root) / "consumer" / "consumer-me"
     consumer.parent.mkdir()
     consumer.write_text(json.dumps({"nextSnapshot": 3}))
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
@@ -218,7 +218,7 @@ def test_nothing_goes_when_what_refers_to_it_cannot_be_read(
 ) -> None:
     table = new_table(unchecked_catalog)
     commits(table, env, 3)
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     (root / "branch/branch-b/schema").mkdir(parents=True)
     shutil.copy(root / "schema/schema-0", root / "branch/branch-b/schema/schema-0")
     path = root / name
@@ -236,7 +236,7 @@ def test_nothing_goes_when_a_manifest_that_stays_cannot_be_read(
     commits(table, env, 3)
     latest = table.history.latest_snapshot()
     assert latest is not None
-    Path(table.files.paths.manifest(latest.delta_manifest_list)).unlink()
+    Path(table.table_files.paths.manifest(latest.delta_manifest_list)).unlink()
     with pytest.raises(CorruptionError):
         table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert left(table) == [1, 2, 3]
@@ -248,8 +248,8 @@ def test_a_tag_made_after_the_plan_stops_it(catalog: Catalog, env: FixedEnv) -> 
     compact(table, full=True)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     tag(table, "late", 2)
-    with pytest.raises(StalePlan, match="refers to by now; plan again"):
-        table.upkeep.run_expire_snapshots(plan)
+    with pytest.raises(StalePlan, match="which a reference keeps now; plan again"):
+        table.upkeep.run(plan)
     assert left(table) == [1, 2, 3, 4]
     assert_nothing_missing(table)
     run(table, retain_min=1, time_retained_ms=0)
@@ -261,9 +261,9 @@ def test_a_plan_already_carried_out_is_stale_or_empty(catalog: Catalog, env: Fix
     commits(table, env, 4)
     first = table.upkeep.plan_expire_snapshots(retain_min=2, time_retained_ms=0)
     second = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
-    table.upkeep.run_expire_snapshots(second)
+    table.upkeep.run(second)
     with pytest.raises(StalePlan):
-        table.upkeep.run_expire_snapshots(first)
+        table.upkeep.run(first)
     assert left(table) == [4]
 
 
@@ -272,7 +272,7 @@ def test_commits_after_the_plan_do_not_disturb_it(catalog: Catalog, env: FixedEn
     commits(table, env, 4)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     table.write(rows(table, events(9, 10)))
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert left(table) == [4, 5]
 
 
@@ -280,7 +280,7 @@ def test_hints_follow(catalog: Catalog, env: FixedEnv) -> None:
     table = new_table(catalog)
     commits(table, env, 4)
     expire(table, keep=2)
-    folder = Path(table.files.paths.snapshot_dir)
+    folder = Path(table.table_files.paths.snapshot_dir)
     assert (folder / "EARLIEST").read_text() == "3"
     assert (folder / "LATEST").read_text() == "4"
 
@@ -295,7 +295,7 @@ def test_empty_folders_go_if_the_table_says_so(catalog: Catalog, wanted: bool) -
     table.write(rows(table, [*events(0, 1, day="a"), *events(0, 1, day="b")]))
     table.write(rows(table, []), mode="overwrite", partition={"day": "a"})
     expire(table)
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     assert (root / "day=a").exists() is not wanted
     assert (root / "day=b" / "bucket-0").exists()
 
@@ -307,7 +307,9 @@ def test_history_over_several_schemas_is_expired(catalog: Catalog, env: FixedEnv
     table = new_table(catalog, partitions=["day"])
     for number in range(12):
         table.write(rows(table, events(number, number + 1)))
-        table.files.schemas.put_schema(replace(table.schema, id=number + 1, comment=str(number)))
+        table.table_files.schemas.put_schema(
+            replace(table.schema, id=number + 1, comment=str(number))
+        )
         table = catalog.table("db.t")
     compact(table, full=True)
     assert table.read().num_rows == 12
@@ -325,10 +327,12 @@ def test_index_and_statistics_files_go_with_what_names_them(
     any_catalog: Catalog, options: dict[str, str]
 ) -> None:
     table = new_table(any_catalog, keys=["id"], options=options)
-    paths = table.files.paths
+    paths = table.table_files.paths
 
     def on_disk() -> tuple[int, int]:
-        lists = (table.files.fs.list_dir(each) for each in (paths.index_dir, paths.statistics_dir))
+        lists = (
+            table.table_files.fs.list_dir(each) for each in (paths.index_dir, paths.statistics_dir)
+        )
         first, second = (len(each) for each in lists)
         return first, second
 
@@ -337,7 +341,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
     for number in range(3):
         table.write(rows(table, events(number, number + 2, v=f"new{number}-")))
         compact(table, min_file_num=2)
-        table.upkeep.run_analyze(table.upkeep.plan_analyze())
+        table.upkeep.run(table.upkeep.plan_analyze())
     index_files, statistics = on_disk()
     assert index_files > 1 or options["bucket"] == "-1"
     assert statistics == 3
@@ -346,12 +350,12 @@ def test_index_and_statistics_files_go_with_what_names_them(
     for number in range(3):
         table.write(rows(table, events(number + 50, number + 53, v="later")))
     compact(table, full=True)
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     expire(table)
     assert_only_reachable_files(table)
     assert content(table.at(tag="t")) == tagged
     assert on_disk()[1] == 2
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
     assert on_disk()[1] == 1
 
@@ -361,7 +365,7 @@ def test_index_and_statistics_files_go_with_what_names_them(
 
 def lose(table: Table, *snapshot_ids: int) -> None:
     for each in snapshot_ids:
-        Path(table.files.paths.snapshot(each)).unlink()
+        Path(table.table_files.paths.snapshot(each)).unlink()
 
 
 @pytest.mark.parametrize("lost", [(2,), (3, 4), (2, 4, 5), (5, 6)], ids=str)
@@ -420,7 +424,7 @@ def test_a_wrong_earliest_hint_does_no_harm(catalog: Catalog, env: FixedEnv, hin
         table.write(rows(table, events(0, 3, v=version)))
         compact(table, full=True)
     before = content(table)
-    path = Path(table.files.paths.earliest_hint)
+    path = Path(table.table_files.paths.earliest_hint)
     path.unlink() if hint is None else path.write_text(hint)
     while len(left(table)) > 2:
         count = len(left(table))
@@ -437,12 +441,12 @@ def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog)
     table = new_table(catalog)
     for number in range(6):
         table.write(rows(table, events(number, number + 1)))
-    table.files.snapshots.hint_earliest(5)
+    table.table_files.snapshots.hint_earliest(5)
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, max_deletes=2)
     assert (plan.snapshot_ids, plan.waiting) == ((1, 2), 2)
-    assert "an expiry of those before snapshot 5 has begun already" in plan.reasons
+    assert "an expiry of the snapshots before 5 has begun already" in plan.reasons
     assert run(table, retain_min=1, max_deletes=2) == [3, 4, 5, 6]
-    assert table.files.snapshots.kept_ids() == [5, 6]
+    assert table.table_files.snapshots.kept_ids() == [5, 6]
     assert run(table, retain_min=1, max_deletes=2) == [5, 6]
 
 
@@ -450,7 +454,7 @@ def test_what_an_expiry_has_begun_to_take_is_never_shown_again(catalog: Catalog)
 def test_expiry_needs_no_latest_hint(catalog: Catalog, env: FixedEnv, hint: str | None) -> None:
     table = new_table(catalog)
     commits(table, env, 5)
-    path = Path(table.files.paths.latest_hint)
+    path = Path(table.table_files.paths.latest_hint)
     path.unlink() if hint is None else path.write_text(hint)
     assert run(table, retain_min=2, time_retained_ms=0) == [4, 5]
     assert values_of(table, "id") == [0, 1, 2, 3, 4]
@@ -467,8 +471,8 @@ def test_a_clock_that_jumped_back_stops_expiry_by_age(catalog: Catalog, env: Fix
     with pytest.raises(ClockJumped) as told:
         table.upkeep.plan_expire_snapshots(retain_min=1, time_retained_ms=0)
     assert "snapshot 5 of db.t is of 2024-01-01 04:00:00" in told.value.message
-    assert "it is only 2024-01-01 03:00:00" in told.value.message
-    assert "set the wrong clock right, or expire by number alone" in told.value.message
+    assert "the clock of this machine says 2024-01-01 03:00:00" in told.value.message
+    assert "correct the wrong clock, or expire by number alone" in told.value.message
     assert left(table) == [1, 2, 3, 4, 5]
     # By number no clock is asked.
     assert run(table, retain_min=3, retain_max=3) == [3, 4, 5]
@@ -509,7 +513,7 @@ def test_times_of_commits_never_go_back(catalog: Catalog, env: FixedEnv) -> None
 def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "-1"})
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.history.create_tag("t")
     for number in range(3):
         table.write(rows(table, events(number, number + 5)))
@@ -517,7 +521,7 @@ def test_index_files_and_statistics_stay_while_something_keeps_them(catalog: Cat
     assert_only_reachable_files(table)
     expire(table)
     assert_only_reachable_files(table)
-    table.history.run_delete_tags(table.history.plan_delete_tags("t"))
+    table.history.run(table.history.plan_delete_tags("t"))
     assert_only_reachable_files(table)
 
 
@@ -526,7 +530,7 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
     table = new_table(catalog)
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
-    fs, paths = table.files.fs, table.files.paths
+    fs, paths = table.table_files.fs, table.table_files.paths
     for snapshot in table.history.snapshots():
         told = json.loads(fs.read_bytes(paths.snapshot(snapshot.id)))
         older = {key: value for key, value in told.items() if not key.endswith("ListSize")}
@@ -535,5 +539,5 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
     sizes = [len(fs.read_bytes(f"{paths.root}/{file.path}")) for file in plan.files]
     assert plan.files
     assert [file.size_bytes for file in plan.files] == sizes
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert_only_reachable_files(table)

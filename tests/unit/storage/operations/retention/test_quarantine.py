@@ -53,24 +53,24 @@ def with_orphans(catalog: Catalog) -> Table:
 def set_aside(table: Table) -> str:
     """Move every orphan into quarantine, however young; which one."""
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    (quarantine_id,) = table.upkeep.run_remove_orphans(plan).quarantine_ids
+    (quarantine_id,) = table.upkeep.run(plan).quarantine_ids
     return quarantine_id
 
 
 def content_of(table: Table) -> dict[str, bytes]:
     """Every file of a table, by its path."""
-    fs, root = table.files.fs, table.files.paths.root
+    fs, root = table.table_files.fs, table.table_files.paths.root
     return {
         each.path.removeprefix(f"{root}/"): fs.read_bytes(each.path) for each in fs.list_tree(root)
     }
 
 
 def write(table: Table, path: str, data: bytes) -> None:
-    table.files.fs.write_bytes(f"{table.files.paths.root}/{path}", data)
+    table.table_files.fs.write_bytes(f"{table.table_files.paths.root}/{path}", data)
 
 
 def manifest_of(table: Table, quarantine_id: str) -> str:
-    return table.files.paths.quarantine_manifest(quarantine_id)
+    return table.table_files.paths.quarantine_manifest(quarantine_id)
 
 
 # --- restore --------------------------------------------------------------------------------------
@@ -90,13 +90,13 @@ def test_what_was_set_aside_comes_back_byte_for_byte(any_catalog: Catalog) -> No
 
     plan = table.upkeep.plan_restore(quarantine_id)
     assert RestorePlan.from_json(plan.to_json()) == plan
-    result = table.upkeep.run_restore(plan)
+    result = table.upkeep.run(plan)
     assert (result.files_restored, result.bytes_restored) == (len(orphans), quarantine.bytes)
     assert result.missing == ()
     assert 0 < result.duration_ms < DAY
     assert content_of(table) == before
     assert table.upkeep.quarantines() == ()
-    assert not table.files.fs.list_subdirs(table.files.paths.root).count(".lakewright")
+    assert not table.table_files.fs.list_subdirs(table.table_files.paths.root).count(".lakewright")
     set_aside(table)
 
 
@@ -105,14 +105,14 @@ def test_some_files_come_back_and_the_others_stay(any_catalog: Catalog) -> None:
     before = content_of(table)
     quarantine_id = set_aside(table)
     first, *others = [file.path for file in table.upkeep.quarantines()[0].files]
-    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id, paths=[first]))
+    table.upkeep.run(table.upkeep.plan_restore(quarantine_id, paths=[first]))
     assert content_of(table)[first] == before[first]
     assert unreachable_files(table) == [first]
     (quarantine,) = table.upkeep.quarantines()
     assert [file.path for file in quarantine.files] == others
     with pytest.raises(FileMissing, match=f"no file {first} in quarantine {quarantine_id}"):
         table.upkeep.plan_restore(quarantine_id, paths=[first])
-    table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
+    table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert content_of(table) == before
     set_aside(table)
 
@@ -125,10 +125,10 @@ def test_a_file_whose_place_is_taken_again_is_refused_before_anything_moves(
     first, second, *_ = [file.path for file in table.upkeep.quarantines()[0].files]
     write(table, second, b"somebody else's")
     before = content_of(table)
-    with pytest.raises(TargetExists, match=f"{second} of db.t is another file by now"):
+    with pytest.raises(TargetExists, match=f"{second} of db.t is now another file"):
         table.upkeep.plan_restore(quarantine_id)
     assert content_of(table) == before
-    result = table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id, paths=[first]))
+    result = table.upkeep.run(table.upkeep.plan_restore(quarantine_id, paths=[first]))
     assert result.files_restored == 1
     assert content_of(table)[second] == b"somebody else's"
     set_aside(table)
@@ -146,8 +146,8 @@ def test_a_place_that_is_taken_while_files_come_back_is_told_and_nothing_is_writ
         lambda call: call.name == "move_if_absent" and call.path.endswith(first),
         lambda: write(table, second, b"somebody else's"),
     )
-    with pytest.raises(TargetExists, match="; 1 are back"):
-        broken.upkeep.run_restore(plan)
+    with pytest.raises(TargetExists, match="; 1 files are restored"):
+        broken.upkeep.run(plan)
     assert content_of(table)[second] == b"somebody else's"
     assert len(table.upkeep.quarantines()[0].files) == len(plan.files) - 1
     set_aside(table)
@@ -160,7 +160,7 @@ def test_a_file_that_is_back_already_leaves_quarantine(any_catalog: Catalog) -> 
     quarantine_id = set_aside(table)
     for path in unreachable_files_of(before, table):
         write(table, path, before[path])
-    result = table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
+    result = table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert result.files_restored == len(unreachable_files(table))
     assert content_of(table) == before
     set_aside(table)
@@ -177,13 +177,13 @@ def test_a_file_that_was_changed_in_quarantine_does_not_come_back(
     table = with_orphans(unchecked_catalog)
     quarantine_id = set_aside(table)
     file = table.upkeep.quarantines()[0].files[0]
-    copy = Path(table.files.paths.quarantined(quarantine_id, file.path))
+    copy = Path(table.table_files.paths.quarantined(quarantine_id, file.path))
     data = copy.read_bytes()
     copy.write_bytes(bytes([data[0] ^ 1]) + data[1:] if damage is None else damage)
-    with pytest.raises(CorruptionError, match="is not what was set aside"):
-        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
+    with pytest.raises(CorruptionError, match="is not the file that was set aside"):
+        table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert copy.exists()
-    assert not (Path(table.files.paths.root) / file.path).exists()
+    assert not (Path(table.table_files.paths.root) / file.path).exists()
 
 
 def test_a_restore_that_is_stale_says_what_is_missing(any_catalog: Catalog) -> None:
@@ -194,14 +194,12 @@ def test_a_restore_that_is_stale_says_what_is_missing(any_catalog: Catalog) -> N
     purged = interrupted(
         table,
         when=lambda call: call.name == "open_input",
-        meanwhile=lambda: table.upkeep.run_purge(
-            table.upkeep.plan_purge(quarantine_ids=[quarantine_id])
-        ),
+        meanwhile=lambda: table.upkeep.run(table.upkeep.plan_purge(quarantine_ids=[quarantine_id])),
     )[0]
-    result = purged.upkeep.run_restore(plan)
+    result = purged.upkeep.run(plan)
     assert (result.files_restored, result.missing) == (0, (first, *others))
     with pytest.raises(NotFoundError, match="there are none"):
-        table.upkeep.run_restore(plan)
+        table.upkeep.run(plan)
 
 
 def test_a_quarantine_that_is_not_there_is_told_with_those_there_are(any_catalog: Catalog) -> None:
@@ -227,9 +225,9 @@ def test_a_plan_for_another_table_is_refused(any_catalog: Catalog) -> None:
     table = with_orphans(any_catalog)
     quarantine_id = set_aside(table)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.u"):
-        table.upkeep.run_restore(replace(table.upkeep.plan_restore(quarantine_id), table="db.u"))
+        table.upkeep.run(replace(table.upkeep.plan_restore(quarantine_id), table="db.u"))
     with pytest.raises(InvalidRequestError, match=r"the plan is for db\.u"):
-        table.upkeep.run_purge(replace(table.upkeep.plan_purge(ttl_ms=0), table="db.u"))
+        table.upkeep.run(replace(table.upkeep.plan_purge(ttl_ms=0), table="db.u"))
 
 
 # --- purge ----------------------------------------------------------------------------------------
@@ -257,16 +255,16 @@ def test_a_purge_deletes_what_was_set_aside_seven_days_ago(catalog: Catalog) -> 
     assert plan.quarantine_ids == (old,)
     assert PurgePlan.from_json(plan.to_json()) == plan
     before = {each.id: each for each in table.upkeep.quarantines()}
-    result = table.upkeep.run_purge(plan)
+    result = table.upkeep.run(plan)
     assert (result.files_deleted, result.bytes_deleted) == (
         len(before[old].files),
         before[old].bytes,
     )
     assert table.upkeep.quarantines() == (before[young],)
-    assert not Path(table.files.paths.quarantine(old)).exists()
-    assert table.upkeep.run_purge(plan).files_deleted == 0
-    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
-    assert not Path(table.files.paths.upkeep_dir).exists()
+    assert not Path(table.table_files.paths.quarantine(old)).exists()
+    assert table.upkeep.run(plan).files_deleted == 0
+    table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
+    assert not Path(table.table_files.paths.upkeep_dir).exists()
     assert values_of(table, "id") == [0, 1, 2]
 
 
@@ -276,9 +274,9 @@ def test_a_time_to_live_is_told_and_a_name_needs_none(catalog: Catalog) -> None:
     age(table, quarantine_id, 2)
     assert table.upkeep.plan_purge(ttl_ms=3 * DAY).quarantine_ids == ()
     assert table.upkeep.plan_purge(ttl_ms=1 * DAY).quarantine_ids == (quarantine_id,)
-    with pytest.raises(InvalidRequestError, match="is none"):
+    with pytest.raises(InvalidRequestError, match="give 0 or more"):
         table.upkeep.plan_purge(ttl_ms=-1)
-    table.upkeep.run_purge(table.upkeep.plan_purge(quarantine_ids=[quarantine_id]))
+    table.upkeep.run(table.upkeep.plan_purge(quarantine_ids=[quarantine_id]))
     assert table.upkeep.quarantines() == ()
 
 
@@ -298,7 +296,7 @@ def test_what_something_refers_to_by_now_is_not_purged_but_comes_back(catalog: C
     plan = table.upkeep.plan_purge(ttl_ms=0)
     (path,) = plan.wanted
     assert plan.files == ()
-    result = table.upkeep.run_purge(plan)
+    result = table.upkeep.run(plan)
     assert (result.brought_back, result.files_deleted) == ((path,), 0)
     assert values_of(table, "id") == [0, 1, 2, 3, 4, 5]
     assert table.upkeep.quarantines() == ()
@@ -307,7 +305,7 @@ def test_what_something_refers_to_by_now_is_not_purged_but_comes_back(catalog: C
 def set_aside_data(table: Table) -> None:
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
     data = tuple(file for file in plan.files if "bucket-" in file.path)
-    table.upkeep.run_remove_orphans(replace(plan, files=data))
+    table.upkeep.run(replace(plan, files=data))
 
 
 def test_what_is_published_after_a_purge_was_planned_comes_back(catalog: Catalog) -> None:
@@ -328,7 +326,7 @@ def test_what_is_published_after_a_purge_was_planned_comes_back(catalog: Catalog
     late.commit(staged)
     (plan,) = plans
     assert len(plan.files) == 1
-    result = table.upkeep.run_purge(plan)
+    result = table.upkeep.run(plan)
     assert len(result.brought_back) == 1
     assert (result.files_deleted, result.bytes_deleted) == (0, 0)
     assert values_of(table, "id") == [0, 1, 2, 3, 4, 5]
@@ -342,9 +340,9 @@ def test_nothing_is_purged_when_what_refers_to_files_cannot_be_read(
     plan = table.upkeep.plan_purge(ttl_ms=0)
     latest = table.history.latest_snapshot()
     assert latest is not None
-    Path(table.files.paths.manifest(latest.delta_manifest_list)).write_bytes(b"garbage")
+    Path(table.table_files.paths.manifest(latest.delta_manifest_list)).write_bytes(b"garbage")
     before = content_of(table)
-    for purge in (lambda: table.upkeep.plan_purge(ttl_ms=0), lambda: table.upkeep.run_purge(plan)):
+    for purge in (lambda: table.upkeep.plan_purge(ttl_ms=0), lambda: table.upkeep.run(plan)):
         with pytest.raises(CorruptionError):
             purge()
     assert content_of(table) == before
@@ -360,7 +358,7 @@ def test_a_quarantine_from_the_future_makes_a_purge_stop(catalog: Catalog) -> No
 
 
 def test_one_file_from_the_future_is_found_among_any(catalog: Catalog) -> None:
-    files, now, minutes = new_table(catalog).files, 10 * DAY, 60_000
+    files, now, minutes = new_table(catalog).table_files, 10 * DAY, 60_000
     for name in "az":
         others = [("b", now - DAY), ("y", now)]
         with pytest.raises(ClockJumped, match=f"that {name} of db.t is of .* nothing was moved"):
@@ -410,7 +408,7 @@ def test_a_quarantine_whose_manifest_cannot_be_read_is_told_and_stays(
     plan = table.upkeep.plan_purge(ttl_ms=0)
     assert plan.quarantine_ids == (good,)
     assert bad in plan.reasons[0]
-    table.upkeep.run_purge(plan)
+    table.upkeep.run(plan)
     assert {path for path in content_of(table) if bad in path} == before
 
     # The way out that the message names.
@@ -419,7 +417,7 @@ def test_a_quarantine_whose_manifest_cannot_be_read_is_told_and_stays(
     assert table.upkeep.plan_purge(ttl_ms=0).quarantine_ids == ()
     with pytest.raises(UnreadableManifest, match="stays: its manifest is missing"):
         table.upkeep.plan_purge(quarantine_ids=[bad])
-    result = table.upkeep.run_restore(table.upkeep.plan_restore(bad))
+    result = table.upkeep.run(table.upkeep.plan_restore(bad))
     assert result.files_restored == len(kept.files)
     assert table.upkeep.quarantines() == ()
 
@@ -431,14 +429,14 @@ def test_a_removal_whose_manifest_somebody_took_away_writes_it_again(catalog: Ca
 
     def restore_all() -> None:
         (quarantine,) = table.upkeep.quarantines()
-        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
+        table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
 
     restored = overtaken(
         table,
         lambda call: call.name == "move_if_absent" and call.path.endswith(plan.files[0].path),
         restore_all,
     )
-    restored.upkeep.run_remove_orphans(plan)
+    restored.upkeep.run(plan)
     (quarantine,) = table.upkeep.quarantines()
     assert [file.path for file in quarantine.files] == [file.path for file in plan.files[1:]]
     assert unreachable_files(table) == [plan.files[0].path]
@@ -450,16 +448,14 @@ def test_two_removals_at_once_lose_nothing(any_catalog: Catalog) -> None:
     before = content_of(table)
 
     def other_removal() -> None:
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
 
     for number in range(len(unreachable_files(table))):
         plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-        overtaken(table, nth_move(number), other_removal).upkeep.run_remove_orphans(plan)
+        overtaken(table, nth_move(number), other_removal).upkeep.run(plan)
         assert_only_reachable_files(table)
         for quarantine in table.upkeep.quarantines():
-            table.upkeep.run_restore(table.upkeep.plan_restore(quarantine.id))
+            table.upkeep.run(table.upkeep.plan_restore(quarantine.id))
         assert content_of(table) == before
     set_aside(table)
 
@@ -477,15 +473,15 @@ def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
     before = content_of(table)
     first = unreachable_files(table)[0]
     dead = set_aside(table)
-    copy = Path(table.files.paths.quarantined(dead, first))
-    original = Path(table.files.paths.root) / first
+    copy = Path(table.table_files.paths.quarantined(dead, first))
+    original = Path(table.table_files.paths.root) / first
     original.parent.mkdir(parents=True, exist_ok=True)
     os.link(copy, original)
     again = set_aside(table)
     assert [each.id for each in table.upkeep.quarantines()] == sorted([dead, again])
     assert_only_reachable_files(table)
     for quarantine_id in (again, dead):
-        table.upkeep.run_restore(table.upkeep.plan_restore(quarantine_id))
+        table.upkeep.run(table.upkeep.plan_restore(quarantine_id))
     assert content_of(table) == before
     set_aside(table)
 
@@ -495,19 +491,19 @@ def test_a_file_that_a_dead_removal_left_in_both_places_is_lost_from_neither(
 )
 def test_orphans_that_are_many_move_in_parts(catalog: Catalog, count: int, held: list[int]) -> None:
     table = new_table(catalog)
-    folder = Path(table.files.paths.root) / "bucket-0"
+    folder = Path(table.table_files.paths.root) / "bucket-0"
     folder.mkdir()
     for number in range(count):
         (folder / f"left-{number}").write_text(str(number))
     plan = table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-    result = table.upkeep.run_remove_orphans(plan)
+    result = table.upkeep.run(plan)
     assert result.files_moved == count
     assert [len(each.files) for each in table.upkeep.quarantines()] == held
     assert_only_reachable_files(table)
-    table.upkeep.run_restore(table.upkeep.plan_restore(result.quarantine_ids[-1]))
+    table.upkeep.run(table.upkeep.plan_restore(result.quarantine_ids[-1]))
     assert len(list(folder.iterdir())) == held[-1]
     set_aside(table)
-    table.upkeep.run_purge(table.upkeep.plan_purge(ttl_ms=0))
+    table.upkeep.run(table.upkeep.plan_purge(ttl_ms=0))
 
 
 def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> None:
@@ -521,7 +517,7 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
     assert table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True).files == ()
     # Neither does giving a write up take away what is accounted for in quarantine.
     table.abort(staged)
-    assert sweep(table.files, staged.write_id, since_snapshot_id=None) == 0
+    assert sweep(table.table_files, staged.write_id, since_snapshot_id=None) == 0
     assert len(table.upkeep.quarantines()[0].files) == 1
     assert count == len([path for path in content_of(table) if not path.startswith(".")])
     assert_sound(table)
@@ -530,7 +526,7 @@ def test_upkeep_beside_a_table_is_no_file_of_the_table(any_catalog: Catalog) -> 
 def test_what_upkeep_did_not_finish_goes_with_the_orphans(catalog: Catalog) -> None:
     table = with_orphans(catalog)
     quarantine_id = set_aside(table)
-    folder = Path(table.files.paths.quarantine(quarantine_id))
+    folder = Path(table.table_files.paths.quarantine(quarantine_id))
     (folder / ".manifest.json.1.tmp").write_text("{")
     (folder.parent.parent / ".book-3.1.tmp").write_text("{")
     (folder.parent.parent / "clock").write_text("?")
@@ -539,5 +535,5 @@ def test_what_upkeep_did_not_finish_goes_with_the_orphans(catalog: Catalog) -> N
         ".book-3.1.tmp",
         ".manifest.json.1.tmp",
     ]
-    table.upkeep.run_remove_orphans(plan)
+    table.upkeep.run(plan)
     assert_only_reachable_files(table)

@@ -25,17 +25,17 @@ from tests.support.tally import tally
 
 
 def files_on_disk(table: Table) -> dict[str, bytes]:
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     return {str(each): each.read_bytes() for each in root.rglob("*") if each.is_file()}
 
 
 def manifests_of(table: Table, snapshot_id: int) -> list[Path]:
     """Everything of a snapshot that is read as a manifest, its lists first."""
-    snapshot = table.files.snapshots.read(snapshot_id)
+    snapshot = table.table_files.snapshots.read(snapshot_id)
     names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
-    names += [meta.file_name for meta in table.files.manifests.read_state_lists(snapshot)]
+    names += [meta.file_name for meta in table.table_files.manifests.read_state_lists(snapshot)]
     names += [snapshot.index_manifest] if snapshot.index_manifest else []
-    return [Path(table.files.paths.manifest(name)) for name in names]
+    return [Path(table.table_files.paths.manifest(name)) for name in names]
 
 
 def other_avro() -> bytes:
@@ -67,7 +67,7 @@ def test_a_manifest_that_cannot_be_decoded_is_named_with_the_table_and_a_way_out
             table.read()
         assert path.name in told.value.message
         assert "db.t" in told.value.message
-        assert "put it back from a copy, or roll back" in told.value.message
+        assert "restore it from a copy, or roll back" in told.value.message
         path.write_bytes(whole)
     assert table.read().num_rows == 3
 
@@ -103,7 +103,7 @@ def test_a_commit_on_a_damaged_list_leaves_nothing_behind(unchecked_catalog: Cat
     table = replacing(unchecked_catalog, deletion_vectors__enabled="true")
     latest = table.history.latest_snapshot()
     assert latest is not None
-    path = Path(table.files.paths.manifest(latest.delta_manifest_list))
+    path = Path(table.table_files.paths.manifest(latest.delta_manifest_list))
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
     before = set(files_on_disk(table))
@@ -121,8 +121,8 @@ def test_a_manifest_cut_short_between_two_blocks_is_told(unchecked_catalog: Cata
     table.write(rows(table, events(0, 3)))
     latest = table.history.latest_snapshot()
     assert latest is not None
-    (meta,) = table.files.manifests.read_delta_list(latest)
-    path = Path(table.files.paths.manifest(meta.file_name))
+    (meta,) = table.table_files.manifests.read_delta_list(latest)
+    path = Path(table.table_files.paths.manifest(meta.file_name))
     reader = fastavro.reader(io.BytesIO(path.read_bytes()))
     buffer = io.BytesIO()
     fastavro.writer(buffer, reader.writer_schema, [])
@@ -142,7 +142,7 @@ def test_what_only_an_unreadable_manifest_could_prove_stays_and_expiry_goes_on(
     going.write_bytes(DAMAGES[damage](going.read_bytes()))
     plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1)
     assert any(f"{going.name} cannot be read, so files" in each for each in plan.reasons)
-    table.upkeep.run_expire_snapshots(plan)
+    table.upkeep.run(plan)
     assert [each.id for each in table.history.snapshots()] == [6]
     assert content(table) == before
     # What stayed behind is an orphan like any other.

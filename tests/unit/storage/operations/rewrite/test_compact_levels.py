@@ -58,13 +58,13 @@ def changes(table: Table, snapshot: Snapshot) -> list[tuple[str, int, str | None
     """What the changelog of a snapshot says, in its order."""
     if snapshot.changelog_manifest_list is None:
         return []
-    metas = table.files.manifests.read_list(snapshot.changelog_manifest_list)
+    metas = table.table_files.manifests.read_list(snapshot.changelog_manifest_list)
     found = []
-    for entry in table.files.manifests.entries(metas):
+    for entry in table.table_files.manifests.entries(metas):
         assert entry.kind is FileKind.ADD
-        path = table.files.data_file_path(entry.place, entry.file)
+        path = table.table_files.data_file_path(entry.place, entry.file)
         assert path.rsplit("/", 1)[-1].startswith("changelog-")
-        with table.files.fs.open_input(path) as source:
+        with table.table_files.fs.open_input(path) as source:
             read = pq.read_table(source)
         for row in read.to_pylist():
             kind = ("+I", "-U", "+U", "-D")[row["_VALUE_KIND"]]
@@ -97,7 +97,7 @@ def deleted_rows(table: Table) -> dict[str, int]:
     """Rows that deletion vectors take out, by data file."""
     return {
         vector.data_file: vector.cardinality or 0
-        for entry in index_entries(table.files, table.history.latest_snapshot())
+        for entry in index_entries(table.table_files, table.history.latest_snapshot())
         for vector in entry.file.deletion_vectors or ()
     }
 
@@ -116,8 +116,8 @@ def test_a_file_that_meets_no_other_is_moved_and_not_written_anew(any_catalog: C
     plan = table.upkeep.plan_compact(full=True)
     (task,) = plan.tasks
     assert len(task.upgrades) == 2
-    assert task.rewritten_bytes < task.bytes
-    result = table.upkeep.run_compact(plan)
+    assert len(task.upgrades) < len(task.files)
+    result = table.upkeep.run(plan)
     assert result.files_upgraded == 2
     after = {file.file_name: file for file in files_of(table)}
     kept = before.keys() & after.keys()
@@ -146,7 +146,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
         counts=lambda call: call.name == "write_bytes" and "manifest-" in call.path,
     )
     with pytest.raises(UnavailableError, match="as a test wants it"):
-        failing.upkeep.run_compact(plan)
+        failing.upkeep.run(plan)
     assert {file.file_name for file in files_of(table)} == moved
     assert content(table) == {1: "v1", 2: "v2", 8: "v8", 9: "v9"}
     assert_only_reachable_files(table)
@@ -155,7 +155,7 @@ def test_a_compaction_that_lost_deletes_no_file_it_only_moved(catalog: Catalog) 
     remove(table, 8)
     compact(table, full=True)
     with pytest.raises(StalePlan, match="plan again"):
-        table.upkeep.run_compact(plan)
+        table.upkeep.run(plan)
     assert content(table) == {1: "v1", 2: "v2", 9: "v9"}
 
 
@@ -384,7 +384,7 @@ def test_a_compaction_that_fails_leaves_no_changelog_behind(catalog: Catalog) ->
             counts=lambda call: call.changes and "/snapshot/" not in call.path,
         )
         try:
-            failing.upkeep.run_compact(plan)
+            failing.upkeep.run(plan)
         except UnavailableError:
             assert_only_reachable_files(table)
             continue
@@ -590,10 +590,10 @@ def tell(table: Table, snapshot: Snapshot, state: dict[int, tuple[Any, Any]]) ->
     """Apply a snapshot's changelog, each of whose rows must say what was there before."""
     if snapshot.changelog_manifest_list is None:
         return
-    metas = table.files.manifests.read_list(snapshot.changelog_manifest_list)
-    for entry in table.files.manifests.entries(metas):
-        path = table.files.data_file_path(entry.place, entry.file)
-        with table.files.fs.open_input(path) as source:
+    metas = table.table_files.manifests.read_list(snapshot.changelog_manifest_list)
+    for entry in table.table_files.manifests.entries(metas):
+        path = table.table_files.data_file_path(entry.place, entry.file)
+        with table.table_files.fs.open_input(path) as source:
             read = pq.read_table(source).to_pylist()
         for row in read:
             kind, key, value = row["_VALUE_KIND"], row["id"], (row["n"], row["s"])
@@ -623,7 +623,7 @@ def test_a_lost_race_deletes_what_was_written_and_not_what_was_moved(catalog: Ca
     put(table, 11, 12, v="new")
     plan = table.upkeep.plan_compact(full=True)
     assert len(plan.tasks[0].upgrades) == 1
-    result = table.upkeep.run_compact(plan, Meddling(lambda: compact(table, full=True)))
+    result = table.upkeep.run(plan, Meddling(lambda: compact(table, full=True)))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {1: "v1", 2: "v2", 10: "v10", 11: "new11", 12: "new12"}
     assert set(plan.tasks[0].upgrades) < {file.file_name for file in files_of(table)}
@@ -636,7 +636,7 @@ def test_rows_written_meanwhile_are_newer_than_what_is_compacted(catalog: Catalo
     put(table, *range(1000))
     compact(table, full=True)
     put(table, 1, 2, v="b")
-    result = table.upkeep.run_compact(
+    result = table.upkeep.run(
         table.upkeep.plan_compact(), Meddling(lambda: put(table, 2, 3, v="c"))
     )
     assert result.dropped_tasks == 0
@@ -657,9 +657,7 @@ def test_rows_marked_meanwhile_in_a_file_written_anew_do_not_come_back(catalog: 
         put(table, 1, v="new")
         compact(table)
 
-    result = table.upkeep.run_compact(
-        table.upkeep.plan_compact(full=True), Meddling(meanwhile_another)
-    )
+    result = table.upkeep.run(table.upkeep.plan_compact(full=True), Meddling(meanwhile_another))
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     assert content(table) == {0: "old0", 1: "new1", 2: "old2", 3: "old3", 4: "old4"}
     assert_only_reachable_files(table)
@@ -673,8 +671,8 @@ def test_rows_are_not_marked_in_a_file_that_was_written_anew_meanwhile(catalog: 
     compact(table, full=True)
     whole = table.upkeep.plan_compact(full=True)
     put(table, 1, v="new")
-    result = table.upkeep.run_compact(
-        table.upkeep.plan_compact(), Meddling(lambda: table.upkeep.run_compact(whole))
+    result = table.upkeep.run(
+        table.upkeep.plan_compact(), Meddling(lambda: table.upkeep.run(whole))
     )
     assert (result.snapshot, result.dropped_tasks) == (None, 1)
     compact(table)
@@ -709,7 +707,7 @@ def test_of_rows_numbered_alike_the_same_one_is_read_before_and_after_a_compacti
 
 @pytest.mark.mission("FS12")
 def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
-    assert universal_policy(keyed(catalog, "db.defaults").files) == UniversalPolicy()
+    assert universal_policy(keyed(catalog, "db.defaults").table_files) == UniversalPolicy()
     table = keyed(
         catalog,
         **{
@@ -725,7 +723,7 @@ def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
             "compaction.offpeak-ratio": "30",
         },
     )
-    assert universal_policy(table.files) == UniversalPolicy(
+    assert universal_policy(table.table_files) == UniversalPolicy(
         max_size_amplification_percent=50,
         size_ratio_percent=7,
         run_trigger=4,
@@ -735,11 +733,11 @@ def test_options_say_when_runs_are_merged(catalog: Catalog) -> None:
         force_up_level0=True,
         off_peak=OffPeakHours(22, 6, 30),
     )
-    assert universal_policy(table.files, 9).run_trigger == 9
+    assert universal_policy(table.table_files, 9).run_trigger == 9
     assert table.options.num_sorted_run_stop_trigger == 7
     for lookups in ({"changelog_producer": "lookup"}, {"deletion_vectors__enabled": "true"}):
         looking = keyed(catalog, f"db.{next(iter(lookups))}", **lookups)
-        assert universal_policy(looking.files).force_up_level0
+        assert universal_policy(looking.table_files).force_up_level0
 
 
 def test_a_full_compaction_comes_again_after_its_interval(catalog: Catalog, env: FixedEnv) -> None:

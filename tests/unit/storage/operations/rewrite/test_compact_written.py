@@ -89,7 +89,7 @@ def test_no_failure_of_an_engine_looks_like_a_write_that_failed(catalog: Catalog
 
     table = table_with_small_files(catalog)
     table.write(rows(table, events(2, 3, day="a")))
-    came = table.upkeep.compact_written([{"day": "a"}], lambda _: Lost(env=table.files.env))
+    came = table.upkeep.compact_written([{"day": "a"}], lambda _: Lost(env=table.table_files.env))
     assert isinstance(came.failure, RuntimeError)
     assert len(content(table)) == 9
 

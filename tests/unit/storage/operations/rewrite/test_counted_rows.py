@@ -51,7 +51,7 @@ def test_a_row_is_there_as_often_as_it_was_added_and_not_deleted(tmp_path: Path)
     put(table, [("mon", 1, "a"), ("mon", None, None)])
     put(table, [("mon", 1, "a"), ("tue", 1, "a")], "-D")
     assert content(table) == {("mon", 1, "a"): 2, ("mon", None, None): 2}
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     assert content(table) == {("mon", 1, "a"): 2, ("mon", None, None): 2}
     files = [entry.file for entry in table.at().files()]
     assert {file.level for file in files} == {table.options.max_level}
@@ -63,7 +63,7 @@ def test_a_row_is_there_as_often_as_it_was_added_and_not_deleted(tmp_path: Path)
 def test_a_row_may_be_taken_back_before_it_comes(tmp_path: Path) -> None:
     table = counting_table(str(tmp_path))
     put(table, [("mon", 7, "early")], "-D")
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     assert content(table) == Counter()
     put(table, [("mon", 7, "early"), ("mon", 7, "early")])
     assert content(table) == {("mon", 7, "early"): 1}
@@ -101,7 +101,7 @@ def test_counts_are_sums_whatever_is_compacted_when(
     model: Counter[Row] = Counter()
     for step in steps:
         if isinstance(step, str):
-            table.upkeep.run_compact(table.upkeep.plan_compact(full=step == "full"))
+            table.upkeep.run(table.upkeep.plan_compact(full=step == "full"))
         else:
             kind, rows = step
             put(table, rows, kind)
@@ -157,7 +157,7 @@ def test_changes_tell_every_copy_of_a_row(tmp_path: Path) -> None:
     put(table, [("mon", 1, "a")] * 3 + [("tue", None, None)])
     put(table, [("mon", 1, "a"), ("mon", 2, "b")])
     put(table, [("mon", 1, "a")] * 2 + [("tue", None, None)], "-D")
-    table.upkeep.run_compact(table.upkeep.plan_compact(full=True))
+    table.upkeep.run(table.upkeep.plan_compact(full=True))
     assert told(table, 1, 3, "delta") == {
         ("+I", "mon", 1, "a"): 1,
         ("+I", "mon", 2, "b"): 1,
@@ -186,7 +186,7 @@ def test_a_difference_leads_from_any_count_to_any_later_one(
     model: Counter[Row] = Counter()
     for step in steps:
         if isinstance(step, str):
-            table.upkeep.run_compact(table.upkeep.plan_compact(full=step == "full"))
+            table.upkeep.run(table.upkeep.plan_compact(full=step == "full"))
         else:
             put(table, step[1], step[0])
             for row in step[1]:

@@ -44,13 +44,13 @@ def postponed_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> 
 
 
 def settle(table: Table, partitions: Sequence[dict[str, object]] | None = None) -> PostponeResult:
-    return table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact(partitions))
+    return table.upkeep.run(table.upkeep.plan_postpone_compact(partitions))
 
 
 def counts(table: Table) -> dict[Any, set[int]]:
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 
@@ -100,7 +100,7 @@ def test_a_partition_keeps_the_count_it_has_and_a_rescale_changes_it(catalog: Ca
     settle(table)
     table.write(rows(table, events(20, 40, v="waits")))
     before = content(table)
-    result = table.upkeep.run_rescale(table.upkeep.plan_rescale(5, [{"day": "a"}]))
+    result = table.upkeep.run(table.upkeep.plan_rescale(5, [{"day": "a"}]))
     assert result.partitions == 1
     # Rows that wait are not touched, and go where the new count says.
     assert content(table) == before
@@ -110,7 +110,7 @@ def test_a_partition_keeps_the_count_it_has_and_a_rescale_changes_it(catalog: Ca
     assert counts(table) == {"a": {5}, "b": {3}}
     assert table.read().num_rows == 42
     # The option stays -2 when the whole table is rescaled.
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(2))
+    table.upkeep.run(table.upkeep.plan_rescale(2))
     assert counts(table) == {"a": {2}, "b": {2}}
     assert catalog.table(table.name).options.bucket == -2
     assert table.read().num_rows == 42
@@ -134,7 +134,7 @@ def test_a_new_partition_gets_as_many_buckets_as_its_rows_ask_for(
     plan = table.upkeep.plan_postpone_compact()
     size = sum(entry.file.file_size for entry in table.at().files())
     assert plan.tasks[0].bucket_count == (-(-size // 1024) if expected is None else expected)
-    table.upkeep.run_postpone_compact(plan)
+    table.upkeep.run(plan)
     assert table.read().num_rows == 25
 
 
@@ -182,14 +182,14 @@ def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog
     watching, fs = watched(table)
     watching.upkeep.plan_postpone_compact()
     assert fs.changes == []
-    table.upkeep.run_postpone_compact(plan)
+    table.upkeep.run(plan)
     assert table.read().num_rows == 5
     assert counts(table) == {"a": {-2}, "b": {3}}
 
 
 def test_what_is_not_postponed_is_refused(catalog: Catalog) -> None:
     table = new_table(catalog, keys=["id"], options={"bucket": "2"})
-    with pytest.raises(InvalidRequestError, match="has fixed buckets and postpones none"):
+    with pytest.raises(InvalidRequestError, match="has fixed buckets and no postponed rows"):
         table.upkeep.plan_postpone_compact()
     with pytest.raises(InvalidOption, match="write -1 or a positive number"):
         new_table(catalog, name="db.append", options={"bucket": "-2"})
@@ -212,7 +212,7 @@ def test_files_are_named_after_who_wrote_them(catalog: Catalog) -> None:
     (entry,) = table.at().files()
     assert entry.file.file_name.startswith("data--u-jobs%2F1 %5Bx%5D-s-")
     assert "-w-" in entry.file.file_name
-    path = table.files.data_file_path(entry.place, entry.file)
+    path = table.table_files.data_file_path(entry.place, entry.file)
     assert path.split("/")[-2] == "bucket-postpone"
     settle(table)
     assert table.read().num_rows == 2
@@ -231,7 +231,7 @@ def test_rows_written_meanwhile_wait_for_the_next_compaction(catalog: Catalog) -
     table = postponed_table(catalog)
     table.write(rows(table, events(0, 5)))
     late = rows(table, events(3, 8, v="late"))
-    result = table.upkeep.run_postpone_compact(
+    result = table.upkeep.run(
         table.upkeep.plan_postpone_compact(), Meddling(lambda: table.write(late))
     )
     assert result.partitions == 1
@@ -249,16 +249,16 @@ def test_of_two_that_move_the_same_rows_one_gives_way(catalog: Catalog, verb: st
     verbs: dict[str, Callable[[], object]] = {
         "settle": lambda: settle(table),
         "overwrite": lambda: table.write(rows(table, events(0, 1)), mode="overwrite"),
-        "rescale": lambda: table.upkeep.run_rescale(table.upkeep.plan_rescale(4)),
+        "rescale": lambda: table.upkeep.run(table.upkeep.plan_rescale(4)),
     }
     plan = table.upkeep.plan_postpone_compact()
-    result = table.upkeep.run_postpone_compact(plan, Meddling(verbs[verb]))
+    result = table.upkeep.run(plan, Meddling(verbs[verb]))
     assert (result.snapshots, result.dropped) == ((), ({"day": "a"},))
     assert_only_reachable_files(table)
     settle(table)
     assert table.read().num_rows == (1 if verb == "overwrite" else 12)
     with pytest.raises(StalePlan):
-        table.upkeep.run_postpone_compact(plan)
+        table.upkeep.run(plan)
 
 
 def test_rows_that_the_engine_refuses_leave_the_partition_as_it_was(catalog: Catalog) -> None:

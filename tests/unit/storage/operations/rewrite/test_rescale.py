@@ -53,14 +53,14 @@ def filled(table: Table) -> Table:
 def rescale(
     table: Table, buckets: int, partitions: Sequence[dict[str, object]] | None = None
 ) -> RescaleResult:
-    return table.upkeep.run_rescale(table.upkeep.plan_rescale(buckets, partitions))
+    return table.upkeep.run(table.upkeep.plan_rescale(buckets, partitions))
 
 
 def counts(table: Table) -> dict[Any, set[int]]:
     """How many buckets the files of each partition say there are."""
     found: dict[Any, set[int]] = {}
     for entry in table.at().files():
-        day = table.files.partitions.of_entry(entry).spec["day"]
+        day = table.table_files.partitions.of_entry(entry).spec["day"]
         found.setdefault(day, set()).add(entry.total_buckets)
     return found
 
@@ -113,7 +113,7 @@ def test_partitions_may_differ_and_each_goes_on_with_its_own_count(catalog: Cata
     # Bringing the whole table to one count leaves out what has it already.
     plan = table.upkeep.plan_rescale(5)
     assert [task.partition for task in plan.tasks] == [{"day": "b"}]
-    table.upkeep.run_rescale(plan)
+    table.upkeep.run(plan)
     assert counts(catalog.table(table.name)) == {"a": {5}, "b": {5}}
     assert table.read().num_rows == 49
 
@@ -159,8 +159,8 @@ def altered(table: Table, **options: str) -> Table:
     schema: TableSchema = replace(
         table.schema, id=table.schema.id + 1, options={**table.schema.options, **options}
     )
-    assert table.files.schemas.put_schema(schema)
-    return Table(replace(table.files, schema=schema))
+    assert table.table_files.schemas.put_schema(schema)
+    return Table(replace(table.table_files, schema=schema))
 
 
 @pytest.mark.mission("FS2")
@@ -182,7 +182,7 @@ def test_rows_that_a_deletion_vector_names_stay_behind(catalog: Catalog) -> None
     compact(table, full=True)
     table.write(rows(table, events(5, 9, v="new")))
     table.write(rows(table, events(6, 8, v="newer")))
-    table.upkeep.run_compact(table.upkeep.plan_compact(min_file_num=2))
+    table.upkeep.run(table.upkeep.plan_compact(min_file_num=2))
     before = content(table)
     assert len(before) == 40
     rescale(table, 3)
@@ -220,7 +220,7 @@ def test_a_plan_says_what_it_would_do_and_goes_to_json_and_back(catalog: Catalog
     assert fs.changes == []
     # Nothing to do is nothing done.
     assert table.upkeep.plan_rescale(2).tasks == ()
-    assert table.upkeep.run_rescale(table.upkeep.plan_rescale(2)).snapshots == ()
+    assert table.upkeep.run(table.upkeep.plan_rescale(2)).snapshots == ()
 
 
 def test_an_empty_table_only_changes_its_option(catalog: Catalog) -> None:
@@ -243,10 +243,10 @@ def test_what_cannot_be_rescaled_is_refused(catalog: Catalog) -> None:
         ("db.dynamic", {"keys": ["id"], "options": {"bucket": "-1"}}),
     ):
         other = new_table(catalog, name=name, **settings)  # type: ignore[arg-type]
-        with pytest.raises(InvalidRequestError, match="buckets, which are not counted"):
+        with pytest.raises(InvalidRequestError, match="buckets, which have no fixed number"):
             other.upkeep.plan_rescale(3)
     with pytest.raises(InvalidRequestError, match=r"the plan is for db.t, and this is db.unaware"):
-        catalog.table("db.unaware").upkeep.run_rescale(table.upkeep.plan_rescale(3))
+        catalog.table("db.unaware").upkeep.run(table.upkeep.plan_rescale(3))
 
 
 # --- others at the same time ------------------------------------------------------------------
@@ -257,9 +257,7 @@ def test_rows_written_meanwhile_are_kept_and_their_partition_is_left_alone(
 ) -> None:
     table = filled(table_of(catalog, 2))
     new = rows(table, events(0, 60, v="meanwhile"))
-    result = table.upkeep.run_rescale(
-        table.upkeep.plan_rescale(3), Meddling(lambda: table.write(new))
-    )
+    result = table.upkeep.run(table.upkeep.plan_rescale(3), Meddling(lambda: table.write(new)))
     assert result.dropped == ({"day": "a"},)
     assert counts(table) == {"a": {2}, "b": {3}}
     assert table.read().num_rows == 60 + 9
@@ -281,7 +279,7 @@ def test_files_replaced_meanwhile_are_not_brought_back(catalog: Catalog, verb: s
         "rescale": lambda: rescale(table, 4, [{"day": "a"}, {"day": "b"}]),
     }
     plan = table.upkeep.plan_rescale(3, [{"day": "a"}, {"day": "b"}])
-    result = table.upkeep.run_rescale(plan, Meddling(verbs[verb]))
+    result = table.upkeep.run(plan, Meddling(verbs[verb]))
     assert (result.snapshots, result.dropped) == ((), ({"day": "a"}, {"day": "b"}))
     assert table.read().num_rows == (0 if verb == "overwrite" else 37 + 9)
     assert_only_reachable_files(table)
@@ -291,14 +289,16 @@ def test_a_plan_that_others_overtook_is_stale(catalog: Catalog) -> None:
     table = filled(table_of(catalog, 2))
     plan = table.upkeep.plan_rescale(3, [{"day": "b"}])
     table.write(rows(table, events(0, 1, day="b", v="x")))
-    with pytest.raises(StalePlan, match=r"by snapshot 5 others changed all .*; plan again"):
-        table.upkeep.run_rescale(plan)
+    with pytest.raises(
+        StalePlan, match=r"other commits up to snapshot 5 changed all .*; plan again"
+    ):
+        table.upkeep.run(plan)
     whole = table.upkeep.plan_rescale(3)
     altered(table, bucket="4")
     with pytest.raises(SchemaMoved, match="opened with schema 0, and has schema 1 now"):
-        table.upkeep.run_rescale(whole)
-    with pytest.raises(SchemaMoved, match="planned to be rescaled with schema 0, and was opened"):
-        catalog.table(table.name).upkeep.run_rescale(whole)
+        table.upkeep.run(whole)
+    with pytest.raises(SchemaMoved, match="and the rescale was planned with schema 0"):
+        catalog.table(table.name).upkeep.run(whole)
     assert counts(table) == {"a": {2}, "b": {2}}
 
 
@@ -309,11 +309,11 @@ def test_a_store_that_fails_leaves_the_partition_as_it_was(catalog: Catalog, fai
     plan = table.upkeep.plan_rescale(2, [{"day": "a"}])
     broken, _ = watched(table, fail_at=fail_at, counts=lambda call: call.name == "open_output")
     with pytest.raises(UnavailableError):
-        broken.upkeep.run_rescale(plan)
+        broken.upkeep.run(plan)
     assert content(table) == before
     assert counts(table) == {"a": {3}, "b": {3}}
     assert_only_reachable_files(table)
-    table.upkeep.run_rescale(plan)
+    table.upkeep.run(plan)
     assert content(table) == before
 
 

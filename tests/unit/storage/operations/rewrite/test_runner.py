@@ -43,17 +43,17 @@ class Verb:
 
 
 VERBS = {
-    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run_compact),
-    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run_sort_compact),
+    "compact": Verb({}, lambda table: table.upkeep.plan_compact(full=True), Upkeep.run),
+    "sort": Verb({}, lambda table: table.upkeep.plan_sort_compact(["id"]), Upkeep.run),
     "rescale": Verb(
         {**KEYED, "options": {"bucket": "2"}},
         lambda table: table.upkeep.plan_rescale(3, [{}]),
-        Upkeep.run_rescale,
+        Upkeep.run,
     ),
     "give buckets": Verb(
         {**KEYED, "options": {"bucket": "-2", "postpone.default-bucket-num": "2"}},
         lambda table: table.upkeep.plan_postpone_compact(),
-        Upkeep.run_postpone_compact,
+        Upkeep.run,
     ),
 }
 
@@ -110,7 +110,7 @@ def test_files_that_go_while_they_are_read_make_the_plan_stale(
         overwrite(table, *DAYS)
         expire(table, keep=1)
 
-    with pytest.raises(StalePlan, match="went while they were read"):
+    with pytest.raises(StalePlan, match="were deleted while they were read"):
         verb.run(table.upkeep, verb.plan(table), Meddling(before=replace_and_expire))
     assert_only_reachable_files(table)
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_missing_for_no_reason_is_no_stale_plan(
     table = verb.table(unchecked_catalog)
     plan = verb.plan(table)
     entry = table.at().files()[-1]
-    table.files.fs.delete(table.files.data_file_path(entry.place, entry.file))
+    table.table_files.fs.delete(table.table_files.data_file_path(entry.place, entry.file))
     with pytest.raises(FileMissing):
         verb.run(table.upkeep, plan)
 
@@ -135,9 +135,9 @@ def test_own_commits_are_no_reason_why_a_file_is_missing(unchecked_catalog: Cata
         table.write(rows(table, events(0, 1, day=day)))
     plan = table.upkeep.plan_rescale(128, [{}])
     (entry,) = [each for each in table.at().files() if b"b" in each.partition]
-    path = table.files.data_file_path(entry.place, entry.file)
+    path = table.table_files.data_file_path(entry.place, entry.file)
     with pytest.raises(FileMissing):
-        table.upkeep.run_rescale(plan, Meddling(before=lambda: table.files.fs.delete(path)))
+        table.upkeep.run(plan, Meddling(before=lambda: table.table_files.fs.delete(path)))
 
 
 @pytest.mark.parametrize("name", ["rescale", "give buckets"])
@@ -150,7 +150,7 @@ def test_files_whose_key_had_another_type_are_not_written_anew(
         replace(each, type=parse_data_type("INT NOT NULL")) if each.name == "id" else each
         for each in table.schema.fields
     )
-    table.files.schemas.put_schema(replace(table.schema, id=1, fields=fields))
+    table.table_files.schemas.put_schema(replace(table.schema, id=1, fields=fields))
     later = unchecked_catalog.table(table.name)
     plan = verb.plan(table)
     with pytest.raises(UnsupportedError, match="primary key 'id' has the type INT"):
@@ -200,8 +200,10 @@ def test_a_day_that_was_given_up_before_its_turn_is_not_even_read(
     plan = verb.plan(table)
 
     def want_the_last_day() -> None:
-        scope = scope_of(table.files, [({"day": "c"}, None)])
-        with leased(table.files, LeaseRequest(kind=LeaseKind.OVERWRITE, scope=scope, holder="x")):
+        scope = scope_of(table.table_files, [{"day": "c"}])
+        with leased(
+            table.table_files, LeaseRequest(kind=LeaseKind.OVERWRITE, scope=scope, holder="x")
+        ):
             pass
 
     slower, fs = interrupted(
@@ -210,15 +212,17 @@ def test_a_day_that_was_given_up_before_its_turn_is_not_even_read(
         meanwhile=want_the_last_day,
     )
     with holding(table) as lease:
-        result = verb.run(slower.upkeep, plan, LocalEngine(env=table.files.env), lease=lease)
+        result = verb.run(slower.upkeep, plan, LocalEngine(env=table.table_files.env), lease=lease)
     assert dropped(result) == 1
     assert [call for call in fs.calls if "day=a" in call.path]
     assert not [call for call in fs.calls if "day=c" in call.path]
 
 
 def holding(table: Table) -> Any:
-    request = LeaseRequest(kind=LeaseKind.RESCALE, scope=whole_table(table.files), holder="upkeep")
-    return leased(table.files, request)
+    request = LeaseRequest(
+        kind=LeaseKind.RESCALE, scope=whole_table(table.table_files), holder="upkeep"
+    )
+    return leased(table.table_files, request)
 
 
 # --- rounds -------------------------------------------------------------------------------------
@@ -281,5 +285,5 @@ def test_without_an_engine_a_rewrite_takes_as_many_cores_as_its_environment_has(
             seen.add(threading.get_ident())
             return super().run(name, path, *effects)
 
-    verb.run(Table(replace(table.files, fs=Threads(table.files.fs))).upkeep, plan)
+    verb.run(Table(replace(table.table_files, fs=Threads(table.table_files.fs))).upkeep, plan)
     assert seen == {threading.get_ident()}

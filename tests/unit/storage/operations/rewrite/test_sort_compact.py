@@ -41,8 +41,8 @@ def stored(table: Table, column: str) -> list[list[Any]]:
     """Values of a column file by file, in the order of the files' names."""
     found = []
     for entry in sorted(table.at().files(), key=lambda each: each.file.file_name):
-        path = table.files.data_file_path(entry.place, entry.file)
-        with table.files.fs.open_input(path) as source:
+        path = table.table_files.data_file_path(entry.place, entry.file)
+        with table.table_files.fs.open_input(path) as source:
             found.append(pq.read_table(source, columns=[column]).column(column).to_pylist())
     return found
 
@@ -54,7 +54,7 @@ def test_rows_lie_in_order_over_all_files(any_catalog: Catalog) -> None:
         table.write(points(table, seed))
     before = content(table)
     plan = table.upkeep.plan_sort_compact(["x", "y"])
-    result = table.upkeep.run_sort_compact(plan)
+    result = table.upkeep.run(plan)
     assert result.rows_before == result.rows_after == 6000
     assert result.snapshot is not None
     assert result.snapshot.commit_kind is CommitKind.COMPACT
@@ -78,11 +78,11 @@ def test_more_than_fits_in_memory_is_sorted_part_by_part(catalog: Catalog, order
             table.write(points(table, seed, 5000))
         tables.append(table)
     whole, parts = tables
-    whole.upkeep.run_sort_compact(whole.upkeep.plan_sort_compact(by, order=order))
+    whole.upkeep.run(whole.upkeep.plan_sort_compact(by, order=order))
     plan = parts.upkeep.plan_sort_compact(by, order=order)
     # Ten times what a part may hold.
     size = parts.read().nbytes // 10
-    run_sort_compact(parts.files, plan, LocalEngine(), part_bytes=size)
+    run_sort_compact(parts.table_files, plan, LocalEngine(), part_bytes=size)
     assert stored(parts, "s") == stored(whole, "s")
     assert content(parts) == content(whole)
 
@@ -95,7 +95,7 @@ def test_a_curve_lets_filters_on_either_column_skip_files(catalog: Catalog) -> N
         table = new_table(catalog, POINTS, name=name, options={"target-file-size": "10 kb"})
         table.write(points(table, 1, 20_000))
         assert table.scan(parse_where("x = 500", table.schema)).plan.files_read > 10
-        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["x", "y"], order=order))
+        table.upkeep.run(table.upkeep.plan_sort_compact(["x", "y"], order=order))
         live = len(table.at().files())
         read[order] = [
             table.scan(parse_where(text, table.schema)).plan.files_read * 100 // live
@@ -116,7 +116,7 @@ def test_rows_appended_meanwhile_stay(catalog: Catalog) -> None:
     table.write(rows(table, events(100, 103)))
     again = SortCompactionPlan.from_json(plan.to_json())
     assert again == plan
-    result = table.upkeep.run_sort_compact(again)
+    result = table.upkeep.run(again)
     assert (result.files_before, result.files_after) == (2, 1)
     assert values_of(table, "id") == [*range(9), 100, 101, 102]
     assert sorted(map(len, stored(table, "id"))) == [3, 9]
@@ -129,7 +129,7 @@ def test_rows_appended_while_it_runs_stay(catalog: Catalog) -> None:
     table.write(rows(table, events(5, 9)))
     new = rows(table, events(100, 103))
     plan = table.upkeep.plan_sort_compact(["id"])
-    result = table.upkeep.run_sort_compact(plan, Meddling(lambda: table.write(new)))
+    result = table.upkeep.run(plan, Meddling(lambda: table.write(new)))
     assert result.dropped_tasks == 0
     assert values_of(table, "id") == [5, 6, 7, 8, 100, 101, 102]
 
@@ -143,11 +143,11 @@ def test_a_partition_whose_files_went_is_left_out(catalog: Catalog) -> None:
     assert len(plan.files.tasks) == 1
     plan = table.upkeep.plan_sort_compact(["id"])
     compact(table, [{"day": "a"}], full=True)
-    result = table.upkeep.run_sort_compact(plan)
+    result = table.upkeep.run(plan)
     assert (result.dropped_tasks, result.files_before) == (1, 2)
     compact(table, full=True)
     with pytest.raises(StalePlan, match="plan again"):
-        table.upkeep.run_sort_compact(plan)
+        table.upkeep.run(plan)
     assert_only_reachable_files(table)
 
 
@@ -161,8 +161,8 @@ def test_a_sort_that_would_lose_a_row_commits_nothing(
     table = new_table(catalog)
     table.write(rows(table, events(0, 9)))
     monkeypatch.setattr(compact_append, "RollingWriter", Forgetful)
-    with pytest.raises(CorruptionError, match="hold 8 rows where 9 were due"):
-        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["id"]))
+    with pytest.raises(CorruptionError, match="hold 8 rows, and 9 were expected"):
+        table.upkeep.run(table.upkeep.plan_sort_compact(["id"]))
     assert len(table.history.snapshots()) == 1
     assert_only_reachable_files(table)
 
@@ -176,14 +176,14 @@ def test_what_cannot_be_sorted_is_refused(catalog: Catalog) -> None:
         bucketed.upkeep.plan_sort_compact(["id"])
     table = new_table(catalog, {"id": "INT", "tags": "ARRAY<INT>"}, name="db.plain")
     for by, message in (
-        ([], "say which columns"),
+        ([], "the columns to sort"),
         (["id", "id"], "each once"),
-        (["nope"], "'nope' is no column of db.plain; there are id, tags"),
+        (["nope"], "'nope' is not a column of db.plain; there are id, tags"),
         (["tags"], "cannot be sorted by tags, which is ARRAY<INT>"),
     ):
         with pytest.raises(InvalidRequestError, match=message):
             table.upkeep.plan_sort_compact(by)
-    with pytest.raises(InvalidRequestError, match="'z' is none of order, zorder, hilbert"):
+    with pytest.raises(InvalidRequestError, match="'z' is not one of order, zorder, hilbert"):
         table.upkeep.plan_sort_compact(["id"], order="z")
 
 
@@ -191,14 +191,14 @@ def test_an_empty_table_has_nothing_to_sort(catalog: Catalog) -> None:
     table = new_table(catalog)
     plan = table.upkeep.plan_sort_compact(["id"])
     assert plan.files.tasks == ()
-    assert table.upkeep.run_sort_compact(plan).snapshot is None
+    assert table.upkeep.run(plan).snapshot is None
 
 
 def test_a_column_of_nulls_alone_is_no_obstacle(catalog: Catalog) -> None:
     table = new_table(catalog, POINTS)
     table.write(rows(table, [{"x": 2}, {"x": 1}, {}]))
     for order in ("order", "zorder", "hilbert"):
-        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["s", "x"], order=order))
+        table.upkeep.run(table.upkeep.plan_sort_compact(["s", "x"], order=order))
         assert values_of(table, "x") == [1, 2, None]
         if order != "hilbert":
             assert stored(table, "x") == [[None, 1, 2]]

@@ -51,9 +51,9 @@ def test_what_somebody_put_beside_a_plan_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"snapshot_id": True}, "True is no whole number"),
-        ({"tasks": {}}, "is no list"),
-        ({"table": None}, "None is no str"),
+        ({"snapshot_id": True}, "True is not a whole number"),
+        ({"tasks": {}}, "is not a list"),
+        ({"table": None}, "None is not of type str"),
         ({"tasks": [{"upgrade": ["f"]}]}, "CompactionTask has no upgrade"),
         ({"tasks": [{"bucket": 0}]}, "missing"),
     ],
@@ -67,9 +67,9 @@ def test_what_is_no_plan_is_refused(change: dict[str, object], message: str) -> 
 def test_tasks_that_no_planner_makes_are_refused() -> None:
     named: dict[str, Any] = {"partition": {}, "files": ["f"], "bytes": 1, "rows": 1}
     for count in (-1, 0, 2**31):
-        with pytest.raises(InvalidRequestError, match="buckets of a partition"):
+        with pytest.raises(InvalidRequestError, match="a plan gives a partition"):
             value_of(RescaleTask, {**named, "from_buckets": 1, "to_buckets": count})
-        with pytest.raises(InvalidRequestError, match="buckets of a partition"):
+        with pytest.raises(InvalidRequestError, match="a plan gives a partition"):
             value_of(PostponeTask, {**named, "bucket_count": count})
     empty = {**json.loads(PLAN.to_json())["tasks"][0], "files": []}
     with pytest.raises(InvalidRequestError, match="names no files"):

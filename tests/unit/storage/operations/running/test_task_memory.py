@@ -74,7 +74,7 @@ def test_compacting_wide_rows_of_an_append_table_takes_no_more_than_its_share(
         tmp_path,
         """
 table = catalog.table("db.t")
-assert table.upkeep.run_compact(table.upkeep.plan_compact(full=True)).rows_after == 30_000
+assert table.upkeep.run(table.upkeep.plan_compact(full=True)).rows_after == 30_000
 """,
     )
     assert peak < TASK_MEMORY_BYTES // 2
@@ -86,7 +86,7 @@ def test_a_rescale_into_many_buckets_shares_one_limit(tmp_path: Path) -> None:
         tmp_path,
         """
 table = catalog.table("db.t")
-assert table.upkeep.run_rescale(table.upkeep.plan_rescale(32)).rows_after == 30_000
+assert table.upkeep.run(table.upkeep.plan_rescale(32)).rows_after == 30_000
 """,
     )
     assert peak < TASK_MEMORY_BYTES * 3 // 4

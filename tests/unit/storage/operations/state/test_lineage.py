@@ -41,8 +41,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def breaks(table: Table, lineage: Lineage | None = None) -> tuple[int, ...]:
-    listed = table.files.snapshots.listed()
-    return (lineage or Lineage()).breaks(table.files, listed, min(listed))
+    listed = table.table_files.snapshots.listed()
+    return (lineage or Lineage()).breaks(table.table_files, listed, min(listed))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -62,7 +62,7 @@ def test_a_commit_that_changed_no_file_is_followed_where_nothing_else_changed(
 ) -> None:
     table = new_table(catalog)
     table.write(rows(table, events(0, 3)))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
+    table.upkeep.run(table.upkeep.plan_analyze())
     table.write(rows(table, events(3, 5)))
     table.write(rows(table, events(5, 7)))
     assert breaks(table) == ()
@@ -72,7 +72,7 @@ def test_a_gap_is_a_break(unchecked_catalog: Catalog) -> None:
     table = new_table(unchecked_catalog)
     for number in range(6):
         table.write(rows(table, events(number, number + 1)))
-    Path(table.files.paths.snapshot(3)).unlink()
+    Path(table.table_files.paths.snapshot(3)).unlink()
     assert breaks(table) == (4,)
 
 
@@ -91,7 +91,7 @@ def forwarded(catalog: Catalog) -> Table:
     compact(table, full=True)
     for number in range(2):
         table.write(rows(table, events(20 + number, 21 + number)))
-    root = Path(table.files.paths.root)
+    root = Path(table.table_files.paths.root)
     theirs = root / "branch" / "branch-b"
     for number in (4, 5):
         shutil.copy(theirs / f"snapshot/snapshot-{number}", root / f"snapshot/snapshot-{number}")
@@ -136,7 +136,7 @@ def test_what_is_proved_is_not_read_again_until_something_changes(
     once = len(fs.calls)
     assert breaks(seen, lineage) == ()
     assert [call.name for call in fs.calls[once:]] == ["list_dir"]
-    Path(table.files.paths.snapshot(3)).unlink()
+    Path(table.table_files.paths.snapshot(3)).unlink()
     assert breaks(seen, lineage) == (4,)
 
 
@@ -145,7 +145,7 @@ def test_what_was_written_this_moment_is_proved_again(catalog: Catalog, env: Fix
     table = new_table(catalog)
     for number in range(3):
         table.write(rows(table, events(number, number + 1)))
-    listed = table.files.snapshots.listed()
+    listed = table.table_files.snapshots.listed()
     env.clock.now_ms = max(each.modified_ms for each in listed.values())
     seen, fs = watched(table)
     lineage = Lineage()
@@ -165,7 +165,7 @@ def test_a_snapshot_whose_lists_cannot_be_read_is_a_break(unchecked_catalog: Cat
     for number in range(5):
         table.write(rows(table, events(number, number + 1)))
     third = table.history.snapshots()[2]
-    Path(table.files.paths.manifest(third.delta_manifest_list)).unlink()
+    Path(table.table_files.paths.manifest(third.delta_manifest_list)).unlink()
     assert breaks(table) == (3, 4)
 
 
@@ -176,8 +176,8 @@ def test_more_than_what_was_there_is_no_sequel(catalog: Catalog) -> None:
         table.write(rows(table, events(number, number + 1)))
     fourth = table.history.snapshots()[3]
     table.history.create_branch("b", snapshot=4)
-    table.history.run_rollback(table.history.plan_rollback(snapshot=2))
-    table.upkeep.run_analyze(table.upkeep.plan_analyze())
-    chain = Chain(table.files.manifests)
+    table.history.run(table.history.plan_rollback(snapshot=2))
+    table.upkeep.run(table.upkeep.plan_analyze())
+    chain = Chain(table.table_files.manifests)
     proved = [chain.goes_on(each) for each in (*table.history.snapshots()[1:], fourth)]
     assert proved == [False, True, False]

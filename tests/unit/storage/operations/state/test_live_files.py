@@ -41,8 +41,8 @@ def append(table: Table, number: int) -> None:
 
 def test_live_files_are_those_of_each_snapshot() -> None:
     table = table_of(CountedFiles(), **{"manifest.merge-min-count": "8"})
-    live = LiveFiles(table.files)
-    some = [live_entries(table.files, table.history.latest_snapshot())[0].partition]
+    live = LiveFiles(table.table_files)
+    some = [live_entries(table.table_files, table.history.latest_snapshot())[0].partition]
     changes = [
         lambda: append(table, 7),
         lambda: compact(table, full=True),
@@ -54,8 +54,8 @@ def test_live_files_are_those_of_each_snapshot() -> None:
     for change in changes:
         change()
         latest = table.history.latest_snapshot()
-        assert live.entries(latest) == live_entries(table.files, latest)
-        chosen = live_entries(table.files, latest, partitions=some)
+        assert live.entries(latest) == live_entries(table.table_files, latest)
+        chosen = live_entries(table.table_files, latest, partitions=some)
         assert live.entries(latest, partitions=some) == chosen
         assert live.entries(latest, partitions=some) == chosen
     assert live.entries(None) == []
@@ -64,7 +64,7 @@ def test_live_files_are_those_of_each_snapshot() -> None:
 def test_a_manifest_is_read_once() -> None:
     files = CountedFiles()
     table = table_of(files)
-    live = LiveFiles(table.files)
+    live = LiveFiles(table.table_files)
     live.entries(table.history.latest_snapshot())
     assert len(files.manifests) == 5
     append(table, 8)
@@ -92,7 +92,7 @@ def test_a_compaction_that_lost_tries_again_as_fast_as_those_it_lost_to() -> Non
         return files._counted(call)
 
     files.perform = somebody_commits_first
-    result = table.upkeep.run_compact(plan)
+    result = table.upkeep.run(plan)
     assert result.files_before == 5
     # The manifest of who came first, and nothing else.
     assert [*lost[1:], len(files.manifests)] == [1, 1, 1]

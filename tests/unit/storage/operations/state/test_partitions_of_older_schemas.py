@@ -28,7 +28,7 @@ NEW = [{"dt": "b", "region": "x", "v": "new"}, {"dt": "c", "region": "y", "v": "
 def with_keys(catalog: Catalog, table: Table, keys: Sequence[str]) -> Table:
     """The table under one more schema, which has other partition keys."""
     schema = table.schema
-    assert table.files.schemas.put_schema(
+    assert table.table_files.schemas.put_schema(
         replace(schema, id=schema.id + 1, partition_keys=tuple(keys))
     )
     return catalog.table(table.name)
@@ -45,7 +45,7 @@ def table(catalog: Catalog, request: pytest.FixtureRequest) -> Table:
 
 
 def live(table: Table) -> list[ManifestEntry]:
-    return live_entries(table.files, table.files.snapshots.latest())
+    return live_entries(table.table_files, table.table_files.snapshots.latest())
 
 
 def equal(column: str, value: str) -> Predicate:
@@ -53,7 +53,7 @@ def equal(column: str, value: str) -> Predicate:
 
 
 def test_an_entry_is_decoded_by_the_keys_of_its_own_schema(table: Table) -> None:
-    found = [table.files.partitions.of_entry(entry) for entry in live(table)]
+    found = [table.table_files.partitions.of_entry(entry) for entry in live(table)]
     assert [(each.schema_id, each.spec) for each in found] == [
         (0, {"dt": "a"}),
         (0, {"dt": "b"}),
@@ -62,11 +62,13 @@ def test_an_entry_is_decoded_by_the_keys_of_its_own_schema(table: Table) -> None
     ]
     assert [each.path for each in found] == ["dt=a", "dt=b", "dt=b/region=x", "dt=c/region=y"]
     for entry in live(table):
-        assert Path(table.files.data_file_path(entry.place, entry.file)).is_file()
+        assert Path(table.table_files.data_file_path(entry.place, entry.file)).is_file()
 
 
 def test_each_partition_is_decoded_once(table: Table) -> None:
-    first, second = ([table.files.partitions.of_entry(each) for each in live(table)] for _ in "12")
+    first, second = (
+        [table.table_files.partitions.of_entry(each) for each in live(table)] for _ in "12"
+    )
     assert all(left is right for left, right in zip(first, second, strict=True))
 
 
@@ -88,18 +90,18 @@ def test_a_filter_prunes_by_the_keys_that_each_file_has(
     table: Table, where: Predicate, expected: list[str], files: int
 ) -> None:
     assert sorted(values_of(table, "v", where=where)) == expected
-    kept = live_entries(table.files, table.files.snapshots.latest(), predicate=where)
+    kept = live_entries(table.table_files, table.table_files.snapshots.latest(), predicate=where)
     assert len(kept) == files
 
 
 def test_a_manifest_holds_entries_of_the_same_keys(table: Table) -> None:
-    latest = table.files.snapshots.latest()
+    latest = table.table_files.snapshots.latest()
     assert latest is not None
-    for meta in snapshot_manifests(table.files, latest):
-        keys = table.files.partitions.keys_of_manifest(meta)
+    for meta in snapshot_manifests(table.table_files, latest):
+        keys = table.table_files.partitions.keys_of_manifest(meta)
         found = {
-            table.files.partitions.of_entry(entry).keys.names
-            for entry in table.files.manifests.read_listed(meta)
+            table.table_files.partitions.of_entry(entry).keys.names
+            for entry in table.table_files.manifests.read_listed(meta)
         }
         assert found == {keys.names}
 
@@ -120,23 +122,23 @@ def test_an_overwrite_of_a_key_that_all_have_replaces_both(table: Table) -> None
 
 
 def test_an_overwrite_of_a_key_that_some_lack_is_refused(table: Table) -> None:
-    before = table.files.snapshots.latest_id()
+    before = table.table_files.snapshots.latest_id()
     given = rows(table, [{"dt": "b", "region": "x", "v": "only"}])
     with pytest.raises(UnsupportedError, match="was written under the keys dt; overwrite by keys"):
         table.write(given, mode="overwrite", partition={"region": "x"}, dynamic=False)
-    assert table.files.snapshots.latest_id() == before
+    assert table.table_files.snapshots.latest_id() == before
 
 
 def test_what_expires_and_what_is_lost_is_found_in_folders_of_both_keys(table: Table) -> None:
     lost = [
-        Path(table.files.bucket_dir(entry.place, entry.file.schema_id), "data-lost-0.parquet")
+        Path(table.table_files.bucket_dir(entry.place, entry.file.schema_id), "data-lost-0.parquet")
         for entry in live(table)
     ]
     for path in lost:
         path.write_bytes(b"lost")
     remove_orphans(table)
     assert not any(path.exists() for path in lost)
-    old = [Path(table.files.data_file_path(each.place, each.file)) for each in live(table)]
+    old = [Path(table.table_files.data_file_path(each.place, each.file)) for each in live(table)]
     table.write(rows(table, NEW), mode="overwrite", dynamic=False)
     expire(table)
     assert not any(path.exists() for path in old)
@@ -145,8 +147,8 @@ def test_what_expires_and_what_is_lost_is_found_in_folders_of_both_keys(table: T
 
 def test_an_entry_restated_under_later_keys_has_those(table: Table) -> None:
     old = live(table)[0]
-    row = table.files.partitions.of_values(("a", None)).row
-    restated = table.files.partitions.of_entry(replace(old, partition=row))
+    row = table.table_files.partitions.of_values(("a", None)).row
+    restated = table.table_files.partitions.of_entry(replace(old, partition=row))
     assert old.file.schema_id == 0
     assert restated.spec == {"dt": "a", "region": None}
 
@@ -154,7 +156,7 @@ def test_an_entry_restated_under_later_keys_has_those(table: Table) -> None:
 def test_a_row_that_has_the_keys_of_no_schema_is_refused(table: Table) -> None:
     row = encode_row(("a", "b", "c"), (STRING, STRING, STRING))
     with pytest.raises(CorruptionError, match="a row has 3 fields where the schema has 1"):
-        table.files.partitions.of_entry(replace(live(table)[0], partition=row))
+        table.table_files.partitions.of_entry(replace(live(table)[0], partition=row))
 
 
 def test_keys_that_the_table_no_longer_has_are_read_too(catalog: Catalog) -> None:

@@ -23,15 +23,15 @@ VERBS: dict[str, tuple[dict[str, Any], Callable[[Table], object]]] = {
     ),
     "postpone": (
         {"keys": ["id"], "options": {"bucket": "-2"}},
-        lambda table: table.upkeep.run_postpone_compact(table.upkeep.plan_postpone_compact()),
+        lambda table: table.upkeep.run(table.upkeep.plan_postpone_compact()),
     ),
     "sort": (
         {},
-        lambda table: table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(by=["id"])),
+        lambda table: table.upkeep.run(table.upkeep.plan_sort_compact(by=["id"])),
     ),
     "rescale": (
         {"keys": ["id"], "options": {"bucket": "1"}},
-        lambda table: table.upkeep.run_rescale(table.upkeep.plan_rescale(2, partitions=[{}])),
+        lambda table: table.upkeep.run(table.upkeep.plan_rescale(2, partitions=[{}])),
     ),
 }
 
@@ -40,7 +40,7 @@ def with_new_column(catalog: Catalog, table: Table) -> Table:
     """Somebody adds a column and writes it."""
     schema = table.schema
     field = replace(schema.fields[-1], id=schema.highest_field_id + 1, name="x")
-    table.files.schemas.put_schema(
+    table.table_files.schemas.put_schema(
         replace(
             schema,
             id=schema.id + 1,

@@ -21,31 +21,31 @@ Run = Callable[[Table, Any], object]
 VERBS: dict[str, tuple[Plan, Run]] = {
     "expire snapshots": (
         lambda table: table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1),
-        lambda table, plan: table.upkeep.run_expire_snapshots(plan),
+        lambda table, plan: table.upkeep.run(plan),
     ),
     "expire changelogs": (
         lambda table: table.upkeep.plan_expire_changelogs(every=True),
-        lambda table, plan: table.upkeep.run_expire_changelogs(plan),
+        lambda table, plan: table.upkeep.run(plan),
     ),
     "remove orphans": (
         lambda table: table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True),
-        lambda table, plan: table.upkeep.run_remove_orphans(plan),
+        lambda table, plan: table.upkeep.run(plan),
     ),
     "purge": (
         lambda table: table.upkeep.plan_purge(ttl_ms=0),
-        lambda table, plan: table.upkeep.run_purge(plan),
+        lambda table, plan: table.upkeep.run(plan),
     ),
     "roll back": (
         lambda table: table.history.plan_rollback(snapshot=1),
-        lambda table, plan: table.history.run_rollback(plan),
+        lambda table, plan: table.history.run(plan),
     ),
     "delete tags": (
         lambda table: table.history.plan_delete_tags("held"),
-        lambda table, plan: table.history.run_delete_tags(plan),
+        lambda table, plan: table.history.run(plan),
     ),
     "delete a branch": (
         lambda table: table.history.plan_delete_branch("side"),
-        lambda table, plan: table.history.run_delete_branch(plan),
+        lambda table, plan: table.history.run(plan),
     ),
 }
 
@@ -60,9 +60,7 @@ def known() -> Iterator[Table]:
     table.history.create_branch("side")
     for _ in range(2):
         table.stage(rows(table, events(5, 6)))
-        table.upkeep.run_remove_orphans(
-            table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True)
-        )
+        table.upkeep.run(table.upkeep.plan_remove_orphans(age_ms=0, even_recent=True))
     table.stage(rows(table, events(6, 7)))
     yield table
     empty_memory()
@@ -72,10 +70,10 @@ def known() -> Iterator[Table]:
 def test_what_deletes_leaves_a_table_with_an_option_of_later_alone(known: Table, verb: str) -> None:
     plan, run = VERBS[verb]
     planned = plan(known)
-    fs = WatchedFiles(known.files.fs)
-    later = with_options(Table(replace(known.files, fs=fs)), row_tracking__of__later="true")
+    fs = WatchedFiles(known.table_files.fs)
+    later = with_options(Table(replace(known.table_files, fs=fs)), row_tracking__of__later="true")
     for refused in (lambda: plan(later), lambda: run(later, planned)):
-        with pytest.raises(UnsupportedError, match="the table was not touched"):
+        with pytest.raises(UnsupportedError, match="and was not changed"):
             refused()
     assert fs.changes == []
     # The plan was good.

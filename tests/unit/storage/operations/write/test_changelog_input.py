@@ -34,7 +34,7 @@ def changelog_entries(table: Table) -> list[ManifestEntry]:
     assert snapshot is not None
     if snapshot.changelog_manifest_list is None:
         return []
-    manifests = table.files.manifests
+    manifests = table.table_files.manifests
     return list(manifests.entries(manifests.read_list(snapshot.changelog_manifest_list)))
 
 
@@ -43,8 +43,8 @@ def told(table: Table) -> list[tuple[Any, ...]]:
     found = []
     names = ["_VALUE_KIND", "_SEQUENCE_NUMBER", "id", "v"]
     for entry in changelog_entries(table):
-        path = table.files.data_file_path(entry.place, entry.file)
-        for part in read_rows(table.files.fs, path, names):
+        path = table.table_files.data_file_path(entry.place, entry.file)
+        for part in read_rows(table.table_files.fs, path, names):
             found += [tuple(row.values()) for row in part.to_pylist()]
     return found
 
@@ -86,7 +86,7 @@ def test_neither_a_compaction_nor_a_rescale_tells_anything(catalog: Catalog) -> 
     before = content(table)
     compact(table, full=True)
     assert changelog_entries(table) == []
-    table.upkeep.run_rescale(table.upkeep.plan_rescale(2))
+    table.upkeep.run(table.upkeep.plan_rescale(2))
     assert changelog_entries(table) == []
     assert content(table) == before
 
@@ -103,7 +103,7 @@ def test_changelog_files_go_with_their_snapshot(catalog: Catalog) -> None:
     for number in range(4):
         table.write(rows(table, events(0, 3, v=str(number))))
     expire(table)
-    paths = [status.path for status in table.files.fs.list_tree(table.files.paths.root)]
+    paths = [status.path for status in table.table_files.fs.list_tree(table.table_files.paths.root)]
     assert sum("/changelog-" in path for path in paths) == 1
 
 

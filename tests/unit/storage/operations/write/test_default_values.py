@@ -89,8 +89,8 @@ def test_a_partition_must_be_said(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("data_type", "default", "reason"),
     [
-        ("INT", "seven", "is not read as INT"),
-        ("INT", "current_date()", "is not read as INT"),
+        ("INT", "seven", "cannot be read as INT"),
+        ("INT", "current_date()", "cannot be read as INT"),
         ("ARRAY<INT>", "[1, 2]", "types with parts are not implemented"),
     ],
 )
@@ -118,7 +118,9 @@ def test_rows_for_the_null_partition_of_a_column_with_a_default_are_refused(
     table = with_default_values(catalog, table, {"p": "7"})
     before = content(table)
     for held in (pa.table({"k": [9]}), pa.table({"p": pa.nulls(1, pa.int32()), "k": [9]})):
-        with pytest.raises(InvalidRows, match="has the default '7', so no row can be there"):
+        with pytest.raises(
+            InvalidRows, match="has the default '7', so no row can be in that partition"
+        ):
             table.write(held, mode="overwrite", partition={"p": None})
     assert content(table) == before
     table.write(table.arrow_schema.empty_table(), mode="overwrite", partition={"p": None})
@@ -132,6 +134,6 @@ def test_a_default_that_is_no_text_is_refused(catalog: Catalog, data_type: str) 
         replace(each, default_value="\udc00" if each.name == "v" else None)
         for each in table.schema.fields
     )
-    files = replace(table.files, schema=replace(table.schema, fields=fields))
+    files = replace(table.table_files, schema=replace(table.schema, fields=fields))
     with pytest.raises(UnsupportedError, match="column v is"):
         with_left_out_columns(pa.table({"id": [1]}), files)

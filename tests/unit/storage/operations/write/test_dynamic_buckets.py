@@ -50,7 +50,7 @@ def dynamic_table(catalog: Catalog, *, name: str = "db.t", **options: str) -> Ta
 
 
 def indexes(table: Table) -> list[IndexEntry]:
-    return list(index_entries(table.files, table.history.latest_snapshot()))
+    return list(index_entries(table.table_files, table.history.latest_snapshot()))
 
 
 def buckets_of_keys(table: Table, day: str = "a") -> dict[int, set[int]]:
@@ -58,7 +58,7 @@ def buckets_of_keys(table: Table, day: str = "a") -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for split in table.scan().plan.splits:
         for meta in split.files:
-            path = table.files.data_file_path(split.place, meta)
+            path = table.table_files.data_file_path(split.place, meta)
             held = pq.read_table(path, columns=["id", "day"], partitioning=None)
             ids = {row["id"] for row in held.to_pylist() if row["day"] == day}
             if ids:
@@ -92,7 +92,7 @@ def test_the_index_of_a_bucket_holds_the_hashes_of_its_keys(catalog: Catalog) ->
     table.write(rows(table, events(0, 4)))
     table.write(rows(table, [*events(4, 5), *events(0, 1, day="b")]))
     found = {
-        (table.files.partitions.of_row(entry.partition).spec["day"], entry.bucket): entry.file
+        (table.table_files.partitions.of_row(entry.partition).spec["day"], entry.bucket): entry.file
         for entry in indexes(table)
     }
     assert {place: index.row_count for place, index in found.items()} == {
@@ -100,9 +100,9 @@ def test_the_index_of_a_bucket_holds_the_hashes_of_its_keys(catalog: Catalog) ->
         ("a", 1): 2,
         ("b", 0): 1,
     }
-    held = table.files.indexes.read_hash_index(found["a", 1])
+    held = table.table_files.indexes.read_hash_index(found["a", 1])
     assert sorted(held.tolist()) == hashes(table, [3, 4])
-    data = table.files.fs.read_bytes(table.files.paths.index(found["a", 1].file_name))
+    data = table.table_files.fs.read_bytes(table.table_files.paths.index(found["a", 1].file_name))
     assert len(data) == found["a", 1].file_size == 8
     assert sorted(np.frombuffer(data, ">i4").tolist()) == hashes(table, [3, 4])
 
@@ -214,12 +214,12 @@ def test_an_index_that_is_missing_or_cut_short_is_refused(unchecked_catalog: Cat
     table = dynamic_table(unchecked_catalog)
     table.write(rows(table, events(0, 2)))
     (entry,) = indexes(table)
-    path = table.files.paths.index(entry.file.file_name)
-    data = table.files.fs.read_bytes(path)
+    path = table.table_files.paths.index(entry.file.file_name)
+    data = table.table_files.fs.read_bytes(path)
     before = content(table)
     for damage in (
-        lambda: table.files.fs.replace(path, data[:5]),
-        lambda: table.files.fs.delete(path),
+        lambda: table.table_files.fs.replace(path, data[:5]),
+        lambda: table.table_files.fs.delete(path),
     ):
         damage()
         with pytest.raises(CorruptionError, match=entry.file.file_name):

@@ -104,7 +104,7 @@ def test_a_rescale_of_one_zero_leaves_the_other_alone(catalog: Catalog) -> None:
     table.write(rows(table, [{"p": p, "v": v} for p, v in FIVE if p is not None]))
     plan = table.upkeep.plan_rescale(2, [{"p": -0.0}])
     assert [repr(task.partition["p"]) for task in plan.tasks] == ["-0.0"]
-    table.upkeep.run_rescale(plan)
+    table.upkeep.run(plan)
     assert values(table) == ["minus", "nan", "plus", "some"]
 
 
@@ -142,7 +142,7 @@ def test_a_filter_on_a_key_finds_both_zeros_in_whatever_bucket(
             assert values(table, where=Leaf("k", Operator.IN, (zero, 9.0))) == ["minus", "plus"]
         assert values(table, where=Leaf("k", Operator.EQ, (NAN,))) == ["nan"]
         for k, v in held:
-            found = lookup(table.files, pa.table({"k": [k]}), table.history.latest_snapshot())
+            found = lookup(table.table_files, pa.table({"k": [k]}), table.history.latest_snapshot())
             assert found.rows.column("v").to_pylist() == [v]
 
 

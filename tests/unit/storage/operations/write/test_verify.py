@@ -191,7 +191,7 @@ def test_a_file_that_is_not_what_its_metadata_says_is_never_published(
     broken, fs = planted.damaged(table, damage)
     refused(
         table,
-        lambda: broken.upkeep.run_compact(broken.upkeep.plan_compact(full=True), verify=level),
+        lambda: broken.upkeep.run(broken.upkeep.plan_compact(full=True), verify=level),
     )
     assert fs.done
     assert compact(table, full=True).snapshot is not None
@@ -208,11 +208,11 @@ def test_only_reading_back_finds_what_changed_within_a_file(
     table = keyed(unchecked_catalog, **{"file.compression": "none"})
     broken, fs = planted.damaged(table, damage)
     plan = broken.upkeep.plan_compact(full=True)
-    error = refused(table, lambda: broken.upkeep.run_compact(plan, verify="full"))
+    error = refused(table, lambda: broken.upkeep.run(plan, verify="full"))
     assert noticed in str(error)
     assert fs.before == fs.after, "or the length would give it away"
     broken, fs = planted.damaged(table, damage)
-    assert broken.upkeep.run_compact(plan, verify="checksums").snapshot is not None
+    assert broken.upkeep.run(plan, verify="checksums").snapshot is not None
     assert fs.done
 
 
@@ -226,11 +226,11 @@ def test_what_every_format_gives_back_is_what_was_due(
     table = make(catalog, **named)
     before = comparable(table.read())
     if rewrite == "compact":
-        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify="full")
+        table.upkeep.run(table.upkeep.plan_compact(full=True), verify="full")
     elif rewrite == "sort":
-        table.upkeep.run_sort_compact(table.upkeep.plan_sort_compact(["v"]), verify="full")
+        table.upkeep.run(table.upkeep.plan_sort_compact(["v"]), verify="full")
     else:
-        table.upkeep.run_rescale(table.upkeep.plan_rescale(3), verify="full")
+        table.upkeep.run(table.upkeep.plan_rescale(3), verify="full")
         table = catalog.table(table.name)
     assert comparable(table.read()) == before
 
@@ -243,8 +243,8 @@ def test_a_failed_proof_crosses_processes_with_its_numbers() -> None:
 
 def test_a_level_that_there_is_not_is_refused(catalog: Catalog) -> None:
     table = appended(catalog)
-    with pytest.raises(InvalidRequestError, match="'most' is none of counts, checksums, full"):
-        table.upkeep.run_compact(table.upkeep.plan_compact(full=True), verify="most")
+    with pytest.raises(InvalidRequestError, match="'most' is not one of counts, checksums, full"):
+        table.upkeep.run(table.upkeep.plan_compact(full=True), verify="most")
 
 
 def test_a_write_that_is_numbered_again_is_proved_like_any_rewrite(catalog: Catalog) -> None:

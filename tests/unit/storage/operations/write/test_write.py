@@ -58,8 +58,8 @@ def test_partitions_appear_by_being_written(any_catalog: Catalog) -> None:
     assert table.read().column_names == ["id", "day", "v"]
     # The column lies in the files too.
     entry = table.at().files()[0]
-    path = table.files.data_file_path(entry.place, entry.file)
-    with table.files.fs.open_input(path) as source:
+    path = table.table_files.data_file_path(entry.place, entry.file)
+    with table.table_files.fs.open_input(path) as source:
         assert "day" in pq.ParquetFile(source).schema_arrow.names
 
 
@@ -92,7 +92,7 @@ def test_a_partition_that_is_none_is_refused(catalog: Catalog) -> None:
     for mode in ("append", "overwrite"):
         with pytest.raises(InvalidRequestError, match="its partition keys are day"):
             table.write(pa.table({"id": [1]}), mode=mode, partition={"id": 1})
-        with pytest.raises(InvalidRequestError, match="is no DATE"):
+        with pytest.raises(InvalidRequestError, match="is not a valid DATE"):
             table.write(pa.table({"id": [1]}), mode=mode, partition={"day": "yesterday"})
     with pytest.raises(InvalidRows, match="convert"):
         table.write(pa.table({"id": [1], "day": ["x"]}), partition={"day": "2024-01-02"})
@@ -171,7 +171,7 @@ def test_an_unpartitioned_table_is_overwritten_whole(catalog: Catalog) -> None:
 @pytest.mark.parametrize("mode", ["", "insert", "OVERWRITE"])
 def test_an_unknown_mode_is_refused(catalog: Catalog, mode: str) -> None:
     table = new_table(catalog)
-    with pytest.raises(InvalidRequestError, match="none of append, upsert, overwrite"):
+    with pytest.raises(InvalidRequestError, match="not one of append, upsert, overwrite"):
         table.write(rows(table, []), mode=mode)
 
 
@@ -260,7 +260,7 @@ def test_data_files_are_parquet_as_every_reader_wants_it(catalog: Catalog) -> No
     table = new_table(catalog, columns)
     table.write(rows(table, values))
     (entry,) = table.at().files()
-    path = table.files.data_file_path(entry.place, entry.file)
+    path = table.table_files.data_file_path(entry.place, entry.file)
     schema = pq.ParquetFile(path).schema
     physical = {
         schema.column(index).name: (schema.column(index).physical_type)
@@ -363,11 +363,11 @@ def test_rows_that_the_table_ignores_are_left_out(
 
 
 REFUSED_DELETIONS: dict[str, tuple[dict[str, str], str]] = {
-    "first-row": ({}, "a first row is never taken back; set ignore-delete=true"),
-    "partial-update": ({}, "a partial update cannot be taken back; set ignore-delete=true"),
+    "first-row": ({}, "a first row cannot be retracted; set ignore-delete=true"),
+    "partial-update": ({}, "a partial update cannot be retracted; set ignore-delete=true"),
     "aggregation": (
         {"fields.v.aggregate-function": "max"},
-        "column v aggregates by max, which cannot be taken back",
+        "column v aggregates by max, which cannot be retracted",
     ),
 }
 

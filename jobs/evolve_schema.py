@@ -1,0 +1,20 @@
+"""Schema evolution: a job that makes a table as declared, or applies changes of its run config."""
+
+from lakewright.jobs.upkeep import UpkeepJob
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.upkeep.alter import EvolveOptions, evolution_to
+
+VERB = "evolve_schema"
+
+
+def evolve_job(declaration: TableDeclaration) -> UpkeepJob:
+    """The job of a declared table."""
+    verb = evolution_to(declaration)
+    return UpkeepJob(
+        name=VERB,
+        description="Change the schema of {table} to its declaration.",
+        verbs=lambda _: (verb,),
+        declared=lambda _: EvolveOptions(),
+        needs_spark=False,
+        may_come_early=True,
+    )

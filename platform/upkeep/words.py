@@ -1,0 +1,45 @@
+"""Figures and names in words, alike on the terminal, in logs and in Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def size_text(size_bytes: int) -> str:
+    """`1.4 MiB`."""
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        # What rounds to 1024 of a unit is one of the next.
+        if round(size, 1) < 1024 or unit == "TiB":
+            return f"{size_bytes} B" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1024
+    raise AssertionError(size_bytes)
+
+
+def duration_text(duration_ms: int) -> str:
+    """`850 ms`, `12.3 s`, `4 min 5 s`."""
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    if duration_ms < 60_000:
+        return f"{duration_ms / 1000:.1f} s"
+    minutes, seconds = divmod(round(duration_ms / 1000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{count:,} {noun if count == 1 else noun + 's'}"
+
+
+def named(noun: str, names: Sequence[str]) -> str:
+    """`tag a`, `tags a, b`."""
+    return f"{noun if len(names) == 1 else noun + 's'} {', '.join(names)}"
+
+
+def snapshots_text(ids: Sequence[int]) -> str:
+    """`snapshot 1`, `3 snapshots (1 to 3)`."""
+    if not ids:
+        return "no snapshot"
+    if len(ids) == 1:
+        return f"snapshot {ids[0]}"
+    return f"{len(ids)} snapshots ({min(ids)} to {max(ids)})"

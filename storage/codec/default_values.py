@@ -1,0 +1,32 @@
+"""The default of a column as a value: schemas hold it as text."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lakewright.storage.codec.evolved_values import evolved
+from lakewright.storage.errors import UnsupportedError
+from lakewright.storage.spec.data_types import STRING, AtomicType, DataField
+
+
+def default_value(field: DataField, table: str) -> pa.Scalar:
+    """The default of a column that has one, in the column's Arrow type.
+
+    Raises:
+        UnsupportedError: the text is no value of the type, or the type has parts.
+    """
+    text = field.default_value or ""
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    try:
+        if isinstance(field.type, AtomicType):
+            return evolved(pa.array([text], pa.string()), STRING, field.type)[0]
+        reason = "defaults of types with parts are not implemented"
+    except (pa.ArrowException, UnicodeError) as error:
+        reason = str(error)
+    raise UnsupportedError(
+        f"{table}: column {field.name} is {field.type} and has the default "
+        f"{field.default_value!r}: {reason}; give the column a value in every row",
+        table=table,
+        column=field.name,
+    )

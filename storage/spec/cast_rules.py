@@ -1,0 +1,175 @@
+"""Which types a column may change into: one table for all pairs of types.
+
+Lines are old types; columns are new types, in the order of the lines. `i` marks an implicit cast,
+which every table allows. `e` marks an explicit cast, which a table must allow, since values often
+do not fit. A dot marks a pair that is refused. Source: Paimon `DataTypeCasts`, without the pairs
+for which `CastExecutors` has no cast. `codec/evolved_values.py` does the casts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from lakewright.storage.spec.data_types import INTEGER_BITS, STRING, AtomicType, DataType, TypeRoot
+
+_TABLE = """
+BOOLEAN        i e e e e e e e e e . . . . . .
+TINYINT        e i i i i i i i e e . . . . . .
+SMALLINT       e e i i i i i i e e . . . . . .
+INT            e e e i i i i i e e . . . . e e
+BIGINT         e e e e i i i i e e . . . . e e
+FLOAT          . e e e e i i i e e . . . . . .
+DOUBLE         . e e e e e i i e e . . . . . .
+DECIMAL        . e e e e i i i e e . . . . . .
+CHAR           e e e e e e e e i i e e e e e e
+VARCHAR        e e e e e e e e e i e e e e e e
+BINARY         . . . . . . . . e e i i . . . .
+VARBINARY      . . . . . . . . e e e i . . . .
+DATE           . . . . . . . . . e . . i . e e
+TIME           . . . . . . . . . e . . . i e e
+TIMESTAMP      . . . e e . . . . e . . i i i i
+TIMESTAMP_LTZ  . . . e e . . . . e . . e e i i
+"""
+
+
+class Cast(Enum):
+    """How a type changes into another one."""
+
+    SAME = "same"
+    IMPLICIT = "implicit"
+    EXPLICIT = "explicit"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class CastRule:
+    """The cast between two types; `loss` says what becomes of values that do not fit.
+
+    `loss` is None if every value keeps its meaning.
+    """
+
+    cast: Cast
+    loss: str | None = None
+
+
+_MARKS = {"i": Cast.IMPLICIT, "e": Cast.EXPLICIT, ".": Cast.REFUSED}
+
+
+def _read(table: str) -> dict[tuple[TypeRoot, TypeRoot], Cast]:
+    lines = [line.split() for line in table.strip().splitlines()]
+    roots = [TypeRoot(line[0]) for line in lines]
+    return {
+        (TypeRoot(old), new): _MARKS[mark]
+        for old, *marks in lines
+        for new, mark in zip(roots, marks, strict=True)
+    }
+
+
+_CASTS = _read(_TABLE)
+# Types that become a text without a length only.
+_TO_STRING_ONLY = frozenset({TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP})
+# The most decimal digits of each integer type, and the whole numbers that floats hold exactly.
+_DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
+_EXACT_BITS = {TypeRoot.FLOAT: 24, TypeRoot.DOUBLE: 53}
+
+
+def cast_rule(old: DataType, new: DataType) -> CastRule:
+    """The rule for a pair of types, whatever their nullability.
+
+    Types with members are changed member by member, so no cast leads from or to them.
+    """
+    if replace(old, nullable=True) == replace(new, nullable=True):
+        return CastRule(Cast.SAME)
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        return CastRule(Cast.REFUSED)
+    cast = _CASTS[old.root, new.root]
+    if new.root is TypeRoot.VARCHAR and (old.root in _TO_STRING_ONLY or old.root.is_timestamp):
+        cast = cast if new.length == STRING.length else Cast.REFUSED
+    return CastRule(cast) if cast is Cast.REFUSED else CastRule(cast, _loss(old, new))
+
+
+def _loss(old: AtomicType, new: AtomicType) -> str | None:
+    source, target = old.root, new.root
+    if target.is_text:
+        return _loss_to_text(old, new)
+    if target.is_bytes:
+        if source.is_bytes and new.length >= old.length and target is not TypeRoot.BINARY:
+            return None
+        filled = " and shorter ones are filled up" if target is TypeRoot.BINARY else ""
+        return f"values longer than {new.length} bytes are cut{filled}"
+    if source.is_text:
+        return f"a text that is no {new} fails the read"
+    if target is TypeRoot.BOOLEAN:
+        return "every number but 0 becomes true"
+    if target is TypeRoot.DECIMAL:
+        return _loss_to_decimal(old, new)
+    if target.is_floating:
+        return _loss_to_floating(old, new)
+    if target.is_integer:
+        return _loss_to_integer(old, new)
+    return _loss_to_time(old, new)
+
+
+def _loss_to_text(old: AtomicType, new: AtomicType) -> str | None:
+    if old.root.is_bytes:
+        return "bytes that are no UTF-8 are shown with replacement characters"
+    if new.length == STRING.length or (old.root.is_text and new.length >= old.length):
+        return None if new.root is TypeRoot.VARCHAR else "shorter texts are filled with blanks"
+    return f"texts longer than {new.length} characters are cut"
+
+
+def _loss_to_integer(old: AtomicType, new: AtomicType) -> str | None:
+    low, high = -(1 << INTEGER_BITS[new.root] - 1), (1 << INTEGER_BITS[new.root] - 1) - 1
+    if old.root is TypeRoot.BOOLEAN:
+        return None
+    if old.root.is_integer:
+        if INTEGER_BITS[old.root] <= INTEGER_BITS[new.root]:
+            return None
+        return f"values beyond {low} to {high} wrap around"
+    if old.root.is_timestamp:
+        return "fractions of seconds are cut"
+    return f"fractions are cut, and values beyond {low} to {high} change"
+
+
+def _loss_to_decimal(old: AtomicType, new: AtomicType) -> str | None:
+    room = new.precision - new.scale
+    if old.root is TypeRoot.BOOLEAN and room:
+        return None
+    if old.root in _DIGITS and room >= _DIGITS[old.root]:
+        return None
+    if old.root is TypeRoot.DECIMAL and new.scale >= old.scale:
+        if room >= old.precision - old.scale:
+            return None
+        return f"values with more than {room} digits before the point become null"
+    if old.root in _DIGITS:
+        return f"values with more than {room} digits become null"
+    return (
+        f"values are rounded to {new.scale} digits after the point, and values with more than "
+        f"{room} digits before it become null"
+    )
+
+
+def _loss_to_floating(old: AtomicType, new: AtomicType) -> str | None:
+    if old.root is TypeRoot.BOOLEAN or (old.root, new.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return None
+    if old.root.is_integer and INTEGER_BITS[old.root] <= _EXACT_BITS[new.root]:
+        return None
+    return f"values are rounded to the nearest {new.root.value}"
+
+
+def _loss_to_time(old: AtomicType, new: AtomicType) -> str | None:
+    source, target = old.root, new.root
+    if target is TypeRoot.DATE:
+        return "times of the day are cut"
+    if target is TypeRoot.TIME:
+        if source is TypeRoot.TIME:
+            return None if new.precision >= old.precision else "fractions of seconds are cut"
+        return "dates are cut"
+    if source.is_timestamp and new.precision < old.precision:
+        return f"fractions are cut to {new.precision} digits"
+    if source.is_integer:
+        return "values count seconds since 1970"
+    if source.is_timestamp and source is not target:
+        return "moments are shown as the wall clock time of the reader's zone, or the reverse"
+    return None

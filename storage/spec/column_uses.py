@@ -1,0 +1,104 @@
+"""The options that name columns of their table: who uses a column, and what a rename changes.
+
+Source: Paimon `SchemaManager.applyRenameColumnsToOptions`, and the options that it leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakewright.storage.spec.merge_option_reader import GROUP_SUFFIX, split_names
+from lakewright.storage.spec.schema import TableSchema
+
+# Options whose value is one column, or columns between commas.
+_BUCKETS = "bucket-key"
+_ORDER = ("sequence.field",)
+_NAMING = (
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "clustering.columns",
+    "partial-update.remove-record-on-sequence-group",
+    "record-level.time-field",
+    "rowkind.field",
+    "sink.clustering.by-columns",
+    "upsert-key",
+)
+_INDEXED = re.compile(r"file-index\.[^.]+\.columns|pk-[a-z-]+\.index\.columns|.*filter\.columns")
+# What follows the names of columns in options of single columns.
+_SUFFIX = re.compile(
+    r"\.(aggregate-function|ignore-retract|list-agg-delimiter|distinct|nested-key"
+    r"|nested-key-null-strategy|nested-sequence-field|count-limit|ts-field|sequence-group"
+    r"|stats-mode|default-value|map\.storage-layout)"
+)
+_FIELDS = "fields."
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """An option that names a column; `orders` if the column's order decides which row wins."""
+
+    option: str
+    value: str
+    orders: bool = False
+    hashes: bool = False
+
+    def __str__(self) -> str:
+        return f"option {self.option}={self.value}"
+
+
+def uses_of(schema: TableSchema, column: str) -> tuple[ColumnUse, ...]:
+    """The options of a table that name a column."""
+    return tuple(
+        ColumnUse(option, value, orders=orders, hashes=option == _BUCKETS)
+        for option, value in schema.options.items()
+        for names, orders in _named(option.strip(), value)
+        if column in names
+    )
+
+
+def _named(option: str, value: str) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Columns that an option names, and whether they order rows."""
+    if option in _ORDER:
+        yield split_names(value), True
+    elif option == _BUCKETS or option in _NAMING or _INDEXED.fullmatch(option):
+        yield split_names(value), False
+    of_columns = _columns_of(option)
+    if of_columns is not None:
+        names, suffix = of_columns
+        is_group = suffix == GROUP_SUFFIX
+        yield (split_names(names) if is_group else (names,)), is_group
+        if is_group:
+            yield split_names(value), False
+
+
+def _columns_of(option: str) -> tuple[str, str] | None:
+    """The names and the suffix of `fields.<names><suffix>`."""
+    if not option.startswith(_FIELDS):
+        return None
+    ends = [each for each in _SUFFIX.finditer(option) if each.end() == len(option)]
+    if not ends or ends[0].start() <= len(_FIELDS):
+        return None
+    return option[len(_FIELDS) : ends[0].start()], option[ends[0].start() :]
+
+
+def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """The options of a table after the rename of a column."""
+    return dict(
+        _renamed_option(option.strip(), value, old, new) for option, value in options.items()
+    )
+
+
+def _renamed_option(option: str, value: str, old: str, new: str) -> tuple[str, str]:
+    if not any(old in names for names, _ in _named(option, value)):
+        return option, value
+    of_columns = _columns_of(option)
+    if of_columns is None:
+        return option, _renamed(value, old, new)
+    names, suffix = of_columns
+    renamed = f"{_FIELDS}{_renamed(names, old, new)}{suffix}"
+    return renamed, _renamed(value, old, new) if suffix == GROUP_SUFFIX else value
+
+
+def _renamed(names: str, old: str, new: str) -> str:
+    return ",".join(new if name == old else name for name in split_names(names))

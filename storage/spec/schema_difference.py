@@ -1,0 +1,123 @@
+"""What differs between two versions of a schema, in words, by the ids of fields at every depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lakewright.storage.spec.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+)
+from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_change import ELEMENT, VALUE, path_text
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs: a column by its path, an option, or the comment of the table."""
+
+    subject: str
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"+ {self.subject}: {self.after}"
+        if self.after is None:
+            return f"- {self.subject}: {self.before}"
+        return f"~ {self.subject}: {self.before} -> {self.after}"
+
+
+def differences(old: TableSchema, new: TableSchema) -> tuple[Difference, ...]:
+    """All differences, columns first; the order of lines is that of the new schema."""
+    return tuple(_differences(old, new))
+
+
+def _differences(old: TableSchema, new: TableSchema) -> Iterator[Difference]:
+    yield from _of_members(old.fields, new.fields, ())
+    for kind, before, after in (
+        ("partition keys", old.partition_keys, new.partition_keys),
+        ("primary keys", old.primary_keys, new.primary_keys),
+    ):
+        if before != after:
+            yield Difference(kind, ", ".join(before), ", ".join(after))
+    for name in sorted({*old.options, *new.options}):
+        given = old.options.get(name), new.options.get(name)
+        if given[0] != given[1]:
+            yield Difference(f"option {name}", *given)
+    if old.comment != new.comment:
+        yield Difference("comment of the table", repr(old.comment), repr(new.comment))
+
+
+def _of_members(
+    old: Sequence[DataField], new: Sequence[DataField], path: tuple[str, ...]
+) -> Iterator[Difference]:
+    before = {field.id: field for field in old}
+    for field in new:
+        where = (*path, field.name)
+        if field.id not in before:
+            yield Difference(f"column {path_text(where)}", None, _shown(field))
+            continue
+        yield from _of_field(before[field.id], field, where)
+    kept = {field.id for field in new}
+    for field in old:
+        if field.id not in kept:
+            yield Difference(f"column {path_text((*path, field.name))}", _shown(field), None)
+    order = [field.id for field in old if field.id in kept]
+    if order != [field.id for field in new if field.id in before]:
+        inside = f" of {path_text(path)}" if path else ""
+        yield Difference(
+            f"order{inside}",
+            ", ".join(field.name for field in old),
+            ", ".join(field.name for field in new),
+        )
+
+
+def _of_field(old: DataField, new: DataField, path: tuple[str, ...]) -> Iterator[Difference]:
+    where = f"column {path_text(path)}"
+    if old.name != new.name:
+        yield Difference(f"name of {where}", old.name, new.name)
+    yield from _of_types(old.type, new.type, path)
+    for what, before, after in (
+        ("comment", old.description, new.description),
+        ("default", old.default_value, new.default_value),
+    ):
+        if before != after:
+            yield Difference(f"{what} of {where}", _text(before), _text(after))
+
+
+def _of_types(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterator[Difference]:
+    if isinstance(old, RowType) and isinstance(new, RowType):
+        yield from _of_members(old.fields, new.fields, path)
+    elif (isinstance(old, ArrayType) and isinstance(new, ArrayType)) or (
+        isinstance(old, MultisetType) and isinstance(new, MultisetType)
+    ):
+        yield from _of_types(old.element, new.element, (*path, ELEMENT))
+    elif isinstance(old, MapType) and isinstance(new, MapType):
+        yield from _of_types(old.key, new.key, (*path, "key"))
+        yield from _of_types(old.value, new.value, (*path, VALUE))
+    elif replace(old, nullable=new.nullable) != new:
+        yield Difference(f"type of column {path_text(path)}", str(old), str(new))
+        return
+    if old.nullable is not new.nullable:
+        yield Difference(
+            f"nulls of column {path_text(path)}", _nulls(old.nullable), _nulls(new.nullable)
+        )
+
+
+def _nulls(nullable: bool) -> str:
+    return "allowed" if nullable else "refused"
+
+
+def _shown(field: DataField) -> str:
+    default = "" if field.default_value is None else f" DEFAULT {field.default_value!r}"
+    return f"{field.type}{default}"
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else repr(value)

@@ -1,0 +1,146 @@
+"""From a table to its declaration: the changes, and what cannot be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewright.platform.declare.declarations import TableDeclaration
+from lakewright.platform.declare.declared_changes import declared_changes
+from lakewright.platform.declare.open_declared import open_declared
+from lakewright.storage import AddColumn, Catalog, RenameColumn, Table, TableSchema
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.schema_change_text import shown
+from tests.support.tables.builders import new_table, rows
+
+
+def declared(columns: dict[str, Any], **given: Any) -> TableDeclaration:
+    listed = [
+        {"name": name, **({"type": text} if isinstance(text, str) else text)}
+        for name, text in columns.items()
+    ]
+    return TableDeclaration.model_validate(
+        {"table": "db.t", "columns": listed, "source": {"csv": "x.csv"}, **given}
+    )
+
+
+def names_and_types(schema: TableSchema) -> list[str]:
+    return [f"{field.name} {field.type}" for field in schema.fields]
+
+
+BEFORE = {"k": "INT", "a": "INT", "b": "STRING", "r": "ROW<x INT, y STRING>", "l": "ARRAY<INT>"}
+CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": (BEFORE, []),
+    "added at the end": ({**BEFORE, "n": "DATE"}, ["add column n DATE"]),
+    "added between": (
+        {"k": "INT", "n": "DATE", **BEFORE},
+        ["add column n DATE", "move column n after k"],
+    ),
+    "dropped": ({k: v for k, v in BEFORE.items() if k != "b"}, ["drop column b"]),
+    "renamed": (
+        {"k": "INT", "a2": {"type": "INT", "was": "a"}, **{n: BEFORE[n] for n in "brl"}},
+        ["rename column a to a2"],
+    ),
+    "retyped": ({**BEFORE, "a": "BIGINT"}, ["change the type of column a to BIGINT"]),
+    "members": (
+        {**BEFORE, "r": "ROW<x BIGINT, z INT>"},
+        ["change the type of column r.x to BIGINT", "add column r.z INT", "drop column r.y"],
+    ),
+    "all members": (
+        {**BEFORE, "r": "ROW<z INT>"},
+        ["add column r.z INT", "drop column r.x", "drop column r.y"],
+    ),
+    "elements": (
+        {**BEFORE, "l": "ARRAY<BIGINT>"},
+        ["change the type of column l.element to BIGINT"],
+    ),
+    "comments": (
+        {**BEFORE, "a": {"type": "INT", "comment": "how many"}},
+        ["comment column a as 'how many'"],
+    ),
+    "reversed": (
+        dict(reversed(BEFORE.items())),
+        [
+            "move column l first",
+            "move column r after l",
+            "move column b after r",
+            "move column a after b",
+        ],
+    ),
+    "exchanged": (
+        {
+            "k": "INT",
+            "b": {"type": "STRING", "comment": "x"},
+            "a": "BIGINT",
+            "r": BEFORE["r"],
+            "l": BEFORE["l"],
+        },
+        [
+            "comment column b as 'x'",
+            "change the type of column a to BIGINT",
+            "move column b after k",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_the_changes_are_those_that_were_made_and_lead_to_the_declaration(
+    catalog: Catalog, case: str
+) -> None:
+    columns, expected = CASES[case]
+    table = new_table(catalog, BEFORE)
+    table.write(rows(table, [{"k": 1, "a": 5, "b": "x", "r": {"x": 1, "y": "z"}}]))
+    declaration = declared(columns)
+    found = declared_changes(declaration, table.schema)
+    assert [shown(each) for each in found.changes] == expected
+    assert found.others == ()
+    assert len(found.destructive) == sum(each.startswith("drop") for each in expected)
+    if expected:
+        table = table.alter(*found.changes)
+    assert names_and_types(table.schema) == [
+        f"{column.name} {column.type}" for column in declaration.columns
+    ]
+    assert not declared_changes(declaration, table.schema)
+    assert open_declared(catalog, declaration).read(columns=["k"]).num_rows == 1
+
+
+def test_a_rename_is_over_once_it_was_made(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "INT"})
+    declaration = declared({"k": "INT", "b": {"type": "INT", "was": "a"}})
+    altered = table.alter(*declared_changes(declaration, table.schema).changes)
+    assert altered.schema.field("b").id == 1
+    again = altered.alter(AddColumn("a", "INT"))
+    assert [shown(each) for each in declared_changes(declaration, again.schema).changes] == [
+        "drop column a"
+    ]
+
+
+def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT", "a": "INT"}, keys=["k"], options={"bucket": "2"})
+    options = {"bucket": "3", "file.format": "orc", "snapshot.time-retained": "2 h"}
+    found = declared_changes(
+        declared({"k": "INT", "a": "INT"}, primary_key=["a"], options=options), table.schema
+    )
+    assert [shown(each) for each in found.changes][2:] == [
+        "set option file.format to orc",
+        "set option snapshot.time-retained to 2 h",
+    ]
+    assert found.others == (
+        "option bucket is declared 3 and is 2 (lakewright rescale changes it)",
+        "the primary key is declared (a) and is (k)",
+    )
+
+
+def test_a_table_ahead_of_its_declaration_is_opened_and_one_behind_is_not(
+    catalog: Catalog,
+) -> None:
+    declaration = declared({"k": "INT", "a": "INT"})
+    table: Table = open_declared(catalog, declaration)
+    ahead = table.alter(AddColumn("n", "STRING", default="none"))
+    assert open_declared(catalog, declaration).schema == ahead.schema
+    renamed = ahead.alter(RenameColumn("a", "b"))
+    with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
+        open_declared(catalog, declaration)
+    assert renamed.schema.field_names == ("k", "b", "n")

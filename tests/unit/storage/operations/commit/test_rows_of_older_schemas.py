@@ -1,0 +1,117 @@
+"""Writes that began under an older schema: published where every row still has a meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakewright.storage import (
+    AddColumn,
+    Catalog,
+    ChangeNullability,
+    ChangeType,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RenameColumn,
+    SetOption,
+    Side,
+    Table,
+)
+from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.spec.schema_change import SchemaChange
+from tests.support.tables.builders import compact, new_table, rows
+from tests.support.tables.invariants import assert_only_reachable_files
+
+COLUMNS = {"k": "INT", "a": "INT", "r": "ROW<x INT>", "s": "STRING"}
+MODES = {
+    "lakewright.cast-mode": "explicit",
+    "alter-column-null-to-not-null.disabled": "false",
+    "bucket": "1",
+}
+FITS: dict[str, tuple[tuple[SchemaChange, ...], dict[str, Any]]] = {
+    "added": ((AddColumn("n", "INT", default="5"),), {"a": 1, "r": {"x": 2}, "s": "t", "n": None}),
+    "dropped": ((DropColumn("a"),), {"r": {"x": 2}, "s": "t"}),
+    "dropped and added": (
+        (DropColumn("a"), AddColumn("a", "STRING")),
+        {"r": {"x": 2}, "s": "t", "a": None},
+    ),
+    "renamed": ((RenameColumn("a", "b"),), {"b": 1, "r": {"x": 2}, "s": "t"}),
+    "moved": ((MoveColumn("s", Position(Side.FIRST)),), {"s": "t", "a": 1, "r": {"x": 2}}),
+    "widened": ((ChangeType("a", "BIGINT"),), {"a": 1, "r": {"x": 2}, "s": "t"}),
+    "member": ((RenameColumn("r.x", "y"),), {"a": 1, "r": {"y": 2}, "s": "t"}),
+    "required": ((ChangeNullability("a", nullable=False),), {"a": 1, "r": {"x": 2}, "s": "t"}),
+    "format": ((SetOption("file.format", "orc"),), {"a": 1, "r": {"x": 2}, "s": "t"}),
+}
+kinds = pytest.mark.parametrize("keys", [[], ["k"]], ids=["append", "keyed"])
+
+
+def table_of(catalog: Catalog, keys: list[str]) -> Table:
+    options = MODES if keys else {**MODES, "bucket": "-1"}
+    table = new_table(catalog, COLUMNS, keys=keys, options=options)
+    table.write(rows(table, [{"k": 0, "a": 0}]))
+    return table
+
+
+@kinds
+@pytest.mark.parametrize("case", list(FITS))
+@pytest.mark.parametrize("pending", [False, True], ids=["staged", "pending"])
+@pytest.mark.mission("SE31")
+def test_a_write_of_the_old_schema_is_published_by_id(
+    catalog: Catalog, keys: list[str], case: str, pending: bool
+) -> None:
+    changes, expected = FITS[case]
+    table = table_of(catalog, keys)
+    row = {"k": 1, "a": 1, "r": {"x": 2}, "s": "t"}
+    staged = table.stage(rows(table, [row]), commit_user="job", commit_identifier=1)
+    if pending:
+        table.keep_pending(staged)
+    altered = table.alter(*changes)
+    if pending:
+        altered.commit_pending("job")
+    else:
+        table.commit(staged)
+    (found,) = altered.read(where="k = 1").to_pylist()
+    assert found == {"k": 1, **expected}
+    compact(altered, full=True, min_file_num=2)
+    assert altered.read(where="k = 1").to_pylist() == [found]
+    assert_only_reachable_files(altered)
+
+
+REFUSED: dict[str, tuple[SchemaChange, str]] = {
+    "null": (ChangeNullability("s", nullable=False), "column s is NOT NULL now, and they hold"),
+    "cast": (ChangeType("a", "TINYINT"), "column a was cast explicitly from INT to TINYINT"),
+    "member": (ChangeType("r.x", "STRING"), r"column r\.x was cast explicitly"),
+}
+
+
+@kinds
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_rows_that_may_not_fit_are_refused_and_can_be_staged_again(
+    catalog: Catalog, keys: list[str], case: str
+) -> None:
+    change, message = REFUSED[case]
+    table = table_of(catalog, keys)
+    row = {"k": 1, "a": 1, "r": {"x": 2}, "s": None}
+    staged = table.stage(rows(table, [row]))
+    altered = table.alter(change)
+    with pytest.raises(SchemaMoved, match=f"{message}.*stage the rows again"):
+        table.commit(staged)
+    table.abort(staged)
+    assert altered.read(columns=["k"]).to_pylist() == [{"k": 0}]
+    assert_only_reachable_files(altered)
+    again = rows(altered, [{"k": 1, "s": "t"}])
+    altered.write(again)
+    assert altered.read(columns=["k"]).num_rows == 2
+
+
+def test_a_compaction_planned_before_an_alter_is_planned_again(catalog: Catalog) -> None:
+    table = table_of(catalog, ["k"])
+    table.write(rows(table, [{"k": 1, "a": 1}]))
+    plan = table.upkeep.plan_compact(full=True)
+    altered = table.alter(ChangeType("a", "TINYINT"), RenameColumn("a", "b"))
+    with pytest.raises(SchemaMoved, match="open the table and plan again"):
+        table.upkeep.run(plan)
+    altered.upkeep.run(altered.upkeep.plan_compact(full=True))
+    assert sorted(altered.read(columns=["b"]).column("b").to_pylist()) == [0, 1]

@@ -1,0 +1,103 @@
+"""Changes of a schema as short texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakewright.storage import (
+    AddColumn,
+    ChangeComment,
+    ChangeDefault,
+    ChangeNullability,
+    ChangeTableComment,
+    ChangeType,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RenameColumn,
+    ResetOption,
+    SetOption,
+    Side,
+)
+from lakewright.storage.errors import InvalidSchema
+from lakewright.storage.spec.schema_change import SchemaChange
+from lakewright.storage.spec.schema_change_text import parse_changes
+
+READ: list[tuple[str, str, SchemaChange]] = [
+    ("add", "c INT", AddColumn("c", "INT")),
+    ("add", " r.c  DECIMAL(10, 2) ", AddColumn("r.c", "DECIMAL(10, 2)")),
+    ("add", "`a:b c` INT first", AddColumn("`a:b c`", "INT", position=Position(Side.FIRST))),
+    (
+        "add",
+        "c ROW<first INT, after STRING, `last` DATE> DEFAULT 'it''s 5' COMMENT 'of, x' AFTER b",
+        AddColumn(
+            "c",
+            "ROW<first INT, after STRING, `last` DATE>",
+            comment="of, x",
+            default="it's 5",
+            position=Position(Side.AFTER, "b"),
+        ),
+    ),
+    (
+        "add",
+        "c INT default 5 before `a b`",
+        AddColumn("c", "INT", default="5", position=Position(Side.BEFORE, "a b")),
+    ),
+    (
+        "add",
+        "t TIMESTAMP(3) WITH LOCAL TIME ZONE LAST",
+        AddColumn("t", "TIMESTAMP(3) WITH LOCAL TIME ZONE", position=Position(Side.LAST)),
+    ),
+    ("drop", "r.c", DropColumn("r.c")),
+    ("rename", "r.c:`a.b`", RenameColumn("r.c", "a.b")),
+    ("type", "c: MAP<STRING, INT>", ChangeType("c", "MAP<STRING, INT>")),
+    ("nullable", "c", ChangeNullability("c", nullable=True)),
+    ("not_null", "c", ChangeNullability("c", nullable=False)),
+    ("comment", "c:at 10:30, or later", ChangeComment("c", "at 10:30, or later")),
+    ("no_comment", "c", ChangeComment("c", None)),
+    ("default", "`a:b`:x:y", ChangeDefault("`a:b`", "x:y")),
+    ("no_default", "c", ChangeDefault("c", None)),
+    ("move", "c after b", MoveColumn("c", Position(Side.AFTER, "b"))),
+    ("move", "r.c FIRST", MoveColumn("r.c", Position(Side.FIRST))),
+    ("set", "file.format = orc", SetOption("file.format", "orc")),
+    ("set", "x=a=b", SetOption("x", "a=b")),
+    ("reset", "file.format", ResetOption("file.format")),
+    ("table_comment", "all: of it", ChangeTableComment("all: of it")),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "change"), READ)
+def test_a_text_is_the_change_that_it_says(kind: str, text: str, change: SchemaChange) -> None:
+    assert parse_changes({kind: [text]}) == [change]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("add", "c", "write NAME TYPE"),
+        ("add", "c INT AFTER", "is no place"),
+        ("add", "", "write NAME TYPE"),
+        ("rename", "a", "of the form OLD:NEW"),
+        ("rename", "a:", "of the form OLD:NEW"),
+        ("rename", "a:b.c", "is no new name"),
+        ("type", ":INT", "of the form COLUMN:TYPE"),
+        ("move", "c", "is no place"),
+        ("move", "c up", "is no place"),
+        ("set", "x", "of the form OPTION=VALUE"),
+        ("set", "=x", "of the form OPTION=VALUE"),
+        ("split", "x", "'split' is no change; there are drop, rename, add"),
+    ],
+)
+def test_a_text_that_is_not_understood_shows_its_form(kind: str, text: str, message: str) -> None:
+    with pytest.raises(InvalidSchema, match=message):
+        parse_changes({kind: [text]})
+
+
+def test_columns_are_dropped_and_renamed_before_others_take_their_names() -> None:
+    changes = parse_changes({"type": ["b:INT"], "add": ["a INT"], "rename": ["a:b"], "drop": ["b"]})
+    assert [type(each).__name__ for each in changes] == [
+        "DropColumn",
+        "RenameColumn",
+        "AddColumn",
+        "ChangeType",
+    ]
