@@ -54,7 +54,7 @@ def predicate_of(where: Where | None, schema: TableSchema) -> Predicate | None:
     if where is None or isinstance(where, (Leaf, And, Or, Not)):
         return where
     if not isinstance(where, str):
-        raise InvalidPredicate(f"where is {where!r:.100}, which is no filter; give it as text")
+        raise InvalidPredicate(f"where is {where!r:.100}, which is not a filter; give it as text")
     # A process that filters by no text does not load the parser.
     from lakewright.storage.sql import parse_where  # noqa: PLC0415
 

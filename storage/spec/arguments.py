@@ -19,7 +19,9 @@ def whole_number(value: object, name: str, *, minimum: int = _LEAST) -> int:
     """
     number = _index(value)
     if number is None:
-        raise InvalidRequestError(f"{name} is {value!r:.100}, which is no whole number; give one")
+        raise InvalidRequestError(
+            f"{name} is {value!r:.100}, which is not a whole number; give one"
+        )
     if not minimum <= number <= _MOST:
         shown = number if number.bit_length() <= 64 else f"a number of {number.bit_length()} bits"
         raise InvalidRequestError(f"{name} is {shown}; give a number from {minimum} to {_MOST}")
@@ -38,7 +40,7 @@ def text_argument(value: object, name: str) -> str:
         InvalidRequestError: the value is of another type, or holds half of a surrogate pair.
     """
     if not isinstance(value, str):
-        raise InvalidRequestError(f"{name} is {value!r:.100}, which is no text; give one")
+        raise InvalidRequestError(f"{name} is {value!r:.100}, which is not text; give text")
     try:
         value.encode()
     except UnicodeEncodeError:

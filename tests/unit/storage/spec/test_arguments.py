@@ -22,7 +22,7 @@ def test_whole_numbers_of_64_bits_become_plain_ints(value: object) -> None:
     ids=repr,
 )
 def test_other_types_are_no_whole_numbers(value: object) -> None:
-    with pytest.raises(InvalidRequestError, match=r"limit is .*no whole number"):
+    with pytest.raises(InvalidRequestError, match=r"limit is .*not a whole number"):
         whole_number(value, "limit")
 
 
