@@ -27,6 +27,7 @@ from lakewright.storage.operations.references.branches import BRANCH_MARK, branc
 from lakewright.storage.operations.running.delete_files import drop_table_files, is_half_dropped
 from lakewright.storage.operations.schema.create_table import create_table
 from lakewright.storage.rows import Where
+from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.data_types import parse_data_type
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.schema import Column, SchemaSpec, listed_names
@@ -129,7 +130,7 @@ class Catalog:
             schema,
             partition_keys=listed_names(partition_keys, "partition_keys"),
             primary_keys=listed_names(primary_keys, "primary_keys"),
-            options=dict(options or {}),
+            options=_option_texts(options),
             comment=comment,
         )
         database, table = split_name(name)
@@ -145,7 +146,7 @@ class Catalog:
         return self.table(name)
 
     def table_exists(self, name: str) -> bool:
-        name, mark, branch = name.partition(BRANCH_MARK)
+        name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
         exists = self._has_schema(self._table_path(name))
         return exists and (not mark or branch in branch_names(self.table(name).table_files))
 
@@ -156,14 +157,12 @@ class Catalog:
             TableNotFound, BranchNotFound: the name does not exist; the message lists the existing
                 names.
         """
-        name, mark, branch = name.partition(BRANCH_MARK)
+        name, mark, branch = text_argument(name, "table name").partition(BRANCH_MARK)
         if mark:
             return self.table(name).history.at_branch(branch)
         path = self._table_path(name)
         if not self._has_schema(path):
-            raise TableNotFound(
-                f"no table {name} in {self.root}; {self._tables_there(name)}", table=name
-            )
+            raise self._no_table(name)
         paths = TablePaths(path)
         schema = SchemaStore(self.fs, paths).latest(table=name)
         return Table(TableFiles(name, self.fs, paths, schema, self.env))
@@ -175,7 +174,7 @@ class Catalog:
             TableNotFound: the table does not exist.
             InvalidRequestError: the name has no `$`, or the system table does not exist.
         """
-        table, separator, system_table = name.rpartition("$")
+        table, separator, system_table = text_argument(name, "table name").rpartition("$")
         if not separator:
             raise InvalidRequestError(
                 f"{name!r} is not the name of a system table; write {name}$snapshots"
@@ -189,21 +188,23 @@ class Catalog:
             TableNotFound: the table does not exist.
             InvalidRequestError: the name is that of a branch.
         """
-        if BRANCH_MARK in name:
+        if BRANCH_MARK in text_argument(name, "table name"):
             table, _, branch = name.partition(BRANCH_MARK)
             raise InvalidRequestError(
                 f"{name} is a branch, not a table: delete branch {branch} of {table}"
             )
         path = self._table_path(name)
-        if not is_half_dropped(self.fs, path):
-            self.table(name)
+        # A table whose schema cannot be read can be dropped too.
+        if not is_half_dropped(self.fs, path) and not self._has_schema(path):
+            raise self._no_table(name)
         drop_table_files(self.fs, path)
 
-    def _tables_there(self, name: str) -> str:
+    def _no_table(self, name: str) -> TableNotFound:
         database, _ = split_name(name)
-        if database not in self.list_databases():
-            return f"databases there: {', '.join(self.list_databases()) or 'none'}"
-        return f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
+        there = f"databases there: {', '.join(self.list_databases()) or 'none'}"
+        if database in self.list_databases():
+            there = f"tables of {database}: {', '.join(self.list_tables(database)) or 'none'}"
+        return TableNotFound(f"no table {name} in {self.root}; {there}", table=name)
 
     def _database_path(self, database: str) -> str:
         return f"{self.root}/{_folder_name(database, 'database')}{DATABASE_SUFFIX}"
@@ -233,7 +234,13 @@ def _schema_spec(
     if isinstance(schema, pa.Schema):
         columns = columns_from_arrow(schema)
     elif isinstance(schema, Mapping):
-        columns = tuple(Column(name, parse_data_type(text)) for name, text in schema.items())
+        columns = tuple(
+            Column(
+                text_argument(name, "column name"),
+                parse_data_type(text_argument(text, f"the type of column {name}")),
+            )
+            for name, text in schema.items()
+        )
     else:
         raise InvalidRequestError(
             f"{schema!r:.100} is not a schema; give a SchemaSpec, a pyarrow schema, or names with "
@@ -244,17 +251,27 @@ def _schema_spec(
         partition_keys=partition_keys,
         primary_keys=primary_keys,
         options=options,
-        comment=comment,
+        comment=text_argument(comment, "comment"),
     )
+
+
+def _option_texts(options: Mapping[str, str] | None) -> dict[str, str]:
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise InvalidRequestError(
+            f"options are {options!r:.100}; give names with values, as a dict"
+        )
+    return {text_argument(name, "option name"): value for name, value in options.items()}
 
 
 def split_name(name: str) -> tuple[str, str]:
     """Split `database.table` into its parts.
 
     Raises:
-        InvalidRequestError: it has no dot, more than one, or an empty part.
+        InvalidRequestError: it is no text, has no dot, more than one, or an empty part.
     """
-    parts = name.split(".")
+    parts = text_argument(name, "table name").split(".")
     if len(parts) != 2 or not all(parts):
         raise InvalidRequestError(f"table name {name!r} is not of the form database.table")
     return parts[0], parts[1]
@@ -262,6 +279,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 def _folder_name(name: str, kind: str) -> str:
     """The folder name for an existing name; checks that it can be a folder's name."""
+    text_argument(name, f"{kind} name")
     if not is_place_below(name) or "/" in name:
         raise InvalidRequestError(f"{kind} name {name!r} cannot be the name of a folder")
     return name

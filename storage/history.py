@@ -42,7 +42,7 @@ from lakewright.storage.operations.references.tags import (
     replace_tag,
     run_delete_tags,
 )
-from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, run_of
+from lakewright.storage.operations.running.plan import Plan, ResultT, Runs, find_run
 from lakewright.storage.operations.state.time_travel import Time, time_ms
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class History:
             InvalidRequestError: the plan is for another table.
             StalePlan: the table has changed since the plan.
         """
-        return run_of(_RUNS, self.table.table_files, plan)(self.table.table_files, plan)
+        return find_run(_RUNS, self.table.table_files, plan)(self.table.table_files, plan)
 
     def latest_snapshot(self) -> Snapshot | None:
         return self.table.table_files.snapshots.latest()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import pyarrow as pa
 
-from lakewright.storage.errors import InvalidRows
-from lakewright.storage.spec.predicate import Predicate
+from lakewright.storage.errors import InvalidPredicate, InvalidRows
+from lakewright.storage.spec.predicate import And, Leaf, Not, Or, Predicate
 from lakewright.storage.spec.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -51,8 +51,10 @@ def predicate_of(where: Where | None, schema: TableSchema) -> Predicate | None:
     Raises:
         InvalidPredicate: the text is not a filter of such columns.
     """
-    if not isinstance(where, str):
+    if where is None or isinstance(where, (Leaf, And, Or, Not)):
         return where
+    if not isinstance(where, str):
+        raise InvalidPredicate(f"where is {where!r:.100}, which is not a filter; give it as text")
     # A process that filters by no text does not load the parser.
     from lakewright.storage.sql import parse_where  # noqa: PLC0415
 

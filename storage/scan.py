@@ -16,6 +16,7 @@ from lakewright.storage.operations.read.read import SplitReader
 from lakewright.storage.operations.read.scan import DataSplit, ScanPlan
 from lakewright.storage.operations.running.concurrency import map_concurrently
 from lakewright.storage.operations.running.task_memory import STREAMING, collecting
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.commit import StagedWrite
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -117,6 +118,7 @@ def scan_staged(files: TableFiles, staged: StagedWrite, columns: Sequence[str] |
 def _collected(
     reader: SplitReader, splits: Sequence[DataSplit], limit: int | None = None
 ) -> pa.Table:
+    limit = whole_or_none(limit, "limit", minimum=0)
     if limit is None:
         env = reader.files.env
         # A filter may drop most of the rows.

@@ -33,7 +33,7 @@ from lakewright.storage.operations.rewrite.compact_written import (
     WriteResult,
     check_writer_may_compact,
 )
-from lakewright.storage.operations.running.plan import run_of
+from lakewright.storage.operations.running.plan import find_run
 from lakewright.storage.operations.schema.alter import (
     AlterPlan,
     AlterResult,
@@ -122,7 +122,7 @@ class Table(Readable):
 
     def run_alter(self, plan: AlterPlan) -> AlterResult:
         """Carry out a plan of `plan_alter`; see `alter`."""
-        return run_of({AlterPlan: run_alter}, self.table_files, plan)(self.table_files, plan)
+        return find_run({AlterPlan: run_alter}, self.table_files, plan)(self.table_files, plan)
 
     # --- writing --------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ from lakewright.storage.operations.rewrite.sort_compact import (
     sort_order,
 )
 from lakewright.storage.operations.running.engine import Engine, LocalEngine
-from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, Runs, run_of
+from lakewright.storage.operations.running.plan import Plan, ResultT, RewritePlan, Runs, find_run
 from lakewright.storage.operations.write.verify import VerifyLevel, verify_level
 from lakewright.storage.spec.lease import Lease
 
@@ -129,7 +129,7 @@ class Upkeep:
             StalePlan: the table has changed since the plan.
             VerificationFailed: new rows differ from the old rows; nothing was committed.
         """
-        run = run_of({**_ON_AN_ENGINE, **_HERE}, self.table_files, plan)
+        run = find_run({**_ON_AN_ENGINE, **_HERE}, self.table_files, plan)
         if "verify" in how:
             how["verify"] = verify_level(how["verify"])
         if type(plan) in _ON_AN_ENGINE:

@@ -15,6 +15,7 @@ from lakewright.storage.codec.json_values import (
     as_object,
     as_text,
     as_whole,
+    check_readable,
     read_object,
 )
 from lakewright.storage.codec.manifest_avro import decode_manifest, encode_manifest
@@ -30,25 +31,35 @@ _VERSION = 1
 
 
 def encode_staged(staged: StagedWrite) -> bytes:
-    """A staged write as a file, without its summary of each partition."""
+    """A staged write as a file, without its summary of each partition.
+
+    Raises:
+        InvalidRequestError: a value is one that `decode_staged` refuses.
+    """
     scope = staged.overwrite
-    return json.dumps(
-        {
-            "version": _VERSION,
-            "table": staged.table,
-            "write_id": staged.write_id,
-            "mode": staged.mode.value,
-            "schema_id": staged.schema_id,
-            "base_snapshot_id": staged.base_snapshot_id,
-            "base_commit": staged.base_commit,
-            "commit_user": staged.commit_user,
-            "commit_identifier": staged.commit_identifier,
-            "overwrite": None if scope is None else _encode_scope(scope),
-            "watermark": staged.watermark,
-            "messages": [json.loads(encode_message(message)) for message in staged.messages],
-        },
-        allow_nan=False,
-    ).encode()
+    head = {
+        "version": _VERSION,
+        "table": staged.table,
+        "write_id": staged.write_id,
+        "mode": staged.mode.value,
+        "schema_id": staged.schema_id,
+        "base_snapshot_id": staged.base_snapshot_id,
+        "base_commit": staged.base_commit,
+        "commit_user": staged.commit_user,
+        "commit_identifier": staged.commit_identifier,
+        "overwrite": None if scope is None else _encode_scope(scope),
+        "watermark": staged.watermark,
+    }
+    # Messages come from writers, never from callers; they may be large.
+    check_readable(
+        lambda read: decode_staged(read, name="it"), _dumped({**head, "messages": []}), "the batch"
+    )
+    messages = [json.loads(encode_message(message)) for message in staged.messages]
+    return _dumped({**head, "messages": messages})
+
+
+def _dumped(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, allow_nan=False).encode()
 
 
 def decode_staged(data: bytes, *, name: str) -> StagedWrite:

@@ -6,7 +6,10 @@ Each failure is a ValueError: a decoder catches one type and adds the file's nam
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
+
+from lakewright.storage.errors import CorruptionError, InvalidRequestError
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -81,6 +84,19 @@ def as_moment_ms(value: object) -> int:
     if not _FIRST_MS <= moment <= _LAST_MS:
         raise MalformedJson(f"{moment} ms since the epoch is not a time in the years 1 to 9999")
     return moment
+
+
+def check_readable(decode: Callable[[bytes], object], data: bytes, what: str) -> bytes:
+    """Return the bytes of a new file, if its own decoder accepts them.
+
+    Raises:
+        InvalidRequestError: no reader would accept the file.
+    """
+    try:
+        decode(data)
+    except CorruptionError as error:
+        raise InvalidRequestError(f"{what} was not written: {error.message}") from error
+    return data
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -34,7 +34,11 @@ Json = dict[str, Any]
 
 
 def encode_schema(schema: TableSchema) -> bytes:
-    """The schema file."""
+    """The schema file.
+
+    Raises:
+        InvalidSchema: a value is one that `decode_schema` refuses.
+    """
     data: Json = {
         "version": schema.version,
         "id": schema.id,
@@ -46,7 +50,14 @@ def encode_schema(schema: TableSchema) -> bytes:
         "comment": schema.comment,
         "timeMillis": schema.time_millis,
     }
-    return json.dumps(data, indent=2, ensure_ascii=False).encode()
+    try:
+        encoded = json.dumps(data, indent=2, ensure_ascii=False).encode()
+        decode_schema(encoded, name="it", schema_id=schema.id)
+    except (CorruptionError, UnsupportedError) as error:
+        raise InvalidSchema(f"the schema was not written: {error.message}") from error
+    except (TypeError, UnicodeEncodeError, RecursionError) as error:
+        raise InvalidSchema(f"the schema was not written: {error}") from error
+    return encoded
 
 
 def decode_schema(data: bytes, *, name: str, schema_id: int | None = None) -> TableSchema:

@@ -17,6 +17,7 @@ from lakewright.storage.codec.json_values import (
     as_object,
     as_text,
     as_whole,
+    check_readable,
     read_object,
 )
 from lakewright.storage.errors import CorruptionError, UnsupportedError
@@ -77,7 +78,11 @@ _OTHER_TEXTS = ("operation", "writer_version")
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The snapshot file, with the fields that are known here."""
+    """The snapshot file, with the fields that are known here.
+
+    Raises:
+        InvalidRequestError: a value is one that `decode_snapshot` refuses.
+    """
     data: dict[str, Any] = {}
     for key, attribute in _KEYS.items():
         value = getattr(snapshot, attribute)
@@ -85,7 +90,10 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             data[key] = dict(value) if attribute == "properties" else value
         if key == "commitIdentifier":
             data["commitKind"] = snapshot.commit_kind.value
-    return json.dumps(data, indent=2).encode()
+    encoded = json.dumps(data, indent=2).encode()
+    return check_readable(
+        lambda read: decode_snapshot(read, name="it"), encoded, f"snapshot {snapshot.id}"
+    )
 
 
 def decode_snapshot(data: bytes, *, name: str, snapshot_id: int | None = None) -> Snapshot:
@@ -156,14 +164,19 @@ def _named(attribute: str, check: Callable[[object], _T], value: object) -> _T:
 def encode_tag(
     snapshot_file: bytes, *, create_time: dt.datetime, time_retained_ms: int | None
 ) -> bytes:
-    """The tag file of a snapshot file; unknown keys stay."""
+    """The tag file of a snapshot file; unknown keys stay.
+
+    Raises:
+        InvalidRequestError: a value is one that `decode_tag` refuses.
+    """
     if time_retained_ms is None:
         # Readers of Paimon 0.7 and before cannot read tags with keys of their own.
         return snapshot_file
     data = json.loads(snapshot_file)
     data[_TAG_CREATE_TIME] = _time_array(create_time)
     data[_TAG_TIME_RETAINED] = time_retained_ms / 1000
-    return json.dumps(data, indent=2).encode()
+    encoded = json.dumps(data, indent=2).encode()
+    return check_readable(lambda read: decode_tag(read, tag_name="", name="it"), encoded, "the tag")
 
 
 def snapshot_file_of_tag(tag_file: bytes, *, has_changelog: bool) -> bytes:

@@ -12,7 +12,7 @@ from typing import IO, Any
 import fsspec
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import FileMissing, UnavailableError
+from lakewright.storage.errors import FileMissing, InvalidRequestError, UnavailableError
 
 # Names under which stores list the time of the last write, the most precise first.
 _MODIFIED = ("mtime", "LastModified", "last_modified", "modify", "created")
@@ -38,6 +38,12 @@ def translated(path: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise FileMissing(f"file {path} does not exist", path=path) from error
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidRequestError(
+                f"{path!r:.300} has a name that is too long for its file system; shorten the name, "
+                "or the value that it was made of",
+                path=path,
+            ) from error
         said = error.strerror or str(error)
         meaning = _MEANINGS.get(error.errno or 0)
         raise UnavailableError(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from lakewright.storage.spec.arguments import text_argument, whole_number, whole_or_none
 from lakewright.storage.spec.index import IndexEntry, IndexFileMeta
 from lakewright.storage.spec.manifest import DataFileMeta, FileKind, ManifestEntry
 from lakewright.storage.spec.partition import Place
@@ -131,6 +132,12 @@ class StagedWrite(Shown):
     overwrite: OverwriteScope | None = None
     watermark: int | None = None
     base_commit: str | None = None
+
+    def __post_init__(self) -> None:
+        # A snapshot or a kept batch with another value would be unreadable.
+        text_argument(self.commit_user, "commit_user")
+        whole_number(self.commit_identifier, "commit_identifier")
+        whole_or_none(self.watermark, "watermark")
 
     @property
     def row_count(self) -> int:

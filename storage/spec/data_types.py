@@ -18,6 +18,10 @@ from lakewright.storage.errors import InvalidSchema
 
 # Lengths have 32 bits.
 _MOST_DIGITS = 10
+# Every part of the library descends into a type by recursion, in stacks of any depth.
+_MOST_NESTED = 100
+# How much of a type's text an error shows.
+_MOST_SHOWN = 200
 
 # 2^31-1: the length that makes VARCHAR a STRING and VARBINARY a BYTES.
 MAX_LENGTH = 2**31 - 1
@@ -266,9 +270,14 @@ class _Parser:
             self.tokens.append(match.group(1))
             position = match.end()
         self.position = 0
+        self.depth = 0
 
     def data_type(self) -> DataType:
+        self.depth += 1
+        if self.depth > _MOST_NESTED:
+            self._fail(f"it is nested more than {_MOST_NESTED} times")
         inner = self._without_nullability()
+        self.depth -= 1
         if self._accept("NOT"):
             self._expect("NULL")
             return replace(inner, nullable=False)
@@ -418,7 +427,8 @@ class _Parser:
         return self.tokens[self.position - 1]
 
     def _fail(self, reason: str) -> NoReturn:
-        raise InvalidSchema(f"type {self.text!r} is not understood: {reason}")
+        shown = self.text if len(self.text) <= _MOST_SHOWN else f"{self.text[:_MOST_SHOWN]}…"
+        raise InvalidSchema(f"type {shown!r} is not understood: {reason}")
 
 
 def _did_you_mean(word: str) -> str:

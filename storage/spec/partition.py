@@ -74,6 +74,11 @@ class PartitionKeys:
         Raises:
             InvalidRequestError: a name is not a partition key, or a value is not of its type.
         """
+        if not isinstance(spec, Mapping):
+            raise InvalidRequestError(
+                f"{spec!r:.100} names no partition of {table}; give keys with values, as a dict",
+                table=table,
+            )
         for name in spec:
             if name not in self.names:
                 have = ", ".join(self.names) or "none, it is not partitioned"

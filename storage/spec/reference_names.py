@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lakewright.storage.errors import InvalidRequestError
+from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.file_names import is_place_below
 
 MAIN_BRANCH = "main"
@@ -12,9 +13,10 @@ def check_reference_name(name: str, kind: str) -> None:
     """Check that a name can be part of a file name.
 
     Raises:
-        InvalidRequestError: the name is blank, starts with a dot, or holds a slash, a backslash or
-        a control character.
+        InvalidRequestError: the name is no text, is blank, starts with a dot, or holds a slash, a
+        backslash or a control character.
     """
+    text_argument(name, f"{kind} name")
     if not name.strip():
         raise InvalidRequestError(f"{kind} name {name!r} is blank")
     has_control = any(ord(char) < 32 for char in name)

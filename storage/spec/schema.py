@@ -19,7 +19,6 @@ from lakewright.storage.spec.data_types import (
     MapType,
     MultisetType,
     RowType,
-    nested_fields,
     not_null,
 )
 
@@ -224,6 +223,11 @@ def _check_columns(spec: SchemaSpec) -> None:
         check_column_name(name)
     for column in spec.columns:
         for row in _rows_of(column.type):
+            if not row.fields:
+                raise InvalidSchema(
+                    f"column {column.name!r} is a ROW without members, which files cannot hold; "
+                    "give it one"
+                )
             members = Counter(member.name for member in row.fields)
             doubled = [name for name, times in members.items() if times > 1]
             if doubled:
@@ -232,10 +236,19 @@ def _check_columns(spec: SchemaSpec) -> None:
                 )
 
 
-def _rows_of(data_type: DataType) -> list[RowType]:
-    rows = [data_type] if isinstance(data_type, RowType) else []
-    rows += [each.type for each in nested_fields(data_type) if isinstance(each.type, RowType)]
-    return rows
+def _rows_of(data_type: DataType) -> Iterator[RowType]:
+    match data_type:
+        case RowType(fields=members):
+            yield data_type
+            for member in members:
+                yield from _rows_of(member.type)
+        case ArrayType(element=inner) | MultisetType(element=inner):
+            yield from _rows_of(inner)
+        case MapType(key=key, value=value):
+            yield from _rows_of(key)
+            yield from _rows_of(value)
+        case AtomicType():
+            return
 
 
 def _check_keys(spec: SchemaSpec) -> None:

@@ -106,6 +106,8 @@ def _convert(value: object, data_type: AtomicType) -> Value:
         return _decimal(value, data_type)
     if root.is_text:
         if isinstance(value, str):
+            # Half of a surrogate pair raises a ValueError: no file can hold it.
+            value.encode()
             return value
         raise TypeError("text is expected")
     if root.is_bytes:

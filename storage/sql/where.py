@@ -1,9 +1,10 @@
-"""Filters: the text of a WHERE clause → `Predicate`.
+r"""Filters: the text of a WHERE clause → `Predicate`.
 
 The syntax is the part of Spark's SQL that allows pruning: comparisons of a column with literals.
 Texts stand in single or double quotes (a doubled quote means one quote), names that are no plain
-words stand in backticks, and column names match by exact case. Expressions without a counterpart in
-`spec.predicate` are refused with an alternative.
+words stand in backticks, and column names match by exact case. In a text, a backslash begins an
+escape as in Spark: `\n` is a line break, and two backslashes are one. Expressions without a
+counterpart in `spec.predicate` are refused with an alternative.
 """
 
 from __future__ import annotations
@@ -88,6 +89,12 @@ def parse_where(text: str, schema: TableSchema) -> Predicate:
         InvalidPredicate: the text is not a supported filter; the message shows the unsupported part
         and what is possible.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidPredicate(
+            f"filter {_shortened(text)!r} holds half of a surrogate pair, which no column holds"
+        ) from None
     parser = _Parser(text, schema)
     try:
         return parser.predicate(_parse(text))
@@ -299,10 +306,10 @@ def _converted(literal: _Literal, field: DataField) -> Value:
         InvalidRequestError: the literal is not of the column's type, or finer than the type.
     """
     value, data_type = literal.value, field.type
-    if value is None:
-        return None
     if not isinstance(data_type, AtomicType):
         raise InvalidRequestError("only IS NULL and IS NOT NULL are possible for nested columns")
+    if value is None:
+        return None
     root = data_type.root
     if literal.kind is not None and not _comparable(literal.kind, root):
         raise InvalidRequestError(f"it is a {literal.kind.value.lower()}")

@@ -33,6 +33,7 @@ from lakewright.storage.operations.read.row_kinds import ROW_KIND_COLUMN
 from lakewright.storage.operations.read.scan import DataSplit
 from lakewright.storage.operations.read.side_by_side import Run, SideBySide
 from lakewright.storage.operations.running.task_memory import COMPARED_BYTES, STREAMING, MergeMemory
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.predicate import Predicate, columns_of
@@ -162,6 +163,7 @@ def collect_changes(
     reader: ChangeReader, splits: Iterable[ChangeSplit], *, limit: int | None = None
 ) -> pa.Table:
     """The changes of several splits, in memory."""
+    limit = whole_or_none(limit, "limit", minimum=0)
     nullable = pa.schema([field.with_nullable(True) for field in reader.arrow_schema])
     parts = [nullable.empty_table()]
     left = limit

@@ -32,7 +32,8 @@ from lakewright.storage.operations.changes.change_plan import (
 from lakewright.storage.operations.changes.state_difference import difference_plan
 from lakewright.storage.operations.changes.written_files import writes_changelogs, written_plan
 from lakewright.storage.operations.read.scan import plan_scan
-from lakewright.storage.operations.state.time_travel import time_ms
+from lakewright.storage.operations.state.time_travel import is_number, time_ms
+from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.predicate import Predicate
 from lakewright.storage.spec.snapshot import Snapshot
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -64,6 +65,7 @@ def plan_incremental(
         TagNotFound: a text is neither a tag nor a number.
     """
     check_supported(files.schema, Use.READ, table=files.name)
+    start, end = _checked(start, "start"), _checked(end, "end")
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime):
         return _between_times(files, time_ms(start), time_ms(end), mode, predicate)
     if isinstance(start, dt.datetime) or isinstance(end, dt.datetime):
@@ -76,6 +78,12 @@ def plan_incremental(
         return _between_tags(files, start, end, mode, predicate)
     first, last = _snapshot_ids(files, (start, end), tags)
     return _between_ids(files, first, last, mode, predicate)
+
+
+def _checked(bound: Bound, name: str) -> Bound:
+    if isinstance(bound, dt.datetime):
+        return bound
+    return text_argument(bound, name) if isinstance(bound, str) else whole_number(bound, name)
 
 
 def plan_audit_log(
@@ -101,7 +109,7 @@ def plan_audit_log(
 def _snapshot_ids(files: TableFiles, bounds: Sequence[int | str], tags: set[str]) -> list[int]:
     """The bounds as snapshot ids, if they are not two tags."""
     there = ", ".join(sorted(tags)) or "none"
-    texts = [each for each in bounds if isinstance(each, str) and not each.isdecimal()]
+    texts = [each for each in bounds if isinstance(each, str) and not is_number(each)]
     unknown = [each for each in texts if each not in tags]
     if unknown:
         raise TagNotFound(

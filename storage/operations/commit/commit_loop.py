@@ -27,6 +27,7 @@ from lakewright.storage.env import Env
 from lakewright.storage.errors import (
     CommitOutcomeUnknownError,
     CorruptionError,
+    InvalidRequestError,
     NotWritten,
     RetriesExhausted,
     SnapshotNotFound,
@@ -47,6 +48,7 @@ from lakewright.storage.operations.references.commit_standing import (
 from lakewright.storage.operations.running.delete_files import discard_files, take_files
 from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import Change, CommitResult, Committable
 from lakewright.storage.spec.manifest import FileKind
 from lakewright.storage.spec.snapshot import CommitKind, Snapshot
@@ -204,7 +206,7 @@ def _try_commit(
                 raise
             # A rollback saw the snapshot after its creation, and deleted it with the others.
             return snapshot
-    except NotWritten:
+    except (NotWritten, InvalidRequestError):
         with suppress(StorageError):
             _clean_up(files, written)
         raise
@@ -299,7 +301,12 @@ def find_committed(
     """The snapshot that a (user, identifier) committed; None if it does not exist or has expired.
 
     Identifiers of one user increase, so the search ends at a smaller one.
+
+    Raises:
+        InvalidRequestError: the user is no text, or the identifier no whole number.
     """
+    text_argument(user, "commit_user")
+    identifier = whole_number(identifier, "commit_identifier")
     for snapshot in files.snapshots.newest_first():
         if snapshot.commit_user != user:
             continue

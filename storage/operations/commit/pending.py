@@ -20,6 +20,7 @@ from lakewright.storage.operations.commit.commit import commit_write
 from lakewright.storage.operations.references.sweep import abort_staged
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.write.write import partition_writes
+from lakewright.storage.spec.arguments import text_argument, whole_or_none
 from lakewright.storage.spec.commit import CommitResult, StagedWrite
 from lakewright.storage.spec.snapshot import BATCH_COMMIT_IDENTIFIER
 
@@ -59,6 +60,8 @@ def pending_batches(files: TableFiles, user: str | None = None) -> tuple[StagedW
     Raises:
         CorruptionError: the file of a batch cannot be read.
     """
+    if user is not None:
+        text_argument(user, "commit_user")
     found = []
     for path in files.pending.files(user):
         # Another process may have committed or aborted the batch since the listing.
@@ -79,6 +82,7 @@ def commit_pending(
         CommitOutcomeUnknownError: the store failed while a snapshot was created. The next call
             finds out whether the batch was committed.
     """
+    up_to = whole_or_none(up_to, "up_to")
     results = []
     for staged in pending_batches(files, user):
         if up_to is not None and staged.commit_identifier > up_to:

@@ -41,6 +41,7 @@ from lakewright.storage.operations.state.branch_files import (
     is_whole_branch,
     on_branch,
 )
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import trimmed
 from lakewright.storage.spec.reference_names import MAIN_BRANCH, check_branch_name
 from lakewright.storage.spec.refused_options import OPTIONS_THAT_NAME_BRANCHES
@@ -131,6 +132,7 @@ def create_branch(
     check_supported(files.schema, Use.TAG, table=files.name)
     check_is_main(files)
     check_branch_name(name)
+    snapshot_id = whole_or_none(snapshot_id, "snapshot")
     if tag is not None and snapshot_id is not None:
         raise InvalidRequestError("a branch begins at a tag or at a snapshot, not at both")
     if name in branch_names(files):

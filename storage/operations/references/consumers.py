@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lakewright.storage.errors import ConsumerNotFound, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.delete_files import delete_files
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID
 
@@ -46,6 +47,7 @@ def set_consumer(files: TableFiles, name: str, next_snapshot_id: int) -> None:
         InvalidRequestError: the name is invalid, or the snapshot is expired or beyond the next one.
     """
     check_reference_name(name, "consumer")
+    next_snapshot_id = whole_number(next_snapshot_id, "next_snapshot_id")
     latest = files.snapshots.latest_id() or FIRST_SNAPSHOT_ID - 1
     # The changes of an expired snapshot remain readable while its changelog exists.
     changes = [each.id for each in files.references.changelogs()]
@@ -78,6 +80,7 @@ def plan_expire_consumers(
     files: TableFiles, *, older_than_ms: int | None = None
 ) -> tuple[Consumer, ...]:
     """Consumers that have not moved since a time, by default that of the table's options."""
+    older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     limit = files.options.consumer_expiration_ms
     if older_than_ms is None and limit is None:
         return ()

@@ -35,6 +35,7 @@ from lakewright.storage.operations.references.whole_snapshots import check_lists
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.local_clock import local_now, local_time
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.reference_names import check_reference_name
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
@@ -65,6 +66,7 @@ def create_tag(
         SnapshotNotFound: the snapshot does not exist, and no tag holds it.
     """
     check_reference_name(name, "tag")
+    snapshot_id = whole_or_none(snapshot_id, "snapshot")
     retained_ms = _retained(files, time_retained_ms)
     snapshot_file, snapshot = _snapshot_to_tag(files, snapshot_id)
     _check_automatic(files, name, snapshot)
@@ -117,6 +119,8 @@ def replace_tag(
         TagNotFound: no tag has that name.
         SnapshotNotFound: the snapshot does not exist.
     """
+    snapshot_id = whole_or_none(snapshot_id, "snapshot")
+    retained_ms = _retained(files, time_retained_ms)
     plan = plan_delete_tags(files, [name])
     old_file = files.references.read_tag_file(name)
     snapshot_file, snapshot = _snapshot_to_tag(files, snapshot_id)
@@ -124,7 +128,7 @@ def replace_tag(
     data = encode_tag(
         snapshot_file,
         create_time=local_now(files),
-        time_retained_ms=_retained(files, time_retained_ms),
+        time_retained_ms=retained_ms,
     )
     if holds_it_already:
         files.references.replace_tag(name, data)
@@ -168,6 +172,7 @@ def rename_tag(files: TableFiles, name: str, new_name: str) -> Tag:
 
 
 def _retained(files: TableFiles, time_retained_ms: int | None) -> int | None:
+    time_retained_ms = whole_or_none(time_retained_ms, "time_retained_ms")
     if time_retained_ms is None:
         return files.options.tag_default_time_retained_ms
     if time_retained_ms < 1:

@@ -23,6 +23,7 @@ from lakewright.storage.operations.retention.expire_snapshots import (
     run_expire_snapshots,
 )
 from lakewright.storage.operations.state.lineage import Lineage
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.shown import Shown
 
 
@@ -52,6 +53,8 @@ def expire_in_steps(
         StalePlan: another process changed the range at the same time; the yielded steps are done.
         ClockJumped, CorruptionError: as `plan_expire_snapshots`.
     """
+    max_deletes = whole_or_none(max_deletes, "max_deletes")
+    max_duration_ms = whole_or_none(max_duration_ms, "max_duration_ms", minimum=0)
     if max_deletes is not None and max_deletes < 1:
         raise InvalidRequestError(f"max_deletes is {max_deletes}; give 1 or more")
     started = files.env.now_ms()

@@ -18,13 +18,20 @@ from lakewright.storage.operations.references.tags import (
     surplus_tags,
 )
 from lakewright.storage.operations.running.local_clock import local_now, local_time
+from lakewright.storage.spec.arguments import whole_or_none
+
+_MS = dt.timedelta(milliseconds=1)
 
 
 def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> DeleteTagsPlan:
     """Plan the expiry of tags; `older_than_ms` also selects tags of that age, in milliseconds.
 
     A tag without a creation time is as old as its file.
+
+    Raises:
+        InvalidRequestError: the age is negative, or no whole number.
     """
+    older_than_ms = whole_or_none(older_than_ms, "older_than_ms", minimum=0)
     now = local_now(files)
     modified = files.references.tag_modified_ms()
     reasons: dict[str, str] = {}
@@ -33,7 +40,7 @@ def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> 
         made = tag.create_time or local_time(modified.get(tag.name, files.env.now_ms()), None)
         if expires is not None and expires < now:
             reasons[tag.name] = f"tag {tag.name} was to be retained until {_shown(expires)}"
-        elif older_than_ms is not None and now - made > dt.timedelta(milliseconds=older_than_ms):
+        elif older_than_ms is not None and (now - made) / _MS > older_than_ms:
             reasons[tag.name] = f"tag {tag.name} was made {_shown(made)}"
     for name in surplus_tags(files):
         most = files.options.tag_num_retained_max

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakewright.storage.errors import ClockJumped, InvalidRequestError
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.option_values import duration_of_ms
 
 # The allowed clock difference between a committer and an expiring process.
@@ -39,6 +40,10 @@ def retention_of(
 ) -> Retention:
     """The requested retention, completed from the table's options; refuses invalid values."""
     options = files.options
+    retain_min = whole_or_none(retain_min, "retain_min")
+    retain_max = whole_or_none(retain_max, "retain_max")
+    time_retained_ms = whole_or_none(time_retained_ms, "time_retained_ms")
+    max_deletes = whole_or_none(max_deletes, "max_deletes")
     retention = Retention(
         retain_min=options.snapshot_num_retained_min if retain_min is None else retain_min,
         retain_max=options.snapshot_num_retained_max if retain_max is None else retain_max,

@@ -30,6 +30,7 @@ from lakewright.storage.operations.retention.quarantine import (
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -71,6 +72,7 @@ def plan_purge(
         ClockJumped: a quarantine is dated in the future, so ages are unknown.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
+    ttl_ms = whole_or_none(ttl_ms, "ttl_ms")
     if ttl_ms is not None and ttl_ms < 0:
         raise InvalidRequestError(f"a time to live cannot be {ttl_ms} ms; give 0 or more")
     found = list_quarantines(files)

@@ -36,6 +36,7 @@ from lakewright.storage.operations.references.roots import Root, RootKind, all_r
 from lakewright.storage.operations.running.delete_files import delete_files, remove_empty_folders
 from lakewright.storage.operations.running.plan import UnreachableFile
 from lakewright.storage.operations.state.branch_files import on_branch
+from lakewright.storage.spec.arguments import text_argument
 from lakewright.storage.spec.quarantine import QuarantinedFile, QuarantineManifest
 
 # How many files move between two checks of the roots.
@@ -86,9 +87,11 @@ def read_quarantine(files: TableFiles, quarantine_id: str) -> Quarantine:
     """One quarantine.
 
     Raises:
+        InvalidRequestError: the id is no text.
         NotFoundError: no quarantine has that name; the message lists all quarantines.
         UnreadableManifest: its manifest cannot be read.
     """
+    text_argument(quarantine_id, "quarantine id")
     is_name = quarantine_id and "/" not in quarantine_id and not quarantine_id.startswith(".")
     listed = files.quarantine.listed(quarantine_id) if is_name else Listed({}, {}, ())
     if not (listed.files or listed.manifests):

@@ -42,6 +42,7 @@ from lakewright.storage.operations.running.plan import DeletionPlan, Unreachable
 from lakewright.storage.operations.state.branch_files import on_branch
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
 from lakewright.storage.operations.state.time_travel import moment_text
+from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.file_names import is_place_below
 from lakewright.storage.spec.partition import escape_path
 from lakewright.storage.spec.shown import Shown
@@ -103,6 +104,8 @@ def plan_remove_orphans(
         CorruptionError: metadata that the plan depends on cannot be read.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
+    older_than_ms = whole_or_none(older_than_ms, "older_than_ms")
+    age_ms = whole_or_none(age_ms, "age_ms")
     now = read_store_clock(files)
     oldest = (
         now - (_DAY_MS if age_ms is None else age_ms) if older_than_ms is None else older_than_ms

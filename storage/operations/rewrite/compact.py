@@ -43,6 +43,7 @@ from lakewright.storage.operations.rewrite.pick_units import (
 from lakewright.storage.operations.rewrite.runner import Part, Rewrite, carry_out, check_plan
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.arguments import whole_number, whole_or_none
 from lakewright.storage.spec.commit import CommitMessage
 from lakewright.storage.spec.index import IndexFileMeta
 from lakewright.storage.spec.lease import Lease
@@ -73,6 +74,9 @@ def plan_compact(
         InvalidRequestError: a partition names an unknown column.
     """
     check_supported(files.schema, Use.COMPACT, table=files.name)
+    min_file_num = whole_or_none(min_file_num, "min_file_num")
+    if buckets is not None:
+        buckets = [whole_number(each, "bucket") for each in buckets]
     if min_file_num is not None and min_file_num < 2:
         raise InvalidRequestError(f"min_file_num is {min_file_num}; compaction needs at least 2")
 

@@ -44,6 +44,7 @@ from lakewright.storage.operations.rewrite.runner import (
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import RewritePlan, check_bucket_count
 from lakewright.storage.operations.write.verify import VerifyLevel
+from lakewright.storage.spec.arguments import whole_number
 from lakewright.storage.spec.lease import Lease
 from lakewright.storage.spec.manifest import ManifestEntry
 from lakewright.storage.spec.options import BucketMode, ChangelogProducer, TableOptions
@@ -112,6 +113,7 @@ def plan_rescale(
             "whose option bucket is positive, or -2, can be rescaled",
             table=files.name,
         )
+    bucket_count = whole_number(bucket_count, "bucket_count")
     if bucket_count < 1:
         raise InvalidRequestError(
             f"{files.name} cannot have {bucket_count} buckets; ask for 1 or more", table=files.name

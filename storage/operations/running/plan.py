@@ -140,7 +140,7 @@ class RewritePlan(Plan[ResultT]):
 Runs = Mapping[type[Plan[Any]], Callable[..., Any]]
 
 
-def run_of(runs: Runs, files: TableFiles, plan: Plan[ResultT]) -> Callable[..., ResultT]:
+def find_run(runs: Runs, files: TableFiles, plan: Plan[ResultT]) -> Callable[..., ResultT]:
     """The function that carries a plan out.
 
     Raises:

@@ -10,10 +10,12 @@ from contextlib import suppress
 
 from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound
 from lakewright.storage.files.table_files import TableFiles
+from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.snapshot import Snapshot
 
 _WATERMARK_VERSION = "watermark-"
 _NO_WATERMARK = -(2**63)
+_MOST_DIGITS = 19
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 # Milliseconds since the epoch, or a datetime or its ISO text (UTC if it has no zone).
@@ -57,7 +59,7 @@ def choose_snapshot(
     number, or an id. An id also finds an expired snapshot that a tag keeps.
 
     Raises:
-        InvalidRequestError: more than one choice is given.
+        InvalidRequestError: more than one choice is given, or one of another type.
         TagNotFound: the tag does not exist; the message lists the existing tags.
         SnapshotNotFound: the snapshot does not exist, or history does not reach that far back.
     """
@@ -75,11 +77,11 @@ def choose_snapshot(
             "them"
         )
     if version is not None:
-        return _of_version(files, version)
+        return _of_version(files, text_argument(version, "version"))
     if snapshot_id is not None:
-        return _of_id(files, snapshot_id)
+        return _of_id(files, whole_number(snapshot_id, "snapshot"))
     if tag is not None:
-        return files.references.tag(tag).snapshot
+        return files.references.tag(text_argument(tag, "tag")).snapshot
     if watermark_ms is not None:
         return _of_watermark(files, watermark_ms)
     if as_of_ms is not None:
@@ -90,12 +92,17 @@ def choose_snapshot(
 def _of_version(files: TableFiles, version: str) -> Snapshot | None:
     if version in files.references.tag_names():
         return files.references.tag(version).snapshot
-    if version.isdecimal():
+    if is_number(version):
         return _of_id(files, int(version))
     number = version.removeprefix(_WATERMARK_VERSION)
-    if number != version and number.lstrip("-").isdecimal():
+    if number != version and is_number(number.removeprefix("-")):
         return _of_watermark(files, int(number))
     return files.references.tag(version).snapshot
+
+
+def is_number(text: str) -> bool:
+    """Whether a caller's text is a whole number of 64 bits at most, and so no tag's name."""
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
 def _of_id(files: TableFiles, snapshot_id: int) -> Snapshot:

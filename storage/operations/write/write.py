@@ -34,6 +34,7 @@ from lakewright.storage.operations.state.latest import read_latest
 from lakewright.storage.operations.write.bucket_writer import BucketWriter, PostponedWriter
 from lakewright.storage.operations.write.default_values import with_defaults, with_left_out_columns
 from lakewright.storage.operations.write.rolling_writer import BucketTarget, WrittenFiles
+from lakewright.storage.spec.arguments import text_argument, whole_number
 from lakewright.storage.spec.commit import (
     CommitMessage,
     OverwriteScope,
@@ -87,8 +88,13 @@ def prepare_write(
 
     Raises:
         UnsupportedError: the table has an option that is not implemented.
-        InvalidRequestError: the partition names an unknown column, or a value does not fit.
+        InvalidRequestError: the partition names an unknown column, or a value does not fit; the
+            user is no text, or the identifier no whole number of 64 bits.
     """
+    user = None if commit_user is None else text_argument(commit_user, "commit_user")
+    identifier = BATCH_COMMIT_IDENTIFIER
+    if commit_identifier is not None:
+        identifier = whole_number(commit_identifier, "commit_identifier")
     check_supported(files.schema, Use.WRITE, table=files.name)
     static = tuple(files.partitions.stored(partition or {}).items())
     if partition and mode is WriteMode.APPEND:
@@ -107,10 +113,8 @@ def prepare_write(
             mode=mode,
             static=static,
             dynamic=dynamic,
-            commit_user=commit_user or files.env.new_id(),
-            commit_identifier=(
-                BATCH_COMMIT_IDENTIFIER if commit_identifier is None else commit_identifier
-            ),
+            commit_user=user or files.env.new_id(),
+            commit_identifier=identifier,
         ),
         states=states,
         base_snapshot_id=None if snapshot is None else snapshot.id,
