@@ -348,6 +348,7 @@ class DeleteTagsPlan(DeletionPlan):
     reasons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        DeletionPlan.__post_init__(self)
         if len(self.tags) != len(self.snapshot_ids) or len(self.tags) != len(set(self.tags)):
             raise InvalidRequestError(
                 f"a plan for {self.table} names {len(self.tags)} tags, {len(set(self.tags))} of "

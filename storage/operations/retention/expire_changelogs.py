@@ -36,7 +36,7 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -49,6 +49,10 @@ class ExpireChangelogsPlan(DeletionPlan):
 
     changelog_ids: tuple[int, ...]
     reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        DeletionPlan.__post_init__(self)
+        check_ids(self.changelog_ids, self.table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
