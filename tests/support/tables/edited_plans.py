@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -35,7 +35,7 @@ def content_of(table: Table) -> dict[str, bytes]:
 
 
 def assert_changes_nothing(
-    table: Table, run: Callable[[], Any], *errors: type[StorageError]
+    table: Table, run: Callable[[], object], *errors: type[StorageError]
 ) -> None:
     """Check that a run is refused with one of the errors, and writes and deletes nothing."""
     before = content_of(table)
