@@ -322,7 +322,7 @@ def _run(name: str, *args: Any, **plan: Any) -> Callable[[Place], object]:
 
     def verb(at: Place) -> object:
         face = at.table.history if name in HISTORIC else at.table.upkeep
-        return getattr(face, f"run_{name}")(getattr(face, f"plan_{name}")(*args, **plan))
+        return face.run(getattr(face, f"plan_{name}")(*args, **plan))
 
     return verb
 

@@ -38,6 +38,7 @@ from lakewright.storage.operations.read.scan import DataSplit, plan_scan
 from lakewright.storage.operations.running.delete_files import discard_files
 from lakewright.storage.operations.running.engine import Engine
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.latest import is_latest
 from lakewright.storage.spec.data_types import AtomicType, DataField, TypeRoot
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -102,13 +103,7 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     for use in (Use.READ, Use.TAG):
         check_supported(files.schema, use, table=files.name)
     names = files.schema.names_of(columns)
-    for name in names:
-        files.schema.field(name)
-    if len(set(names)) != len(names):
-        raise InvalidRequestError(
-            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named "
-            "twice; name each once"
-        )
+    _check_columns(files, names)
     snapshot = files.snapshots.latest()
     splits = plan_scan(files, snapshot).splits
     metas = [file for split in splits for file in split.files]
@@ -131,11 +126,19 @@ def plan_analyze(files: TableFiles, *, columns: Sequence[str] | None = None) -> 
     )
 
 
+def _check_columns(files: TableFiles, names: Sequence[str]) -> None:
+    for name in names:
+        files.schema.field(name)
+    if len(set(names)) != len(names):
+        raise InvalidRequestError(f"columns {', '.join(names)} of {files.name} name one twice")
+
+
 def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> AnalyzeResult:
     """Carry a plan out; does nothing on a table without snapshots.
 
     Raises:
-        StalePlan: the planned snapshot expired, or the table's schema changed.
+        InvalidRequestError: a planned column does not exist, or is named twice.
+        StalePlan: the planned snapshot is not the latest any more, or the table's schema changed.
         CommitConflictError: the schema changed during the run; the file is deleted.
     """
     started = files.env.now_ms()
@@ -145,6 +148,7 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
             f"schema {files.schema.id}; plan again",
             table=files.name,
         )
+    _check_columns(files, plan.columns)
     if plan.snapshot_id is None:
         return AnalyzeResult(snapshot=None, statistics=None, exact_columns=(), duration_ms=0)
     try:
@@ -155,6 +159,12 @@ def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> Analyze
             "expired; plan again",
             table=files.name,
         ) from error
+    if not is_latest(files, snapshot):
+        raise StalePlan(
+            f"{files.name} was committed to since its snapshot {snapshot.id}, which the plan was "
+            "made for, and readers would take its statistics for those of the latest; plan again",
+            table=files.name,
+        )
     splits = plan_scan(files, snapshot).splits
     parts = engine.map(partial(profile_rows, files, plan.columns), _tasks(splits))
     profile = TableProfile.of(files, plan.columns)

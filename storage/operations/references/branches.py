@@ -23,7 +23,10 @@ from lakewright.storage.errors import (
     StalePlan,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.delete_unreachable import (
+    delete_unreachable,
+    files_of_both,
+)
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.roots import (
     RootKind,
@@ -142,7 +145,7 @@ def create_branch(
         )
     if name in files.references.branches():
         # Another process was interrupted while it created or deleted the branch.
-        run_delete_branch(files, _plan_delete(files, name))
+        _run_delete(files, _plan_delete(files, name))
     seen = on_branch(files, name)
     schema_id = files.schemas.latest_id(table=files.name)
     snapshot: Snapshot | None = None
@@ -286,9 +289,15 @@ def run_delete_branch(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult
     """Carry out a plan.
 
     Raises:
-        StalePlan: the branch has new snapshots or tags since the plan.
+        InvalidRequestError, BranchNotFound: as `plan_delete_branch`, which this calls.
+        StalePlan: the branch has new snapshots or tags since the plan, or a new plan would not
+            delete a planned file.
     """
-    check_supported(files.schema, Use.EXPIRE, table=files.name)
+    fresh = plan_delete_branch(files, plan.branch)
+    return _run_delete(files, replace(plan, files=files_of_both(files, plan.files, fresh.files)))
+
+
+def _run_delete(files: TableFiles, plan: DeleteBranchPlan) -> BranchResult:
     started = files.env.now_ms()
     seen = on_branch(files, plan.branch)
     check_nothing_new(files, seen, plan.branch, plan.snapshot_ids, plan.tags)

@@ -15,7 +15,7 @@ Source: Paimon specification, chapter Manage Branches; `FileSystemBranchManager`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import InvalidRequestError, StalePlan
 from lakewright.storage.files.table_files import TableFiles
@@ -25,7 +25,10 @@ from lakewright.storage.operations.references.branches import (
     check_is_main,
     check_nothing_new,
 )
-from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.delete_unreachable import (
+    delete_unreachable,
+    files_of_both,
+)
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback import (
     check_nothing_newer,
@@ -172,18 +175,12 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
     """Carry out a plan; after a crash main is readable, and a new fast-forward completes it.
 
     Raises:
-        StalePlan: main or the branch has new snapshots or tags since the plan.
+        InvalidRequestError, BranchNotFound: as `plan_fast_forward`, which this calls.
+        StalePlan: a new plan is another one, for example since main has new snapshots.
     """
-    check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
+    plan = _checked(files, plan)
     seen = on_branch(files, plan.branch)
-    check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
-    if set(seen.snapshots.ids()) != set(plan.new_snapshot_ids):
-        raise StalePlan(
-            f"branch {plan.branch} of {files.name} has changed its snapshots since the plan was "
-            "made; plan again",
-            table=files.name,
-        )
     _delete_of_other_schemas(files, seen, plan)
     for each in seen.schemas.ids():
         files.schemas.restore(each, seen.schemas.read_file(each))
@@ -207,6 +204,26 @@ def run_fast_forward(files: TableFiles, plan: FastForwardPlan) -> BranchResult:
         bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,
     )
+
+
+def _checked(files: TableFiles, plan: FastForwardPlan) -> FastForwardPlan:
+    """The plan, with the files that a new plan names too; a plan may be old or edited."""
+    fresh = plan_fast_forward(files, plan.branch)
+    check_nothing_new(files, files, "", plan.snapshot_ids, plan.tags)
+    if set(fresh.new_snapshot_ids) != set(plan.new_snapshot_ids):
+        raise StalePlan(
+            f"branch {plan.branch} of {files.name} has other snapshots since the plan was made; "
+            "plan again",
+            table=files.name,
+        )
+    checked = replace(plan, files=files_of_both(files, plan.files, fresh.files))
+    if checked != replace(fresh, files=checked.files):
+        raise StalePlan(
+            f"the plan to forward {files.name} to branch {plan.branch} is not the one that would "
+            "be made now: the table has changed since, or the plan; plan again",
+            table=files.name,
+        )
+    return checked
 
 
 def _delete_of_other_schemas(files: TableFiles, seen: TableFiles, plan: FastForwardPlan) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakewright.storage.errors import (
     CorruptionError,
@@ -33,7 +33,11 @@ from lakewright.storage.errors import (
 from lakewright.storage.files.rounds import Rounds
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.commit_standing import follows, trace_of
-from lakewright.storage.operations.references.delete_unreachable import Deleted, delete_unreachable
+from lakewright.storage.operations.references.delete_unreachable import (
+    Deleted,
+    delete_unreachable,
+    files_of_both,
+)
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import (
@@ -218,12 +222,12 @@ def run_rollback(files: TableFiles, plan: RollbackPlan) -> RollbackResult:
     """Carry out a plan.
 
     Raises:
-        StalePlan: a snapshot was committed, tagged or expired since the plan. No file that a root
-            keeps is deleted.
+        StalePlan: a new plan is another one, for example since a snapshot was committed, tagged or
+            expired. No file that a root keeps is deleted.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
-    _check_current(files, plan)
+    plan = _checked(files, plan)
     pin = f"{ROLLBACK_PIN}{plan.target_id}-{files.env.new_id()[:8]}"
     target, snapshot_file = _pin(files, plan, pin)
     snapshots = _delete_later(files, plan, snapshot_file, pin)
@@ -425,11 +429,33 @@ def check_nothing_newer(files: TableFiles, latest_id: int, while_what: str) -> N
         )
 
 
+def _checked(files: TableFiles, plan: RollbackPlan) -> RollbackPlan:
+    """The plan, with the files that a new plan names too; a plan may be old or edited."""
+    _check_current(files, plan)
+    tag = plan.restored_tag
+    try:
+        fresh = plan_rollback(files, snapshot_id=None if tag else plan.target_id, tag=tag)
+    except (InvalidRequestError, SnapshotNotFound, TagNotFound) as error:
+        raise StalePlan(
+            f"{files.name} cannot be rolled back as planned, to snapshot {plan.target_id}, since "
+            f"{error}; plan again",
+            table=files.name,
+        ) from error
+    checked = replace(plan, files=files_of_both(files, plan.files, fresh.files))
+    if checked != replace(fresh, files=checked.files):
+        raise StalePlan(
+            f"the plan to roll {files.name} back to snapshot {plan.target_id} is not the one that "
+            "would be made now: the table has changed since, or the plan; plan again",
+            table=files.name,
+        )
+    return checked
+
+
 def _check_current(files: TableFiles, plan: RollbackPlan) -> None:
     later = {each for each in files.snapshots.ids() if each > plan.target_id}
     tags = files.references.tags().values()
     held = {tag.name: tag.snapshot.id for tag in tags}
-    planned = dict(zip(plan.tags, plan.tag_snapshot_ids, strict=True))
+    planned = dict(zip(plan.tags, plan.tag_snapshot_ids, strict=False))
     later_tags = {name for name, each in held.items() if each > plan.target_id}
     moved = {name for name, each in planned.items() if held.get(name, each) != each}
     if not later <= set(plan.snapshot_ids) or not later_tags <= planned.keys() or moved:

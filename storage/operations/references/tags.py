@@ -26,7 +26,10 @@ from lakewright.storage.errors import (
     StorageError,
 )
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.delete_unreachable import (
+    delete_unreachable,
+    files_of_both,
+)
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback_pin import put_pin
 from lakewright.storage.operations.references.roots import Root, RootKind, all_roots
@@ -354,6 +357,7 @@ class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
     reasons: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        DeletionPlan.__post_init__(self)
         if len(self.tags) != len(self.snapshot_ids) or len(self.tags) != len(set(self.tags)):
             raise InvalidRequestError(
                 f"a plan for {self.table} names {len(self.tags)} tags, {len(set(self.tags))} of "
@@ -419,13 +423,14 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
 
     Raises:
         StalePlan: a tag now points at another snapshot, or is deleted, or its deletion would
-            delete more files than planned.
+            delete other files than planned.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
     for name, snapshot_id in zip(plan.tags, plan.snapshot_ids, strict=True):
         _check_still(files, name, snapshot_id)
-    surplus = set(plan_delete_tags(files, plan.tags).files) - set(plan.files)
+    fresh = plan_delete_tags(files, plan.tags).files
+    surplus = {file.path for file in fresh}.difference(file.path for file in plan.files)
     if surplus:
         raise StalePlan(
             f"snapshots of tags of {files.name} have expired since the plan was made: the "
@@ -433,8 +438,9 @@ def run_delete_tags(files: TableFiles, plan: DeleteTagsPlan) -> DeleteTagsResult
             "planned; plan again",
             table=files.name,
         )
+    going = files_of_both(files, plan.files, fresh)
     delete_files(files.fs, [files.paths.tag(name) for name in plan.tags])
-    deleted = delete_unreachable(files, plan.files)
+    deleted = delete_unreachable(files, going)
     return DeleteTagsResult(
         tags=plan.tags,
         files_deleted=deleted.files,

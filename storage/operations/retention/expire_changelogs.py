@@ -18,7 +18,10 @@ from dataclasses import dataclass
 
 from lakewright.storage.errors import StalePlan
 from lakewright.storage.files.table_files import TableFiles
-from lakewright.storage.operations.references.delete_unreachable import delete_unreachable
+from lakewright.storage.operations.references.delete_unreachable import (
+    delete_unreachable,
+    files_of_both,
+)
 from lakewright.storage.operations.references.reachable import only_kept_by
 from lakewright.storage.operations.references.rollback_pin import (
     check_no_rollback,
@@ -33,7 +36,7 @@ from lakewright.storage.operations.references.roots import (
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.expiry_range import check_clock
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
+from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.spec.option_values import duration_of_ms
 from lakewright.storage.spec.shown import Shown
@@ -47,6 +50,10 @@ class ExpireChangelogsPlan(DeletionPlan["ExpireChangelogsResult"]):
 
     changelog_ids: tuple[int, ...]
     reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        DeletionPlan.__post_init__(self)
+        check_ids(self.changelog_ids, self.table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +90,28 @@ def plan_expire_changelogs(files: TableFiles, *, every: bool = False) -> ExpireC
     else:
         expired, reasons = _range(files, changelogs)
     ids = {each.id for each in expired}
-    found: tuple[UnreachableFile, ...] = ()
-    if ids:
-        roots = _roots(files, ids)
-        going = [
-            root
-            for root in roots
-            if root.kind is RootKind.CHANGELOG
-            and root.branch == files.paths.branch
-            and root.snapshot.id in ids
-        ]
-        gone = set(going)
-        found = only_kept_by(files, going, [root for root in roots if root not in gone])
     return ExpireChangelogsPlan(
-        table=files.name, changelog_ids=tuple(sorted(ids)), files=found, reasons=tuple(reasons)
+        table=files.name,
+        changelog_ids=tuple(sorted(ids)),
+        files=_files_of(files, ids),
+        reasons=tuple(reasons),
     )
+
+
+def _files_of(files: TableFiles, changelog_ids: Collection[int]) -> tuple[UnreachableFile, ...]:
+    """The files that only these changelogs keep."""
+    if not changelog_ids:
+        return ()
+    roots = _roots(files, changelog_ids)
+    going = [
+        root
+        for root in roots
+        if root.kind is RootKind.CHANGELOG
+        and root.branch == files.paths.branch
+        and root.snapshot.id in changelog_ids
+    ]
+    gone = set(going)
+    return only_kept_by(files, going, [root for root in roots if root not in gone])
 
 
 def _roots(files: TableFiles, changelog_ids: Collection[int]) -> list[Root]:
@@ -145,7 +159,8 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     """Carry out a plan.
 
     Raises:
-        StalePlan: the planned changelogs are no longer the earliest, or a rollback is under way.
+        StalePlan: the planned changelogs are no longer the earliest, a new plan for them would not
+            delete a planned file, or a rollback is under way.
     """
     check_supported(files.schema, Use.EXPIRE, table=files.name)
     started = files.env.now_ms()
@@ -160,8 +175,11 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
             "changelogs now; plan again",
             table=files.name,
         )
+    going = files_of_both(files, plan.files, _files_of(files, plan.changelog_ids))
     left = [each for each in there if each > last]
-    paths = [files.paths.changelog(each) for each in sorted(plan.changelog_ids)]
+    # Another expiry may have deleted some. One that comes after the listing is not planned.
+    expired = tuple(each for each in there if each <= last)
+    paths = [files.paths.changelog(each) for each in expired]
     if left:
         files.references.hint_changelogs(earliest=min(left))
     else:
@@ -169,10 +187,10 @@ def run_expire_changelogs(files: TableFiles, plan: ExpireChangelogsPlan) -> Expi
     delete_files(files.fs, paths)
     roots = _roots(files, plan.changelog_ids)
     # A rollback that began since may restore roots that are missing here.
-    planned = () if is_rollback_under_way(files) else plan.files
+    planned = () if is_rollback_under_way(files) else going
     deleted = delete_unreachable(files, planned, roots)
     return ExpireChangelogsResult(
-        expired=plan.changelog_ids,
+        expired=expired,
         files_deleted=deleted.files,
         bytes_deleted=deleted.bytes,
         duration_ms=files.env.now_ms() - started,

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lakewright.storage.env import FileStatus
-from lakewright.storage.errors import SnapshotNotFound, StalePlan
+from lakewright.storage.errors import InvalidRequestError, SnapshotNotFound, StalePlan
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.consumers import (
     plan_expire_consumers,
@@ -46,7 +46,7 @@ from lakewright.storage.operations.retention.expiring_files import (
 )
 from lakewright.storage.operations.retention.expiry_range import expiry_step, retention_of
 from lakewright.storage.operations.running.delete_files import delete_files
-from lakewright.storage.operations.running.plan import DeletionPlan
+from lakewright.storage.operations.running.plan import DeletionPlan, check_ids
 from lakewright.storage.operations.state.lineage import Lineage
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.snapshot import Snapshot
@@ -67,6 +67,16 @@ class ExpirePlan(DeletionPlan["ExpireResult"]):
     changelog_ids: tuple[int, ...] = ()
     consumers: tuple[str, ...] = ()
     waiting: int = 0
+
+    def __post_init__(self) -> None:
+        DeletionPlan.__post_init__(self)
+        check_ids(self.snapshot_ids, self.table)
+        end = self.end_id
+        if self.snapshot_ids and (end is None or self.snapshot_ids[-1] >= end):
+            raise InvalidRequestError(
+                f"a plan expires snapshot {self.snapshot_ids[-1]} of {self.table}, and the first "
+                f"one that stays is {end}; plan again"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +198,7 @@ def _run(
     end_id: int,
     lineage: Lineage,
 ) -> int:
+    _check_changelogs(files, plan)
     check_no_rollback(files)
     # The listing comes after the check, since a rollback may have restored snapshots.
     listed = files.snapshots.listed()
@@ -219,6 +230,18 @@ def _run(
     if files.options.snapshot_clean_empty_directories:
         remove_bucket_folders(files, paths)
     return deleted
+
+
+def _check_changelogs(files: TableFiles, plan: ExpirePlan) -> None:
+    """Check that the plan keeps the changelogs of its snapshots, exactly if the options say so."""
+    outlive = files.options.changelog_outlives_snapshots
+    if plan.changelog_ids != (plan.snapshot_ids if outlive else ()):
+        raise StalePlan(
+            f"the plan keeps the changelogs of {len(plan.changelog_ids)} of the "
+            f"{len(plan.snapshot_ids)} snapshots of {files.name} that it expires, and the options "
+            f"of the table keep {'all' if outlive else 'none'}; plan again",
+            table=files.name,
+        )
 
 
 def _set_earliest(files: TableFiles, end: int) -> None:

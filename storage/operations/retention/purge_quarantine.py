@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lakewright.storage.errors import CorruptionError, InvalidRequestError, UnreadableManifest
+from lakewright.storage.errors import (
+    CorruptionError,
+    InvalidRequestError,
+    StalePlan,
+    UnreadableManifest,
+)
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.stale_roots import stale_when_roots_go
 from lakewright.storage.operations.retention.quarantine import (
@@ -30,6 +35,7 @@ from lakewright.storage.operations.retention.quarantine import (
 from lakewright.storage.operations.running.delete_files import delete_files
 from lakewright.storage.operations.running.plan import DeletionPlan, UnreachableFile
 from lakewright.storage.operations.state.store_clock import check_clock, read_store_clock
+from lakewright.storage.operations.state.time_travel import moment_text
 from lakewright.storage.spec.arguments import whole_or_none
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
@@ -42,12 +48,14 @@ class PurgePlan(DeletionPlan["PurgeResult"]):
     """Quarantines to end, and the paths of their files to delete, in the quarantine folders.
 
     `wanted` are original paths below the table that a root or pending batch needs; these files are
-    restored. `reasons` says why some quarantines stay.
+    restored. `reasons` says why some quarantines stay. The quarantines are no younger than
+    `older_than_ms`, by the store's clock; None if they were named.
     """
 
     quarantine_ids: tuple[str, ...]
     wanted: tuple[str, ...]
     reasons: tuple[str, ...]
+    older_than_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +84,11 @@ def plan_purge(
     if ttl_ms is not None and ttl_ms < 0:
         raise InvalidRequestError(f"a time to live cannot be {ttl_ms} ms; give 0 or more")
     found = list_quarantines(files)
+    older_than_ms: int | None = None
     if quarantine_ids:
         due = [_readable(files, read_quarantine(files, each)) for each in sorted({*quarantine_ids})]
     else:
-        due = _due(files, found, TIME_TO_LIVE_MS if ttl_ms is None else ttl_ms)
+        older_than_ms, due = _due(files, found, TIME_TO_LIVE_MS if ttl_ms is None else ttl_ms)
     where = {file.path: each.id for each in due for file in each.files}
     references = References(files, frozenset(where))
     try:
@@ -98,6 +107,7 @@ def plan_purge(
         ),
         quarantine_ids=tuple(each.id for each in due),
         wanted=tuple(sorted(wanted)),
+        older_than_ms=older_than_ms,
         reasons=tuple(f"quarantine {each.id}: {each.problem}" for each in found if each.problem),
     )
 
@@ -112,14 +122,28 @@ def _readable(files: TableFiles, quarantine: Quarantine) -> Quarantine:
     return quarantine
 
 
-def _due(files: TableFiles, found: Sequence[Quarantine], ttl_ms: int) -> list[Quarantine]:
+def _due(
+    files: TableFiles, found: Sequence[Quarantine], ttl_ms: int
+) -> tuple[int, list[Quarantine]]:
+    """The moment before which quarantines are due, and those quarantines."""
     dated = [(each, each.created_ms) for each in found if each.created_ms is not None]
     if not dated:
-        return []
+        return 0, []
     now = read_store_clock(files)
     made = [(files.paths.quarantine(each.id), created) for each, created in dated]
     check_clock(files, now, made, what="purged")
-    return [each for each, created in dated if created <= now - ttl_ms]
+    return now - ttl_ms, [each for each, created in dated if created <= now - ttl_ms]
+
+
+def _check_age(files: TableFiles, quarantine: Quarantine, older_than_ms: int | None) -> None:
+    """Check the age of a quarantine that was not named, since a plan may be edited."""
+    created = quarantine.created_ms
+    if older_than_ms is not None and (created is None or created > older_than_ms):
+        raise StalePlan(
+            f"the plan purges the quarantines of {files.name} from before "
+            f"{moment_text(older_than_ms)}, and {quarantine.id} is younger; plan again",
+            table=files.name,
+        )
 
 
 def _copy(files: TableFiles, quarantine_id: str, path: str) -> str:
@@ -133,11 +157,14 @@ def run_purge(files: TableFiles, plan: PurgePlan) -> PurgeResult:
 
     Raises:
         CorruptionError: the metadata of a root, or the manifest of a quarantine, cannot be read.
+        StalePlan: a planned quarantine is younger than the plan says.
     """
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     started = files.env.now_ms()
-    there = {each.id: each for each in list_quarantines(files)}
-    due = [_readable(files, there[each]) for each in plan.quarantine_ids if each in there]
+    there = [each for each in list_quarantines(files) if each.id in plan.quarantine_ids]
+    due = [_readable(files, each) for each in there]
+    for each in due:
+        _check_age(files, each, plan.older_than_ms)
     planned = {file.path for file in plan.files}
     where = {file.path: each.id for each in due for file in each.files}
     mover = Mover(files, References(files, frozenset(where)), where)

@@ -257,14 +257,15 @@ class Mover:
     def set_aside(self, orphans: Sequence[OrphanFile], *, reason: str, now_ms: int) -> None:
         """Move files to quarantine, except those that changed or that a root or batch needs."""
         for some in batches(orphans, _MOST_FILES):
-            entries = [entry for each in self._unchanged(some) if (entry := self._entry(each))]
+            entries = [entry for each in self.unchanged(some) if (entry := self._entry(each))]
             if entries:
                 manifest = QuarantineManifest(
                     table=self.files.name, created_ms=now_ms, reason=reason, files=tuple(entries)
                 )
                 self._fill(manifest)
 
-    def _unchanged(self, orphans: Sequence[OrphanFile]) -> Iterator[OrphanFile]:
+    def unchanged(self, orphans: Sequence[OrphanFile]) -> Iterator[OrphanFile]:
+        """Files that still have their size and time, and that no root or batch needs."""
         there = self.files.quarantine.there(file.path for file in orphans)
         for orphan in orphans:
             status = there.get(orphan.path)

@@ -192,7 +192,9 @@ def _leftovers(files: TableFiles, listed: Listed, oldest: int) -> tuple[Unreacha
 def run_remove_orphans(
     files: TableFiles, plan: OrphansPlan, *, quarantine: bool = True
 ) -> OrphansResult:
-    """Quarantine or delete the files of a plan, except those that a root or batch needs by now.
+    """Quarantine or delete the files of a plan.
+
+    Files that a root or batch needs by now stay, and files that the store dates otherwise.
 
     Raises:
         InvalidRequestError: the plan names files that cannot be orphans of this table.
@@ -203,7 +205,8 @@ def run_remove_orphans(
     check_supported(files.schema, Use.ORPHANS, table=files.name)
     _check_files(files, plan)
     started = files.env.now_ms()
-    where = places(files.quarantine.listed())
+    aside = files.quarantine.listed()
+    where = places(aside)
     paths = frozenset({file.path for file in plan.files} | where.keys())
     mover = Mover(files, References(files, paths), where)
     mover.look()
@@ -215,10 +218,11 @@ def run_remove_orphans(
             remove_bucket_folders(files, [files.paths.below(path) for path in mover.moved])
     elif plan.files:
         _check_no_changelogs_to_come(files)
-        going = [file for file in plan.files if file.path not in mover.kept]
-        gone = delete_unreachable(files, going)
+        gone = delete_unreachable(files, list(mover.unchanged(plan.files)))
         deleted = gone.files, gone.bytes
-    delete_files(files.fs, [files.paths.below(file.path) for file in plan.leftovers])
+    old = {file.path for file in _leftovers(files, aside, plan.older_than_ms)}
+    leftovers = [file.path for file in plan.leftovers if file.path in old]
+    delete_files(files.fs, [files.paths.below(path) for path in leftovers])
     return OrphansResult(
         files_moved=len(mover.moved),
         bytes_moved=sum(mover.moved.values()),

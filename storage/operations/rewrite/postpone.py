@@ -183,10 +183,10 @@ def _part_of(task: PostponeTask, partition: HeldPartition) -> Part[Move] | None:
     postponed, placed = partition.get(POSTPONE_BUCKET), _placed(partition)
     if postponed is None or any(each.total_buckets != task.bucket_count for each in placed):
         return None
-    planned = set(task.files)
-    # Rows written after the plan wait for the next plan.
-    chosen = in_writing_order(each for each in postponed.files if each.file_name in planned)
-    if len(chosen) < len(planned):
+    # Rows written after the plan wait for the next plan. Rows written before a planned file do not:
+    # placed later, they would win over newer ones.
+    chosen = in_writing_order(postponed.files)[: len(task.files)]
+    if {each.file_name for each in chosen} != set(task.files):
         return None
     numbers = {bucket: number for (_, bucket), number in next_sequences(placed).items()}
     move = Move(

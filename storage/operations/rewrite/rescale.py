@@ -75,6 +75,17 @@ class RescalePlan(RewritePlan["RescaleResult"]):
     tasks: tuple[RescaleTask, ...]
     bucket_option: int | None
 
+    def __post_init__(self) -> None:
+        option = () if self.bucket_option is None else (self.bucket_option,)
+        counts = {*option, *(task.to_buckets for task in self.tasks)}
+        for count in counts:
+            check_bucket_count(count)
+        if len(counts) > 1:
+            raise InvalidRequestError(
+                f"a plan for {self.table} makes {', '.join(map(str, sorted(counts)))} buckets, and "
+                "a rescale makes one number of them; plan again"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescaleResult(RewriteResult):
@@ -192,6 +203,7 @@ def run_rescale(
     Raises:
         StalePlan: other commits changed all planned partitions; plan again.
         LeaseLost: the lease was lost, or all its partitions were taken; nothing is published.
+        InvalidRequestError: the plan changes the option `bucket` of a table that counts no buckets.
         SchemaMoved: the table's schema changed since the plan.
         RetriesExhausted: other processes committed too often.
         VerificationFailed: rows written differ from rows read; the partition stays.
@@ -211,6 +223,12 @@ def run_rescale(
         kind=CommitKind.OVERWRITE,
     )
     live = check_plan(files, rewrite)
+    if plan.bucket_option is not None and files.options.bucket_mode is not BucketMode.FIXED:
+        raise InvalidRequestError(
+            f"the plan sets option bucket of {files.name} to {plan.bucket_option}, and its buckets "
+            f"are {files.options.bucket_mode.value}; plan again",
+            table=files.name,
+        )
     if plan.bucket_option is not None:
         files = _with_bucket_option(files, plan.bucket_option)
     outcome = carry_out(files, live, engine, lease)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from lakewright.storage.codec.json_values import read_object
@@ -71,6 +72,20 @@ def check_bucket_count(count: int) -> None:
         )
 
 
+def check_ids(ids: Sequence[int], table: str) -> None:
+    """Check that a plan's ids of snapshots or changelogs are positive and increase.
+
+    Raises:
+        InvalidRequestError: an id is not positive, or not above the one before it.
+    """
+    for before, each in pairwise((0, *ids)):
+        if each <= before:
+            raise InvalidRequestError(
+                f"a plan for {table} names {each} after {before}, and ids are positive and "
+                "increase; plan again"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class UnreachableFile:
     """A file to delete, by a path below the table's root."""
@@ -84,6 +99,10 @@ class UnreachableFile:
             place_below(self.path)
         except UnsafeName as error:
             raise InvalidRequestError(str(error)) from None
+        if self.size_bytes < 0:
+            raise InvalidRequestError(
+                f"a plan gives {self.path} a size of {self.size_bytes} bytes; plan again"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +111,14 @@ class DeletionPlan(Plan[ResultT]):
 
     table: str
     files: tuple[UnreachableFile, ...]
+
+    def __post_init__(self) -> None:
+        paths = {file.path for file in self.files}
+        if len(paths) < len(self.files):
+            raise InvalidRequestError(
+                f"a plan for {self.table} names {len(self.files)} files, and {len(paths)} of them "
+                "are different; plan again"
+            )
 
     @property
     def bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
 from lakewright.storage.spec.table_statistics import ColumnStatistics, TableStatistics
 from tests.support.tables.builders import compact, content, events, expire, new_table, rows
+from tests.support.tables.edited_plans import assert_changes_nothing, edited
 
 COLUMNS = {
     "id": "INT",
@@ -236,6 +238,27 @@ def test_a_plan_whose_snapshot_is_expired_is_refused(catalog: Catalog) -> None:
     expire(table)
     with pytest.raises(StalePlan, match=r"snapshot 1 of db.t.*expired; plan again"):
         table.upkeep.run(plan)
+
+
+def test_a_plan_whose_snapshot_is_not_the_latest_is_refused(catalog: Catalog) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    old = table.upkeep.plan_analyze()
+    table.write(rows(table, events(3, 6)))
+    for plan in (old, edited(table.upkeep.plan_analyze(), snapshot_id=1)):
+        run = partial(table.upkeep.run, plan)
+        assert_changes_nothing(table, run, StalePlan)
+
+
+@pytest.mark.parametrize("columns", [["id", "id"], ["nope"]])
+def test_a_plan_of_columns_that_cannot_be_analyzed_is_refused(
+    catalog: Catalog, columns: list[str]
+) -> None:
+    table = new_table(catalog)
+    table.write(rows(table, events(0, 3)))
+    changed = edited(table.upkeep.plan_analyze(), columns=columns)
+    run = partial(table.upkeep.run, changed)
+    assert_changes_nothing(table, run, InvalidRequestError)
 
 
 def evolved(table: Table) -> TableSchema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,7 @@ from tests.support.tables.builders import (
     spec,
     values_of,
 )
+from tests.support.tables.edited_plans import assert_changes_nothing, edited
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.meddling import Meddling
 
@@ -320,3 +322,32 @@ def test_a_filter_on_keys_reads_the_buckets_that_may_hold_them(catalog: Catalog)
     plan = table.scan(Leaf("id", Operator.EQ, (7,))).plan
     assert {split.bucket for split in plan.splits} < {0, 1, 2}
     assert values_of(table, "v", where=Leaf("id", Operator.EQ, (7,))) == ["v7"]
+
+
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_rows_are_placed_in_the_order_of_their_files_even_by_an_edited_plan(
+    catalog: Catalog, left_out: int
+) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "-2"})
+    for version in "abc":
+        table.write(rows(table, events(0, 3, v=version)))
+    plan = table.upkeep.plan_postpone_compact()
+    (task,) = json.loads(plan.to_json())["tasks"]
+    del task["files"][left_out]
+    changed = edited(plan, tasks=[task])
+    run = table.upkeep.run
+    assert_changes_nothing(table, lambda: run(changed), StalePlan)
+    settle(table)
+    assert values_of(table, "v") == ["c0", "c1", "c2"]
+
+
+def test_a_plan_of_the_oldest_files_leaves_the_others_to_the_next(catalog: Catalog) -> None:
+    table = new_table(catalog, keys=["id"], options={"bucket": "-2"})
+    for version in "ab":
+        table.write(rows(table, events(0, 3, v=version)))
+    plan = table.upkeep.plan_postpone_compact()
+    table.write(rows(table, events(0, 3, v="c")))
+    table.upkeep.run(plan)
+    assert values_of(table, "v") == ["b0", "b1", "b2"]
+    settle(table)
+    assert values_of(table, "v") == ["c0", "c1", "c2"]

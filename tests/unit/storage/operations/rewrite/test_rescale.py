@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,7 @@ from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.snapshot import CommitKind
 from tests.support.stores.watched_files import watched
 from tests.support.tables.builders import compact, content, events, new_table, rows, values_of
+from tests.support.tables.edited_plans import assert_changes_nothing, edited
 from tests.support.tables.invariants import assert_only_reachable_files
 from tests.support.tables.meddling import Meddling
 
@@ -335,3 +337,28 @@ def test_rows_that_get_lost_on_the_way_are_noticed(
     monkeypatch.undo()
     assert content(table) == before
     assert_only_reachable_files(table)
+
+
+@pytest.mark.parametrize(
+    ("option", "counts"),
+    [(option, []) for option in (-5, -2, -1, 0, 2**40)]
+    + [(option, [4, 4]) for option in (-1, 0, 7)]
+    + [(None, [3, 4]), (None, [0, 0]), (4, [4, 5])],
+)
+def test_a_plan_makes_one_number_of_buckets(
+    catalog: Catalog, option: int | None, counts: list[int]
+) -> None:
+    plan = filled(table_of(catalog, 2)).upkeep.plan_rescale(4)
+    tasks = json.loads(plan.to_json())["tasks"]
+    changed = [task | {"to_buckets": count} for task, count in zip(tasks, counts, strict=False)]
+    with pytest.raises(InvalidRequestError, match="plan again"):
+        edited(plan, bucket_option=option, tasks=changed)
+
+
+def test_a_plan_gives_no_table_another_kind_of_buckets(catalog: Catalog) -> None:
+    table = new_table(catalog, **KEYED, options={"bucket": "-2"})
+    plan = table.upkeep.plan_rescale(3)
+    assert plan.bucket_option is None
+    changed = edited(plan, bucket_option=3)
+    run = table.upkeep.run
+    assert_changes_nothing(table, lambda: run(changed), InvalidRequestError)
