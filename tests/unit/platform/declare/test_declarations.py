@@ -307,7 +307,7 @@ def test_what_is_wrong_is_said_with_its_line(
             "VARCHAR has no length; write STRING or VARCHAR(n)",
         ),
         ("dt, type: STRING", 'dt, type: "ARRAY<BINARY>"', "write BYTES or BINARY(n)"),
-        ("dt, type: STRING", "dt, type: bool", "BOOL is no type; did you mean BOOLEAN?"),
+        ("dt, type: STRING", "dt, type: bool", "BOOL is not a type; did you mean BOOLEAN?"),
         ("dt, type: STRING", "dt, type: TEXT", "did you mean STRING?"),
         ("dt, type: STRING", "dt, type: LONG", "did you mean BIGINT?"),
         ("dt, type: STRING", "dt, type: DATETIME", "did you mean TIMESTAMP?"),

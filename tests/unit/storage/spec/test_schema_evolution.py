@@ -270,7 +270,7 @@ WRONG: dict[str, tuple[SchemaChange, str]] = {
     "nested as a whole": (ChangeType("l", "ARRAY<BIGINT>"), "l.element of an array"),
     "no cast": (ChangeType("id", "DATE"), "no client casts it"),
     "explicit": (ChangeType("id", "SMALLINT"), "wrap around; set the option lakewright.cast-mode"),
-    "no type": (ChangeType("id", "NUMBER"), "NUMBER is no type"),
+    "no type": (ChangeType("id", "NUMBER"), "NUMBER is not a type"),
     "required later": (ChangeNullability("id", nullable=False), "may hold null there"),
 }
 

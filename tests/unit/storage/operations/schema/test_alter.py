@@ -144,7 +144,7 @@ def test_a_plan_writes_nothing_and_is_carried_out_later(catalog: Catalog) -> Non
     [
         ({"change": "DropTable"}, "the changes are AddColumn"),
         ({"change": "AddColumn", "column": "x"}, "type is missing"),
-        ({"change": "AddColumn", "column": "x", "type": 5}, "is no str"),
+        ({"change": "AddColumn", "column": "x", "type": 5}, "is not of type str"),
         ({"change": "MoveColumn", "column": "v", "position": {"side": "up"}}, "is not a valid"),
         ({"change": "DropColumn", "column": "nowhere"}, "no column 'nowhere'"),
     ],
