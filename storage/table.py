@@ -252,7 +252,7 @@ class Table(Readable):
         """
         if compact:
             check_writer_may_compact(self.table_files)
-        once = Table(self.table_files.reading_once())
+        once = replace(self, table_files=self.table_files.reading_once())
         staged = once.stage(
             rows,
             mode=mode,

@@ -146,7 +146,7 @@ def publish(
     env = env or SystemEnv()
     started = env.now_ms()
     # Staging and commit share the manifests that they read.
-    table = Table(table.table_files.reading_once())
+    table = replace(table, table_files=table.table_files.reading_once())
     _check_order(table, order)
     done = table.find_committed(order.commit_user, LAST_COMMIT)
     if done is not None:

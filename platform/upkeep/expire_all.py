@@ -83,7 +83,8 @@ class ExpiryPlan(Plan["Expired"]):
         )
         if isinstance(later, ExpirePlan):
             ids = (*self.snapshots.snapshot_ids, *later.snapshot_ids)
-            return replace(joined, snapshots=replace(self.snapshots, snapshot_ids=ids))
+            snapshots = replace(self.snapshots, snapshot_ids=ids, end_id=later.end_id)
+            return replace(joined, snapshots=snapshots)
         if self.changelogs is None:
             return replace(self, changelogs=later)
         ids = (*self.changelogs.changelog_ids, *later.changelog_ids)

@@ -299,11 +299,18 @@ def _kept(table: Table) -> StagedWrite:
 
 
 def _alter(at: Place) -> object:
-    return at.table.alter(
-        ChangeComment("v", "what happened"),
-        AddColumn("w", "ROW<a INT>"),
-        SetOption("snapshot.num-retained.min", "3"),
+    table = at.table
+    return table.run_alter(
+        table.plan_alter(
+            ChangeComment("v", "what happened"),
+            AddColumn("w", "ROW<a INT>"),
+            SetOption("snapshot.num-retained.min", "3"),
+        )
     )
+
+
+def _add_column(at: Place) -> object:
+    return at.table.alter(AddColumn("w", "ROW<a INT>"))
 
 
 def _alter_branch(at: Place) -> object:
@@ -387,6 +394,7 @@ CASES = (
     Case("compact what was written", _compact_written, ("append", *PARTED_KINDS), _many_files),
     # Schemas.
     Case("alter", _alter, ("keyed", "append"), done=(InvalidRequestError,)),
+    Case("add a column", _add_column, done=(InvalidRequestError,), quick=False),
     Case("alter a branch", _alter_branch, ready=_branch, done=(InvalidRequestError,), quick=False),
     # Rewriting.
     Case("compact", _run("compact", full=True), EVERY_KIND),
