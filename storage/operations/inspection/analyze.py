@@ -130,7 +130,10 @@ def _check_columns(files: TableFiles, names: Sequence[str]) -> None:
     for name in names:
         files.schema.field(name)
     if len(set(names)) != len(names):
-        raise InvalidRequestError(f"columns {', '.join(names)} of {files.name} name one twice")
+        raise InvalidRequestError(
+            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named twice; "
+            "name each once"
+        )
 
 
 def run_analyze(files: TableFiles, plan: AnalyzePlan, engine: Engine) -> AnalyzeResult:

@@ -148,7 +148,6 @@ def test_an_edited_plan_forwards_no_table_otherwise(
         {"tags": ["t5", "t1"], "tag_snapshot_ids": [5, 1]},
         {"tags": ["t5", "nope"], "tag_snapshot_ids": [5, 1]},
         {"tags": ["t5", "../../schema/schema-0"], "tag_snapshot_ids": [5, 1]},
-        {"tags": ["t5"], "tag_snapshot_ids": []},
         {"consumers": ["c", "late"]},
         {"consumers": ["late", "new"]},
         {"consumers": ["late", "../x"]},
