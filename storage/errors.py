@@ -7,8 +7,9 @@
     ├── AlreadyExistsError         choose another name, or accept it
     │   └── TargetExists
     ├── InvalidRequestError        fix the call (also a ValueError)
-    │   ├── InvalidSchema, InvalidOption, InvalidRows, InvalidPredicate
-    │   └── ColumnInUse
+    │   ├── InvalidSchema
+    │   │   └── ColumnInUse
+    │   └── InvalidOption, InvalidRows, InvalidPredicate
     ├── UnsupportedError           this table needs a feature we lack: refused, never guessed
     │   └── UnsafeStore
     ├── AccessError                give the store credentials that it accepts

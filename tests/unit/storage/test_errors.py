@@ -26,6 +26,7 @@ TREE = {
     "TargetExists": "AlreadyExistsError",
     "InvalidRequestError": "StorageError",
     "InvalidSchema": "InvalidRequestError",
+    "ColumnInUse": "InvalidSchema",
     "InvalidOption": "InvalidRequestError",
     "InvalidRows": "InvalidRequestError",
     "InvalidPredicate": "InvalidRequestError",
