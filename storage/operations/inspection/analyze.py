@@ -131,8 +131,8 @@ def _check_columns(files: TableFiles, names: Sequence[str]) -> None:
         files.schema.field(name)
     if len(set(names)) != len(names):
         raise InvalidRequestError(
-            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named twice; "
-            "name each once"
+            f"columns {', '.join(names)} of {files.name} are to be analyzed, and one is named "
+            "twice; name each once"
         )
 
 
