@@ -136,6 +136,7 @@ def _type_changes(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterat
             # A row must keep a member, so members come before others go.
             changes = list(_member_changes(present, wanted, path))
             yield from sorted(changes, key=lambda change: isinstance(change, DropColumn))
+            yield from _moves(present, wanted, path)
         case ArrayType(element=before), ArrayType(element=after):
             yield from _type_changes(before, after, (*path, ELEMENT))
         case MapType(key=key, value=before), MapType(key=same, value=after) if key == same:
@@ -146,7 +147,9 @@ def _type_changes(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterat
         yield ChangeNullability(path_text(path), nullable=new.nullable)
 
 
-def _moves(present: Sequence[DataField], wanted: Sequence[DataField]) -> Iterator[MoveColumn]:
+def _moves(
+    present: Sequence[DataField], wanted: Sequence[DataField], path: tuple[str, ...] = ()
+) -> Iterator[MoveColumn]:
     """Moves of columns into the declared order, after additions at the end and drops."""
     names = [field.name for field in wanted]
     there = [field.name for field in present if field.name in names]
@@ -157,4 +160,4 @@ def _moves(present: Sequence[DataField], wanted: Sequence[DataField]) -> Iterato
         order.remove(name)
         order.insert(index, name)
         position = Position(Side.FIRST) if index == 0 else Position(Side.AFTER, names[index - 1])
-        yield MoveColumn(path_text([name]), position)
+        yield MoveColumn(path_text([*path, name]), position)

@@ -12,7 +12,7 @@ from lakewright.storage import AlterPlan, AlterResult, DropColumn, Table
 from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.spec.schema_change_text import parse_changes
 
-_UNDECLARED = "drop_undeclared"
+_ALLOWED = ("drop_undeclared", "allow_loss")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,16 @@ class EvolveOptions(AlterOptions):
     drop_undeclared: bool = option(
         False, "Drop columns that are not declared; otherwise they stay."
     )
+    allow_loss: bool = option(
+        False, "Make changes of types by which stored values may change or become null."
+    )
 
 
 def _texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
     return {
         each.name: getattr(options, each.name)
         for each in fields(options)
-        if each.name != _UNDECLARED
+        if each.name not in _ALLOWED
     }
 
 
@@ -108,7 +111,14 @@ def evolution_to(declaration: TableDeclaration) -> Verb[EvolveOptions, AlterPlan
             if options.drop_undeclared or not isinstance(change, DropColumn)
         ]
         if changes:
-            return table.plan_alter(*changes)
+            planned = table.plan_alter(*changes)
+            if planned.losses and not options.allow_loss:
+                raise InvalidSchema(
+                    f"stored values of {table.name} may change as its types become those that are "
+                    f"declared: {'; '.join(planned.losses)}; set allow_loss to accept it",
+                    table=table.name,
+                )
+            return planned
         return AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
 
     return replace(ALTER, options=EvolveOptions, plan=plan)  # type: ignore[arg-type,return-value]

@@ -122,6 +122,10 @@ def _stored_columns(
     schemas: FileSchemas, file: DataFileMeta, needed: Sequence[DataField]
 ) -> StoredColumns | None:
     """Where a file holds the needed columns; None if Spark cannot read them as they are."""
+    names = [field.name.casefold() for field in schemas.schema_of(file).fields]
+    if len(set(names)) < len(names):
+        # Spark does not tell them apart.
+        return None
     mapping = schemas.mapping_of(file).columns
     columns = [mapping[field.id] for field in needed]
     found = [column.stored for column in columns]

@@ -27,7 +27,7 @@ VARCHAR        e e e e e e e e e i e e e e e e
 BINARY         . . . . . . . . e e i i . . . .
 VARBINARY      . . . . . . . . e e e i . . . .
 DATE           . . . . . . . . . e . . i . e e
-TIME           . . . . . . . . . e . . . i e e
+TIME           . . . . . . . . . e . . . . e e
 TIMESTAMP      . . . e e . . . . e . . i i i i
 TIMESTAMP_LTZ  . . . e e . . . . e . . e e i i
 """
@@ -163,8 +163,6 @@ def _loss_to_time(old: AtomicType, new: AtomicType) -> str | None:
     if target is TypeRoot.DATE:
         return "times of the day are cut"
     if target is TypeRoot.TIME:
-        if source is TypeRoot.TIME:
-            return None if new.precision >= old.precision else "fractions of seconds are cut"
         return "dates are cut"
     if source.is_timestamp and new.precision < old.precision:
         return f"fractions are cut to {new.precision} digits"

@@ -24,6 +24,8 @@ _SAID_BY_SCHEMA = {
     "partition": "the partition keys of a table are no option",
     "type": "a table never becomes one of another type",
 }
+# Options that hide rows which are stored; a change from true to false would show their effect.
+_IGNORING = frozenset({"ignore-delete", "ignore-update-before"})
 _BUCKET, _VECTORS, _MODIFIABLE = (
     "bucket",
     "deletion-vectors.enabled",
@@ -82,11 +84,17 @@ def _check_change(
     option = find_option(name)
     if option is not None and option.immutable:
         _refuse(table, name, "the rows that are there depend on it; create a new table")
+    if option is not None and option.name in _IGNORING and _is_true(schema, name):
+        _refuse(table, name, "rows that were ignored until now would take effect")
     if name == _BUCKET:
         _check_bucket(schema, value, table)
     reader = OptionReader(trimmed(schema.options), table)
     if name == _VECTORS and not reader.boolean(_MODIFIABLE):
         _refuse(table, name, f"set {_MODIFIABLE}=true to allow it")
+
+
+def _is_true(schema: TableSchema, name: str) -> bool:
+    return trimmed(schema.options).get(name, "").lower() == "true"
 
 
 def _check_bucket(schema: TableSchema, value: str | None, table: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lakewright.storage.spec.cast_rules import cast_rule
 from lakewright.storage.spec.data_types import (
     ArrayType,
     DataField,
@@ -24,13 +25,16 @@ class Difference:
     subject: str
     before: str | None
     after: str | None
+    # What becomes of values that do not fit another type.
+    loss: str | None = None
 
     def __str__(self) -> str:
         if self.before is None:
             return f"+ {self.subject}: {self.after}"
         if self.after is None:
             return f"- {self.subject}: {self.before}"
-        return f"~ {self.subject}: {self.before} -> {self.after}"
+        lost = "" if self.loss is None else f" ({self.loss})"
+        return f"~ {self.subject}: {self.before} -> {self.after}{lost}"
 
 
 def differences(old: TableSchema, new: TableSchema) -> tuple[Difference, ...]:
@@ -102,7 +106,8 @@ def _of_types(old: DataType, new: DataType, path: tuple[str, ...]) -> Iterator[D
         yield from _of_types(old.key, new.key, (*path, "key"))
         yield from _of_types(old.value, new.value, (*path, VALUE))
     elif replace(old, nullable=new.nullable) != new:
-        yield Difference(f"type of column {path_text(path)}", str(old), str(new))
+        loss = cast_rule(old, new).loss
+        yield Difference(f"type of column {path_text(path)}", str(old), str(new), loss)
         return
     if old.nullable is not new.nullable:
         yield Difference(

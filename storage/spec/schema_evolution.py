@@ -52,6 +52,9 @@ from lakewright.storage.spec.schema_change import (
 CAST_MODE = "lakewright.cast-mode"
 IMPLICIT_CASTS, EXPLICIT_CASTS = "implicit", "explicit"
 
+# The aggregate function that takes the last member of a row for its time.
+_MERGED_BY_LAST_MEMBER = "merge_map_with_keytime"
+
 _Path = tuple[str, ...]
 _Members = tuple[DataField, ...]
 
@@ -146,6 +149,12 @@ class _Evolution:
     def _check_column(self, change: ColumnChange, path: _Path) -> None:
         """Refuse a change of a column that a key or an option needs as it is."""
         schema = self.schema
+        default = change.default if isinstance(change, (AddColumn, ChangeDefault)) else None
+        if default is not None and len(path) > 1:
+            raise InvalidSchema(
+                f"member {path_text(path)} of {self.state.name} cannot have the default "
+                f"{default!r}: writers apply defaults to whole columns; leave it out"
+            )
         if isinstance(change, (ChangeComment, ChangeDefault)):
             return
         if schema.counts_rows:
@@ -154,7 +163,10 @@ class _Evolution:
                 "can be added or changed; create a new table",
                 table=self.state.name,
             )
-        if len(path) > 1 or isinstance(change, (AddColumn, MoveColumn)):
+        if len(path) > 1:
+            self._check_member(change, path)
+            return
+        if isinstance(change, (AddColumn, MoveColumn)):
             return
         column = path[0]
         what = _WHAT[type(change)]
@@ -169,6 +181,19 @@ class _Evolution:
         self._check_former_keys(column, what)
         if not isinstance(change, RenameColumn):
             self._check_options(change, column, what)
+
+    def _check_member(self, change: ColumnChange, path: _Path) -> None:
+        """Refuse what would change the last member of entries that are merged by that member."""
+        options, column = trimmed(self.schema.options), path[0]
+        by_last = options.get(f"fields.{column}.aggregate-function") == _MERGED_BY_LAST_MEMBER
+        named = f"fields.{column}.ts-field" in options
+        if by_last and not named and isinstance(change, (AddColumn, DropColumn, MoveColumn)):
+            self._in_use(
+                path_text(path),
+                "added, dropped or moved",
+                f"option fields.{column}.aggregate-function={_MERGED_BY_LAST_MEMBER} merges by "
+                f"the last member; set fields.{column}.ts-field first",
+            )
 
     def _check_former_keys(self, column: str, what: str) -> None:
         held = {each.id for each in self.schema.fields if each.name == column}
@@ -374,9 +399,15 @@ def _on_type(change: Callable[[DataType], DataType]) -> _Edit:
 # --- members of a row -----------------------------------------------------------------------------
 
 
+def _check_free(members: _Members, name: str, own: DataField | None = None) -> None:
+    """Refuse a name that is taken; Spark does not tell names apart that differ in case alone."""
+    for each in members:
+        if each is not own and each.name.casefold() == name.casefold():
+            raise InvalidSchema(f"there is a column {each.name!r} already; choose another name")
+
+
 def _added(members: _Members, field: DataField, position: Position) -> _Members:
-    if any(each.name == field.name for each in members):
-        raise InvalidSchema(f"there is a column {field.name!r} already; choose another name")
+    _check_free(members, field.name)
     return _placed(members, field, position)
 
 
@@ -389,8 +420,7 @@ def _dropped(members: _Members, name: str) -> _Members:
 
 def _with_name(members: _Members, name: str, new: str) -> _Members:
     field = _find(members, name)
-    if any(each.name == new for each in members if each is not field):
-        raise InvalidSchema(f"{name!r} cannot be renamed: there is a column {new!r} already")
+    _check_free(members, new, field)
     return _replaced(members, replace(field, name=new))
 
 

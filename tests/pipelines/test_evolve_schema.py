@@ -50,6 +50,7 @@ def test_an_edited_declaration_is_proposed_made_and_ingested(filled: Lake) -> No
 
 
 def test_columns_that_only_the_table_has_stay_until_a_run_says_otherwise(filled: Lake) -> None:
+    filled.declare(EVENTS.replace("{engine: local}", "{engine: local, mode: append}"))
     filled.table().alter(AddColumn("extra", "STRING"))
     filled.give(events("2024-01-02", 3, 5))
     assert filled.materialize(partitions="2024-01-02").success
@@ -67,3 +68,12 @@ def test_a_run_applies_the_changes_of_its_config(filled: Lake) -> None:
     refused = filled.run("evolve_schema", drop=["dt"])
     assert not refused.success
     assert "the table is partitioned by it" in refused.failure
+
+
+def test_a_change_by_which_values_are_lost_needs_a_word(filled: Lake) -> None:
+    filled.declare(EVENTS.replace("type: DOUBLE", 'type: "DECIMAL(4, 1)"'))
+    refused = filled.run("evolve_schema")
+    assert not refused.success
+    assert "more than 3 digits before it become null" in refused.failure
+    assert filled.run("evolve_schema", allow_loss=True).success
+    assert str(filled.table().schema.field("amount").type) == "DECIMAL(4, 1)"

@@ -8,25 +8,18 @@ may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakewright.storage.codec.column_stats import file_bounds
 from lakewright.storage.errors import SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.spec.cast_rules import Cast, cast_rule
+from lakewright.storage.spec.data_types import ArrayType, DataType, MapType, RowType
 from lakewright.storage.spec.manifest import DataFileMeta
 from lakewright.storage.spec.schema import TableSchema
-from lakewright.storage.spec.schema_change import path_text
-from lakewright.storage.spec.schema_mapping import (
-    ArrayMapping,
-    CastValues,
-    FieldMapping,
-    MapMapping,
-    RowMapping,
-    TypeMapping,
-    schema_mapping,
-)
+from lakewright.storage.spec.schema_casts import casts_of
+from lakewright.storage.spec.schema_mapping import schema_mapping
 
 
 def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[DataFileMeta]) -> None:
@@ -43,6 +36,8 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
             old = files.at_schema(file.schema_id).schema
             changes[file.schema_id] = old, _changes(old, schema)
         old, found = changes[file.schema_id]
+        for column in found.unknown:
+            _refuse(files, schema, file, f"{column}, and the rows may hold null there")
         bounds = file_bounds(file, old) if found.required else {}
         for name in found.required:
             nulls = bounds[name].null_count if name in bounds else None
@@ -55,9 +50,14 @@ def check_rows_fit(files: TableFiles, schema: TableSchema, written: Iterable[Dat
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Columns, by the names of files, that must not be null now; explicit casts, in words."""
+    """What rows of an older schema may not fit.
+
+    `required` are columns, by the names of files, that must not be null now. `unknown` and `casts`
+    are in words: parts that must not be null and that no statistics describe, and explicit casts.
+    """
 
     required: tuple[str, ...]
+    unknown: tuple[str, ...]
     casts: tuple[str, ...]
 
 
@@ -71,27 +71,40 @@ def _changes(old: TableSchema, new: TableSchema) -> _Changes:
             and column.stored.type.nullable
             and not column.field.type.nullable
         ),
-        casts=tuple(cast for column in columns for cast in _casts_of(column, ())),
+        unknown=tuple(
+            f"column {column.field.name} is new and NOT NULL"
+            if column.stored is None
+            else f"a part of column {column.field.name} is NOT NULL now"
+            for column in columns
+            if (column.stored is None and not column.field.type.nullable)
+            or (column.stored is not None and _is_tighter(column.stored.type, column.field.type))
+        ),
+        casts=tuple(
+            f"column {path} was cast explicitly from {stored} to {read}"
+            for column in columns
+            for path, stored, read in casts_of(column)
+            if cast_rule(stored, read).cast is not Cast.IMPLICIT
+        ),
     )
 
 
-def _casts_of(column: FieldMapping, above: tuple[str, ...]) -> Iterator[str]:
-    yield from _casts(column.values, (*above, column.field.name))
+def _is_tighter(old: DataType, new: DataType) -> bool:
+    """Whether a part inside of a type may be null in the old type and not in the new one."""
+    match old, new:
+        case RowType(fields=before), RowType(fields=after):
+            stored = {field.id: field.type for field in before}
+            return any(_refuses_null(stored.get(field.id), field.type) for field in after)
+        case ArrayType(element=before), ArrayType(element=after):
+            return _refuses_null(before, after)
+        case MapType(key=old_key, value=before), MapType(key=new_key, value=after):
+            return _refuses_null(before, after) or _is_tighter(old_key, new_key)
+    return False
 
 
-def _casts(values: TypeMapping, path: tuple[str, ...]) -> Iterator[str]:
-    match values:
-        case CastValues(stored=stored, read=read):
-            if cast_rule(stored, read).cast is not Cast.IMPLICIT:
-                yield f"column {path_text(path)} was cast explicitly from {stored} to {read}"
-        case RowMapping(members=members):
-            for member in members:
-                yield from _casts_of(member, path)
-        case ArrayMapping(element=element):
-            yield from _casts(element, (*path, "element"))
-        case MapMapping(key=key, value=value):
-            yield from _casts(key, (*path, "key"))
-            yield from _casts(value, (*path, "value"))
+def _refuses_null(old: DataType | None, new: DataType) -> bool:
+    if old is None:
+        return not new.nullable
+    return (old.nullable and not new.nullable) or _is_tighter(old, new)
 
 
 def _refuse(files: TableFiles, schema: TableSchema, file: DataFileMeta, reason: str) -> None:

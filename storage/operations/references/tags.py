@@ -350,11 +350,15 @@ def _tag_batch(files: TableFiles) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTagsPlan(DeletionPlan["DeleteTagsResult"]):
-    """Tags to delete, their snapshots, and the files that only they keep."""
+    """Tags to delete, their snapshots, and the files that only they keep.
+
+    `older_than_ms` is the age from which an expiry planned them.
+    """
 
     tags: tuple[str, ...]
     snapshot_ids: tuple[int, ...]
     reasons: tuple[str, ...] = ()
+    older_than_ms: int | None = None
 
     def __post_init__(self) -> None:
         DeletionPlan.__post_init__(self)

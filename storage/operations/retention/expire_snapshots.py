@@ -313,6 +313,14 @@ def _check_range(files: TableFiles, plan: ExpirePlan, ids: Sequence[int]) -> Non
             f"{ids[-1] if ids else 'none'}; plan again",
             table=files.name,
         )
+    for name, position in files.references.consumers().items():
+        held = position < end and not files.options.consumer_changelog_only
+        if held and name not in plan.consumers:
+            raise StalePlan(
+                f"consumer {name} of {files.name} reads from snapshot {position} on, and the plan "
+                f"expires snapshots before {end}; plan again",
+                table=files.name,
+            )
 
 
 def _others(files: TableFiles) -> set[tuple[str, RootKind, int | str, str]]:

@@ -10,6 +10,7 @@ Source: Paimon specification, chapter Manage Tags; `TagTimeExpire`.
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.references.tags import (
@@ -45,7 +46,8 @@ def plan_expire_tags(files: TableFiles, *, older_than_ms: int | None = None) -> 
     for name in surplus_tags(files):
         most = files.options.tag_num_retained_max
         reasons.setdefault(name, f"tag {name} is beyond the {most} automatic tags to retain")
-    return plan_delete_tags(files, reasons, reasons=reasons.values())
+    plan = plan_delete_tags(files, reasons, reasons=reasons.values())
+    return replace(plan, older_than_ms=older_than_ms)
 
 
 def _shown(time: dt.datetime) -> str:

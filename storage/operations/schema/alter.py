@@ -17,13 +17,17 @@ from typing import get_args
 from lakewright.storage.codec.default_values import default_value
 from lakewright.storage.codec.json_values import MalformedJson
 from lakewright.storage.codec.typed_json import value_of
-from lakewright.storage.errors import InvalidRequestError, SchemaMoved
+from lakewright.storage.errors import InvalidRequestError, InvalidSchema, SchemaMoved
 from lakewright.storage.files.table_files import TableFiles
 from lakewright.storage.operations.running.plan import Plan
+from lakewright.storage.operations.state.live_files import LiveFiles
+from lakewright.storage.spec.cast_rules import Cast, cast_rule
 from lakewright.storage.spec.schema import TableSchema
+from lakewright.storage.spec.schema_casts import casts_of
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_difference import differences
 from lakewright.storage.spec.schema_evolution import TableState, evolved_schema
+from lakewright.storage.spec.schema_mapping import schema_mapping
 from lakewright.storage.spec.shown import Shown
 from lakewright.storage.spec.supported_options import Use, check_supported
 
@@ -35,12 +39,14 @@ class AlterPlan(Plan["AlterResult"]):
     """The changes of a schema, and what differs after them, one line each.
 
     A change is the record of a class in `spec/schema_change.py`, with its name as `change`.
+    `losses` are the differences by which stored values may change.
     """
 
     table: str
     schema_id: int
     changes: tuple[dict[str, object], ...]
     differences: tuple[str, ...]
+    losses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +77,9 @@ def plan_alter(files: TableFiles, changes: Sequence[SchemaChange]) -> AlterPlan:
         schema_id=files.schema.id,
         changes=tuple(map(_record, changes)),
         differences=_told(files.schema, schema),
+        losses=tuple(
+            str(each) for each in differences(files.schema, schema) if each.loss is not None
+        ),
     )
 
 
@@ -123,11 +132,39 @@ def _evolved(files: TableFiles, changes: Sequence[SchemaChange]) -> TableSchema:
         return old
     check_supported(new, Use.READ, table=files.name)
     check_supported(new, Use.WRITE, table=files.name)
+    _check_stored_types(files, new)
     known = {(field.default_value, field.type) for field in old.fields}
     for field in new.fields:
         if field.default_value is not None and (field.default_value, field.type) not in known:
             default_value(field, files.name)
     return new
+
+
+def _check_stored_types(files: TableFiles, new: TableSchema) -> None:
+    """Check that the values of live files can be cast from the types of their own schemas.
+
+    Two casts in turn may exist where the cast over both does not.
+
+    Raises:
+        InvalidSchema: a live file holds a column in a type that is not cast to the new one.
+    """
+    refused: dict[int, str] = {}
+    for schema_id in files.schemas.ids():
+        stored = files.at_schema(schema_id).schema
+        for column in schema_mapping(stored.fields, new.fields).columns.values():
+            for path, old, read in casts_of(column):
+                if cast_rule(old, read).cast is Cast.REFUSED:
+                    refused[schema_id] = f"column {path} as {old}, and no client casts it to {read}"
+    if not refused:
+        return
+    for entry in LiveFiles(files).entries(files.snapshots.latest()):
+        if entry.file.schema_id in refused:
+            raise InvalidSchema(
+                f"data file {entry.file.file_name} of {files.name} holds "
+                f"{refused[entry.file.schema_id]}; compact the table fully first, so that its "
+                "files have the types of today",
+                table=files.name,
+            )
 
 
 def _former_keys(files: TableFiles) -> frozenset[int]:

@@ -9,7 +9,7 @@ import pytest
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.declare.open_declared import open_declared
-from lakewright.storage import AddColumn, Catalog, RenameColumn, Table, TableSchema
+from lakewright.storage import AddColumn, Catalog, RenameColumn, SetOption, Table, TableSchema
 from lakewright.storage.errors import InvalidSchema
 from lakewright.storage.spec.schema_change_text import shown
 from tests.support.tables.builders import new_table, rows
@@ -50,6 +50,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "all members": (
         {**BEFORE, "r": "ROW<z INT>"},
         ["add column r.z INT", "drop column r.x", "drop column r.y"],
+    ),
+    "members in another order": (
+        {**BEFORE, "r": "ROW<y STRING, x INT>"},
+        ["move column r.y first"],
     ),
     "elements": (
         {**BEFORE, "l": "ARRAY<BIGINT>"},
@@ -133,14 +137,26 @@ def test_what_no_change_of_a_schema_does_is_told(catalog: Catalog) -> None:
     )
 
 
-def test_a_table_ahead_of_its_declaration_is_opened_and_one_behind_is_not(
+def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
     catalog: Catalog,
 ) -> None:
-    declaration = declared({"k": "INT", "a": "INT"})
-    table: Table = open_declared(catalog, declaration)
+    appended = declared({"k": "INT", "a": "INT"}, write={"mode": "append"})
+    table: Table = open_declared(catalog, appended)
     ahead = table.alter(AddColumn("n", "STRING", default="none"))
-    assert open_declared(catalog, declaration).schema == ahead.schema
-    renamed = ahead.alter(RenameColumn("a", "b"))
+    assert open_declared(catalog, appended).schema == ahead.schema
+    # Rows that replace others would replace the values of the column too.
+    with pytest.raises(InvalidSchema, match="differs by: drop column n"):
+        open_declared(catalog, declared({"k": "INT", "a": "INT"}))
+    ahead.alter(RenameColumn("a", "b"))
     with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
+        open_declared(catalog, appended)
+
+
+def test_a_column_that_decides_which_row_wins_is_not_left_out(catalog: Catalog) -> None:
+    keyed = {"primary_key": ["k"], "options": {"merge-engine": "partial-update"}}
+    declaration = declared({"k": "INT NOT NULL", "a": "INT"}, **keyed)
+    table = open_declared(catalog, declaration).alter(AddColumn("n", "INT"))
+    assert open_declared(catalog, declaration).schema == table.schema
+    table.alter(AddColumn("ts", "INT"), SetOption("sequence.field", "ts"))
+    with pytest.raises(InvalidSchema, match="drop column ts"):
         open_declared(catalog, declaration)
-    assert renamed.schema.field_names == ("k", "b", "n")

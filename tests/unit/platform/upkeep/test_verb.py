@@ -287,6 +287,17 @@ def test_an_expiry_whose_plan_is_given_is_one_step(catalog: Catalog) -> None:
     assert [each.id for each in table.history.snapshots()] == [3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("verb", ["expire", "expire_tags"])
+def test_a_tag_that_is_retained_for_longer_by_now_stays(catalog: Catalog, verb: str) -> None:
+    table = tagged(catalog)
+    options = ExpireOptions(**_GOES) if verb == "expire" else ExpireTagsOptions()
+    plan = VERBS[verb].plan(table, options)
+    table.history.replace_tag("brief", time_retained_ms=86_400_000)
+    with pytest.raises(StalePlan):
+        carry_out(VERBS[verb], table, options, WORK, plan=plan)
+    assert "brief" in [tag.name for tag in table.history.tags()]
+
+
 def test_an_expiry_refuses_a_tag_that_stands_for_another_snapshot_than_planned(
     catalog: Catalog,
 ) -> None:

@@ -28,6 +28,7 @@ TYPES = [
     "VARBINARY(5)",
     "BYTES",
     "DATE",
+    "TIME(0)",
     "TIME(3)",
     "TIMESTAMP(3)",
     "TIMESTAMP(6) WITH LOCAL TIME ZONE",

@@ -256,6 +256,9 @@ WRONG: dict[str, tuple[SchemaChange, str]] = {
         AddColumn("x", "INT", position=Position(Side.AFTER, "zz")),
         "no column 'zz'",
     ),
+    "case": (AddColumn("ID", "INT"), "a column 'id' already"),
+    "renamed to another case": (RenameColumn("r.a", "B"), "a column 'b' already"),
+    "nested default": (AddColumn("r.c", "INT", default="1"), "writers apply defaults to whole"),
     "unknown": (DropColumn("zz"), "no column 'zz'; there are id, r"),
     "unknown member": (DropColumn("r.zz"), "no column 'zz'; there are a, b"),
     "unknown row": (DropColumn("zz.a"), "no column 'zz'; there are id, r"),
@@ -346,6 +349,28 @@ def test_options_that_rows_depend_on_stay(case: str) -> None:
     change, message = FIXED[case]
     with pytest.raises(InvalidOption, match=message):
         evolve(schema_of(**KEYED), change)
+
+
+def test_rows_that_are_ignored_do_not_come_to_light() -> None:
+    schema = schema_of(**{**KEYED, "options": {"bucket": "2", "ignore-delete": "true"}})
+    for change in (SetOption("ignore-delete", "false"), ResetOption("ignore-delete")):
+        with pytest.raises(InvalidOption, match="would take effect"):
+            evolve(schema, change)
+    assert evolve(schema, SetOption("ignore-update-before", "true")).id == 1
+
+
+def test_the_member_that_merges_by_time_stays_the_last() -> None:
+    columns = {"k": "INT", "m": "MAP<STRING, ROW<v INT, t INT>>"}
+    options = {
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "fields.m.aggregate-function": "merge_map_with_keytime",
+    }
+    schema = schema_of(columns, keys=["k"], options=options)
+    for change in (AddColumn("m.value.n", "INT"), MoveColumn("m.value.v", Position(Side.LAST))):
+        with pytest.raises(ColumnInUse, match="merges by the last member"):
+            evolve(schema, change)
+    assert evolve(schema, RenameColumn("m.value.v", "w")).id == 1
 
 
 def test_a_table_without_data_may_change_them() -> None:

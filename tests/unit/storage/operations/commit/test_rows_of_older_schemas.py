@@ -19,7 +19,7 @@ from lakewright.storage import (
     Side,
     Table,
 )
-from lakewright.storage.errors import SchemaMoved
+from lakewright.storage.errors import InvalidSchema, SchemaMoved
 from lakewright.storage.spec.schema_change import SchemaChange
 from tests.support.tables.builders import compact, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
@@ -81,6 +81,7 @@ def test_a_write_of_the_old_schema_is_published_by_id(
 
 REFUSED: dict[str, tuple[SchemaChange, str]] = {
     "null": (ChangeNullability("s", nullable=False), "column s is NOT NULL now, and they hold"),
+    "null inside": (ChangeNullability("r.x", nullable=False), "a part of column r is NOT NULL"),
     "cast": (ChangeType("a", "TINYINT"), "column a was cast explicitly from INT to TINYINT"),
     "member": (ChangeType("r.x", "STRING"), r"column r\.x was cast explicitly"),
 }
@@ -115,3 +116,28 @@ def test_a_compaction_planned_before_an_alter_is_planned_again(catalog: Catalog)
         table.upkeep.run(plan)
     altered.upkeep.run(altered.upkeep.plan_compact(full=True))
     assert sorted(altered.read(columns=["b"]).column("b").to_pylist()) == [0, 1]
+
+
+def test_rows_from_before_a_required_column_are_refused(catalog: Catalog) -> None:
+    table = new_table(catalog, {"k": "INT"})
+    staged = table.stage(rows(table, [{"k": 1}]))
+    table.alter(AddColumn("c", "INT"), ChangeNullability("c", nullable=False))
+    with pytest.raises(SchemaMoved, match="column c is new and NOT NULL"):
+        table.commit(staged)
+    table.abort(staged)
+
+
+def test_a_cast_that_stored_values_do_not_survive_waits_for_a_compaction(catalog: Catalog) -> None:
+    table = table_of(catalog, ["k"]).alter(ChangeType("a", "STRING"))
+    with pytest.raises(InvalidSchema, match="column a as INT, and no client casts it to DATE"):
+        table.alter(ChangeType("a", "DATE"))
+    plan = table.plan_alter(ChangeType("a", "VARCHAR(3)"))
+    assert plan.losses == (
+        "~ type of column a: STRING -> VARCHAR(3) (texts longer than 3 characters are cut)",
+    )
+    table.write(rows(table, [{"k": 0, "a": "2024-01-02"}]))
+    compact(table, full=True)
+    altered = table.alter(ChangeType("a", "DATE"))
+    assert [str(each) for each in altered.read(columns=["a"]).column("a").to_pylist()] == [
+        "2024-01-02"
+    ]

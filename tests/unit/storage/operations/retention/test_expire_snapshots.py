@@ -18,6 +18,7 @@ from tests.support.tables.builders import (
     expire,
     new_table,
     remove_orphans,
+    replacing,
     rows,
     values_of,
     with_options,
@@ -549,3 +550,12 @@ def test_files_count_whose_size_a_snapshot_does_not_say(catalog: Catalog) -> Non
     assert [file.size_bytes for file in plan.files] == sizes
     table.upkeep.run(plan)
     assert_only_reachable_files(table)
+
+
+def test_a_consumer_that_came_after_the_plan_keeps_its_snapshots(catalog: Catalog) -> None:
+    table = replacing(catalog, "abc")
+    plan = table.upkeep.plan_expire_snapshots(retain_min=1, retain_max=1, time_retained_ms=0)
+    table.history.set_consumer("late", 3)
+    with pytest.raises(StalePlan, match=r"consumer late of db\.t reads from snapshot 3 on"):
+        table.upkeep.run(plan)
+    assert len(table.history.snapshots()) == 6
