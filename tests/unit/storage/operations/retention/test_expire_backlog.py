@@ -141,7 +141,8 @@ def test_a_step_reads_no_more_of_a_long_history_than_of_a_short_one(tmp_path: Pa
         steps = calls_of_steps(table, 25)
         assert left(table) == list(range(count - 4, count + 1))
         assert_only_reachable_files(table)
-        # The first step proves the lineage for the others; each lists snapshots a few times, and consumers.
+        # The first step proves the lineage for the others; each lists snapshots a few times, and
+        # asks for consumers.
         reads[count] = max(step["read_bytes"] for step in steps[1:])
         assert max(step["list_dir"] for step in steps) < 26
         tally("snapshots expired from backlogs", count - 5)
