@@ -262,7 +262,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         text=True,
     )
     if mounted.returncode:
-        pytest.skip(f"a file system may not be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(
+            f"a full disk needs the right to mount: {mounted.stderr.strip()}; "
+            "run as root; failing calls stand for it otherwise"
+        )
     try:
         yield place
     finally:

@@ -120,7 +120,10 @@ def ext4(tmp_path: Path) -> Iterator[Ext4]:
     made.mounted.mkdir()
     made.copy.mkdir()
     if shutil.which("mkfs.ext4") is None:
-        pytest.skip("mkfs.ext4 is not installed")
+        pytest.skip(
+            "a real journal needs mkfs.ext4 of e2fsprogs, which is not installed; the model of a "
+            "disk in this file stands for it otherwise"
+        )
     with made.image.open("wb") as image:
         image.truncate(96 << 20)
     subprocess.run(["mkfs.ext4", "-q", str(made.image)], check=True)
@@ -135,4 +138,7 @@ def _mount(image: Path, place: Path) -> None:
     how = ["mount", "-o", "loop", str(image), str(place)]
     mounted = subprocess.run(how, check=False, capture_output=True, text=True)
     if mounted.returncode:
-        pytest.skip(f"a file system may not be mounted here: {mounted.stderr.strip()}")
+        pytest.skip(
+            f"a real journal needs the right to mount: {mounted.stderr.strip()}; "
+            "run as root; the model of a disk in this file stands for it otherwise"
+        )

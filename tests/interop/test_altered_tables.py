@@ -31,6 +31,7 @@ from tests.interop.test_we_read_theirs import create_theirs
 from tests.oracles.client import JavaOracle, Oracle, OracleError
 from tests.support.tables.builders import compact, content, new_table, rows
 from tests.support.tables.invariants import assert_only_reachable_files
+from tests.support.values.evolution import CAST_TYPES
 
 COLUMNS = {
     "k": "INT",
@@ -170,36 +171,13 @@ def test_java_and_we_alter_one_table_by_turns(catalog: Catalog, java_latest: Jav
     ]
 
 
-TYPES = [
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL(10, 2)",
-    "CHAR(3)",
-    "VARCHAR(5)",
-    "STRING",
-    "BINARY(3)",
-    "VARBINARY(5)",
-    "BYTES",
-    "DATE",
-    "TIME(0)",
-    "TIME(3)",
-    "TIMESTAMP(3)",
-    "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-]
-
-
 @pytest.mark.parametrize("explicit", [True, False], ids=["explicit", "implicit"])
 @pytest.mark.mission("SE38")
 def test_java_allows_the_casts_that_our_table_of_casts_allows(
     catalog: Catalog, java_latest: JavaOracle, explicit: bool
 ) -> None:
     # Java refuses to change some types into themselves.
-    pairs = [(old, new) for old, new in product(TYPES, TYPES) if old != new]
+    pairs = [(old, new) for old, new in product(CAST_TYPES, CAST_TYPES) if old != new]
     columns = {f"c{number}": old for number, (old, _) in enumerate(pairs)}
     options = {} if explicit else {"disable-explicit-type-casting": "true"}
     table = create_theirs(catalog, java_latest, {"k": "INT", **columns}, options=options)

@@ -52,7 +52,10 @@ def java() -> Iterator[JavaOracle]:
 def java_latest() -> Iterator[LatestJavaOracle]:
     """Java Paimon 1.4.2, which Maven brings."""
     if shutil.which("mvn") is None and not (oracle_home() / "java_latest").is_dir():
-        pytest.skip("Java Paimon 1.4.2 comes by mvn, which is not here")
+        pytest.skip(
+            "Java Paimon 1.4.2 comes from Maven, and mvn is not installed; install it and run "
+            "make oracles; Java Paimon 0.9 is compared otherwise"
+        )
     yield from running(start_java_latest, "java_latest")
 
 

@@ -155,3 +155,27 @@ def by_id(value: Any, stored: DataType, read: DataType) -> Any:
         case MapType(key=old_key, value=old), MapType(key=new_key, value=new):
             return [(by_id(k, old_key, new_key), by_id(v, old, new)) for k, v in value]
     return value
+
+
+# One or two types of each family, for every pair that a column may change between.
+CAST_TYPES = [
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(10, 2)",
+    "CHAR(3)",
+    "VARCHAR(5)",
+    "STRING",
+    "BINARY(3)",
+    "VARBINARY(5)",
+    "BYTES",
+    "DATE",
+    "TIME(0)",
+    "TIME(3)",
+    "TIMESTAMP(3)",
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+]

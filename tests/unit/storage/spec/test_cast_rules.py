@@ -11,35 +11,14 @@ from lakewright.storage.codec.arrow_types import to_arrow_type
 from lakewright.storage.codec.evolved_values import evolved
 from lakewright.storage.spec.cast_rules import Cast, CastRule, cast_rule
 from lakewright.storage.spec.data_types import AtomicType, parse_data_type
-
-TYPES = [
-    "BOOLEAN",
-    "TINYINT",
-    "SMALLINT",
-    "INT",
-    "BIGINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL(10, 2)",
-    "CHAR(3)",
-    "VARCHAR(5)",
-    "STRING",
-    "BINARY(3)",
-    "VARBINARY(5)",
-    "BYTES",
-    "DATE",
-    "TIME(0)",
-    "TIME(3)",
-    "TIMESTAMP(3)",
-    "TIMESTAMP(6) WITH LOCAL TIME ZONE",
-]
+from tests.support.values.evolution import CAST_TYPES
 
 
 def rule(old: str, new: str) -> CastRule:
     return cast_rule(parse_data_type(old), parse_data_type(new))
 
 
-@pytest.mark.parametrize(("old", "new"), list(product(TYPES, TYPES)))
+@pytest.mark.parametrize(("old", "new"), list(product(CAST_TYPES, CAST_TYPES)))
 @pytest.mark.mission("SE1")
 def test_a_pair_is_refused_exactly_if_values_cannot_be_cast(old: str, new: str) -> None:
     source, target = parse_data_type(old), parse_data_type(new)
