@@ -186,7 +186,7 @@ def test_the_same_history_gives_the_same_rows_in_our_hands_and_in_those_of_java(
 
 @pytest.mark.mission("FS2", "FS5", "FS12", "FS16")
 @pytest.mark.parametrize(("setting", "seed"), cases(QUICK_SEEDS))
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(8)
 def test_we_and_java_change_one_table_by_turns_and_read_it_alike(
     shared: Catalog, mixed: Build, setting: Setting, seed: int
 ) -> None:
