@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -16,6 +17,14 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.tally import TRIED
+
+# What collection makes lives to the end: looking through it for garbage takes half of collection.
+gc.disable()
+
+# Worker processes and some hundred processes that tests start import the same modules: without
+# bytecode on disk each would compile them anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Spark starts its workers from PATH otherwise, where the packages are not.
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -84,6 +93,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in cases:
             if item not in kept:
                 item.add_marker("deep")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Collect garbage again, but never look through the modules and tests that are there now."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _one_of_each(cases: list[pytest.Item], names: str) -> list[pytest.Item]:

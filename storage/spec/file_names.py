@@ -6,8 +6,7 @@ let an expiry delete, and a write create, files that are not the table's.
 
 from __future__ import annotations
 
-# Windows and some stores take a backslash for a separator too.
-_NEVER = ("/", "\\", "\0")
+_NO_NAMES = ("", ".", "..")
 
 
 class UnsafeName(ValueError):
@@ -17,13 +16,16 @@ class UnsafeName(ValueError):
 def plain_name(name: object) -> str:
     """Return a name, if it can only name an entry directly inside its folder.
 
+    Windows and some stores take a backslash for a separator too.
+
     Raises:
         UnsafeName: the name is not text, is empty, `.` or `..`, or holds a separator, a NUL or half
         of a surrogate pair.
     """
     if not isinstance(name, str):
         raise UnsafeName(f"{name!r} is not a file name, but a {type(name).__name__}")
-    if not name or name in (".", "..") or any(each in name for each in _NEVER):
+    # Spelled out, since a plan checks some hundred thousand names.
+    if name in _NO_NAMES or "/" in name or "\\" in name or "\0" in name:
         raise UnsafeName(f"{name!r} is not a plain file name: it must not lead to another folder")
     if not name.isascii():
         _check_encodable(name)

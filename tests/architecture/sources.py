@@ -46,9 +46,11 @@ def parse(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"), filename=file)
 
 
-def references(*rooms: str) -> list[Reference]:
+@cache
+def references(*rooms: str) -> tuple[Reference, ...]:
     """Every name these rooms refer to."""
-    return [reference for file in room_files(*rooms) for reference in names_in(parse(file), file)]
+    files = room_files(*rooms)
+    return tuple(reference for file in files for reference in names_in(parse(file), file))
 
 
 def names_in(tree: ast.Module, file: str) -> Iterator[Reference]:

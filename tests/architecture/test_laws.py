@@ -131,7 +131,12 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_doubles_implement_protocols() -> None:
-    tests = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
+    tests = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        # A file that never spells it imports none.
+        if "mock" in path.read_text(encoding="utf-8")
+    ]
     mocks = [
         f"{use.file}:{use.line}"
         for file in tests

@@ -98,6 +98,7 @@ VERBS = {"compact": compact_leased, "write": write_leased, "renew and break": re
 @faults
 @places
 @pytest.mark.parametrize("name", list(VERBS))
+@pytest.mark.sampled(each="fault")
 def test_work_under_a_lease_that_failed_anywhere_is_repeated_at_once(
     name: str, calls: str, fault: Fault
 ) -> None:

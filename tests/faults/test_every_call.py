@@ -61,7 +61,7 @@ cases = pytest.mark.parametrize(
 # Of deaths one in `make test`: what the others leave is much like what failures leave.
 QUICK_FAULTS = (Fault.FAILS_BEFORE, Fault.FAILS_AFTER, Fault.FAILS_HALFWAY, Fault.DIES_AFTER)
 # So many calls in `make test`, besides those that make or delete a snapshot; all where it is deep.
-SOME = 4
+SOME = 2
 
 
 def _ways_to_fail() -> Iterator[Any]:

@@ -102,6 +102,7 @@ READERS: dict[str, tuple[SchemaChange, ...]] = {"java": CHANGES, "java_latest": 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("reader", list(READERS))
 @pytest.mark.mission("SE2", "SE3", "SE4", "SE5", "SE14", "SE25")
+@pytest.mark.sampled(each="file_format")
 def test_java_reads_what_we_altered_before_and_after_a_compaction(
     catalog: Catalog,
     request: pytest.FixtureRequest,
@@ -173,6 +174,7 @@ def test_java_and_we_alter_one_table_by_turns(catalog: Catalog, java_latest: Jav
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["explicit", "implicit"])
 @pytest.mark.mission("SE38")
+@pytest.mark.sampled(1)
 def test_java_allows_the_casts_that_our_table_of_casts_allows(
     catalog: Catalog, java_latest: JavaOracle, explicit: bool
 ) -> None:

@@ -158,7 +158,7 @@ PER_LEVEL = [
 @pytest.mark.parametrize("options", PER_LEVEL, ids=lambda each: each["file.format.per.level"])
 @pytest.mark.parametrize("theirs_first", [True, False])
 @pytest.mark.mission("FS3", "FS17")
-@pytest.mark.sampled(each="options")
+@pytest.mark.sampled(2)
 def test_tables_of_several_formats_are_kept_by_java_and_us_in_turns(
     catalog: Catalog,
     java: JavaOracle,

@@ -304,6 +304,7 @@ def test_main_becomes_the_branch_by_either(
 @pytest.mark.parametrize("target", [3, "t"])
 @pytest.mark.parametrize("who", ["we", "java"])
 @pytest.mark.mission("FS19")
+@pytest.mark.sampled(each="kind, who")
 def test_a_rollback_of_one_is_seen_by_all(
     catalog: Catalog,
     java: JavaOracle,

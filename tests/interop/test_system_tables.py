@@ -282,7 +282,7 @@ STREAMED = [
 @pytest.mark.parametrize("setting", STREAMED, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.deep)])
 @pytest.mark.mission("CN20", "CN21")
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 def test_of_any_history_we_tell_the_changes_that_they_tell(
     catalog: Catalog, java: JavaOracle, setting: Setting, seed: int
 ) -> None:

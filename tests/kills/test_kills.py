@@ -20,6 +20,7 @@ from tests.support.tally import tally
     "kills", [pytest.param(8, id="some"), pytest.param(100, id="many", marks=pytest.mark.deep)]
 )
 @pytest.mark.mission("FS9", "FS10", "PT50", "PT54")
+@pytest.mark.sampled(1)
 def test_processes_killed_at_random_lose_no_commit_and_make_none_twice(
     warehouse: str, tmp_path: Path, kind: str, kills: int
 ) -> None:

@@ -25,6 +25,7 @@ from tests.support.tally import tally
     ],
 )
 @pytest.mark.mission("FS10", "FS21")
+@pytest.mark.sampled(1)
 def test_of_writers_beside_upkeep_none_fails_and_no_commit_is_lost(
     warehouse: str, kind: str, writers: int, commits: int, compactions: int
 ) -> None:

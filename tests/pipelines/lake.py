@@ -110,6 +110,7 @@ class Lake:
     folder: Path
     instance: dg.DagsterInstance
     cursors: dict[str, str | None] = field(default_factory=dict)
+    _built: dict[tuple[tuple[str, bytes], ...], dg.Definitions] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         (self.folder / "tables").mkdir()
@@ -120,7 +121,12 @@ class Lake:
 
     @property
     def definitions(self) -> dg.Definitions:
-        return build_definitions([self.folder / "tables"], warehouse=self.warehouse)
+        """Built once for what is declared, as a code server builds them once."""
+        folder = self.folder / "tables"
+        declared = tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
+        if declared not in self._built:
+            self._built[declared] = build_definitions([folder], warehouse=self.warehouse)
+        return self._built[declared]
 
     @property
     def warehouse(self) -> WarehouseResource:

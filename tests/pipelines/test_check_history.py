@@ -126,6 +126,7 @@ def holds_a_null(lake: Lake) -> bool:
 
 @pytest.mark.parametrize("declaration", [UPSERTED, APPENDED], ids=["upsert", "append"])
 @pytest.mark.parametrize("days", [DAYS, "2024-01-02"], ids=["range", "day"])
+@pytest.mark.sampled(each="declaration")
 def test_a_partition_that_a_write_had_no_rows_for_is_still_shown(
     lake: Lake, declaration: str, days: Any
 ) -> None:

@@ -47,6 +47,7 @@ def compact_as_asked(lake: Lake) -> list[str]:
         pytest.param(POSTPONED_VECTORS, 2.0, id="postponed deletion-vectors"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_rows_come_into_sight_by_the_compaction_that_the_sensor_asks_for(
     lake: Lake, declared: str, survivor: float
 ) -> None:

@@ -37,6 +37,8 @@ MICRO_BATCHES = 24
 RETAINED_SNAPSHOTS = 5
 
 _YEAR = 2013
+FIRST_DAY = dt.date(_YEAR, 1, 1)
+LAST_BACKFILLED = dt.date(_YEAR, 11, 30)
 _POLL_MS = 1_000
 _RUN_SECONDS = 1_800
 _SENSOR_SECONDS = 600
@@ -44,8 +46,8 @@ _SENSOR_SECONDS = 600
 Found = TypeVar("Found")
 
 
-def run_demo(warehouse: str) -> None:
-    """Run all steps of the demo."""
+def run_demo(warehouse: str, first_day: dt.date = FIRST_DAY) -> None:
+    """Run all steps of the demo, with the flights since a day of January to November."""
     workspace = find_workspace(warehouse)
     env = SystemEnv()
     started = env.now_ms()
@@ -53,7 +55,7 @@ def run_demo(warehouse: str) -> None:
     say.line(f"warehouse {workspace.warehouse}")
     say.step("starting Dagster: web server, daemon and code server, on loopback")
     with DagsterServer(workspace.file, workspace.home, workspace.environment) as server:
-        story = Story(server, Catalog.open(workspace.warehouse), say, env)
+        story = Story(server, Catalog.open(workspace.warehouse), say, env, first_day)
         story.tell()
     say.line("")
     say.line(render_changes(story.changes) or "everything was there already; nothing was done")
@@ -108,6 +110,7 @@ class Story:
     catalog: Catalog
     say: Narrator
     env: SystemEnv
+    first_day: dt.date
     changes: list[Change] = field(default_factory=list)
 
     def tell(self) -> None:
@@ -121,8 +124,9 @@ class Story:
     # --- the steps ----------------------------------------------------------------------------
 
     def _backfill(self) -> None:
-        self.say.step("January to November 2013 by backfill, and the reference tables")
-        days = _days(dt.date(_YEAR, 1, 1), dt.date(_YEAR, 11, 30))
+        first, last = self.first_day, LAST_BACKFILLED
+        self.say.step(f"{first:%B} to {last:%B %Y} by backfill, and the reference tables")
+        days = _days(first, last)
         missing = {table: self._missing(table, days) for table in BY_DAY}
         wanted = sorted({day for each in missing.values() for day in each})
         empty = [table for table in REFERENCE if not self._has_rows(table)]

@@ -23,6 +23,7 @@ from lakewright.storage.operations.retention.remove_orphans import OrphansResult
 from lakewright.storage.operations.write.write import StagingWriter, staged_write
 from lakewright.storage.table_at import TableAt
 from tests.oracles.arrow_values import canonical_rows
+from tests.support.tables.copied import copied
 
 Values = Mapping[str, Any]
 
@@ -100,10 +101,15 @@ def replacing(catalog: Catalog, versions: Iterable[str] = "abc", **options: str)
     In names of options underscores stand for hyphens, `__` for dots.
     """
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
-    table = new_table(catalog, keys=["id"], options={"bucket": "1", **named})
-    for version in versions:
-        replace_rows(table, version)
-    return table
+    listed = tuple(versions)
+
+    def make(place: Catalog) -> Table:
+        table = new_table(place, keys=["id"], options={"bucket": "1", **named})
+        for version in listed:
+            replace_rows(table, version)
+        return table
+
+    return copied(catalog, make, listed, tuple(named.items()))
 
 
 def replace_rows(table: Table, version: str) -> None:

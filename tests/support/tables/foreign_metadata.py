@@ -14,6 +14,7 @@ from lakewright.storage import Catalog, LeaseKind, Table
 from lakewright.storage.operations.leases.leases import LeaseRequest, acquire_lease
 from lakewright.storage.spec.lease import LeaseScope
 from tests.support.tables.builders import compact, events, new_table, remove_orphans, rows
+from tests.support.tables.copied import copied
 
 Json = dict[str, Any]
 Record = dict[str, Any]
@@ -25,6 +26,14 @@ def table_of_everything(catalog: Catalog, *, name: str = "db.t") -> Table:
     Changelogs, deletion vectors, statistics, a tag, a branch, a consumer, a quarantine, a lease and
     a pending batch.
     """
+
+    def make(place: Catalog) -> Table:
+        return _with_everything(place, name)
+
+    return copied(catalog, make, name)
+
+
+def _with_everything(catalog: Catalog, name: str) -> Table:
     table = new_table(
         catalog,
         name=name,

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -68,11 +69,10 @@ class RawTable:
         found: Json = json.loads(self.fs.read_bytes(f"{self.root}/{path}"))
         return found
 
-    def avro(self, name: str | None) -> list[Json]:
+    def avro(self, name: str | None) -> tuple[Json, ...]:
         if name is None:
-            return []
-        data = self.fs.read_bytes(f"{self.root}/manifest/{name}")
-        return [record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict)]
+            return ()
+        return _records(self.fs.read_bytes(f"{self.root}/manifest/{name}"))
 
     def roots(self) -> Iterator[tuple[str, Json]]:
         """The roots on main and on branches: folder and content.
@@ -140,7 +140,7 @@ class RawTable:
 
     def deleted_rows(self, snapshot: Json) -> int:
         """The number of rows that deletion vectors delete from the live files of a snapshot."""
-        records = self.avro(snapshot["indexManifest"]) if snapshot.get("indexManifest") else []
+        records = self.avro(snapshot.get("indexManifest"))
         return sum(
             vector["_CARDINALITY"]
             for record in records
@@ -196,6 +196,12 @@ class RawTable:
                     assert isinstance(entry, dict)
                     found.data |= _data_files({**entry, "_BUCKET": message["bucket"]})
         found.metadata |= {f"index/{index['file_name']}" for index in message["new_indexes"]}
+
+
+@lru_cache(maxsize=4096)
+def _records(data: bytes) -> tuple[Json, ...]:
+    """The records of an Avro file with these bytes: the snapshots of a table share manifests."""
+    return tuple(record for record in fastavro.reader(BytesIO(data)) if isinstance(record, dict))
 
 
 def _data_files(entry: Json) -> set[DataFile]:

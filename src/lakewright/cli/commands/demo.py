@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import click
+
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 
 
-@command("demo", of_table=False, of_form=False, examples="lakewright demo")
-def demo(call: Call) -> None:
+@command(
+    "demo",
+    of_table=False,
+    of_form=False,
+    examples="lakewright demo\nlakewright demo --since 2013-11-01",
+)
+@click.option(
+    "--since",
+    metavar="DAY",
+    type=click.DateTime(["%Y-%m-%d"]),
+    default="2013-01-01",
+    show_default=True,
+    help="Leave out the days before; December is always there.",
+)
+def demo(call: Call, *, since: dt.datetime) -> None:
     """Ingest real flights through Dagster and Spark, compact, expire, and show what happened."""
     from lakewright.demo import run_demo
+    from lakewright.demo.story import FIRST_DAY, LAST_BACKFILLED
 
-    run_demo(call.warehouse)
+    if not FIRST_DAY <= since.date() <= LAST_BACKFILLED:
+        raise click.BadParameter(
+            f"{since.date()} is not in {FIRST_DAY} to {LAST_BACKFILLED}", param_hint="--since"
+        )
+    run_demo(call.warehouse, since.date())

@@ -403,6 +403,7 @@ REMOVED_BY_G = {"partial-update.remove-record-on-sequence-group": "g"}
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("kinds", [INSERTS, KINDS], ids=["inserts", "all"])
 @pytest.mark.parametrize("option", [{}, REMOVED_BY_G], ids=["kept", "removed"])
+@pytest.mark.sampled(3)
 def test_columns_of_groups_aggregate_as_the_models_do(
     table: str, kinds: list[RowKind], option: dict[str, str]
 ) -> None:

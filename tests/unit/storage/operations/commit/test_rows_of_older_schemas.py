@@ -58,6 +58,7 @@ def table_of(catalog: Catalog, keys: list[str]) -> Table:
 @pytest.mark.parametrize("case", list(FITS))
 @pytest.mark.parametrize("pending", [False, True], ids=["staged", "pending"])
 @pytest.mark.mission("SE31")
+@pytest.mark.sampled(each="case")
 def test_a_write_of_the_old_schema_is_published_by_id(
     catalog: Catalog, keys: list[str], case: str, pending: bool
 ) -> None:

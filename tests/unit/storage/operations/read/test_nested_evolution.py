@@ -77,7 +77,7 @@ def expected(before: list[dict[str, Any]], old: Table, new: Table) -> list[dict[
 @containers
 @formats
 @settings
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 def test_members_are_paired_by_id_before_and_after_a_compaction(
     catalog: Catalog, container: str, file_format: str, kind: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from lakewright.storage import Catalog, Table
 from lakewright.storage.errors import BranchNotFound, InvalidRequestError, StalePlan
 from tests.support.tables.builders import events, expire, replace_rows, replacing, rows
+from tests.support.tables.copied import copied
 from tests.support.tables.edited_plans import assert_changes_nothing, edited, with_files
 
 # What a table has beside the files that a deletion may name: no root names these.
@@ -26,6 +27,10 @@ STALE = (StalePlan, InvalidRequestError)
 
 def branched(catalog: Catalog) -> Table:
     """Six snapshots with tags of some, a branch that went on from the fourth, and a consumer."""
+    return copied(catalog, _branched)
+
+
+def _branched(catalog: Catalog) -> Table:
     table = replacing(catalog)
     for snapshot_id in (1, 2, 5):
         table.history.create_tag(f"t{snapshot_id}", snapshot=snapshot_id)

@@ -93,6 +93,7 @@ def test_a_time_is_a_target(catalog: Catalog, env: FixedEnv) -> None:
 @pytest.mark.mission("FS19")
 @pytest.mark.parametrize("how", ["tag", "id"])
 @pytest.mark.parametrize("target", [2, 5, 6])
+@pytest.mark.sampled(each="target")
 def test_a_tag_whose_snapshot_expired_is_a_target(
     any_catalog: Catalog, how: str, target: int
 ) -> None:

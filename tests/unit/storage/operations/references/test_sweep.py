@@ -167,6 +167,7 @@ def test_a_write_is_aborted_though_a_snapshot_that_came_back_has_lost_its_change
 @pytest.mark.parametrize("listing", [1, 2, 3, 4])
 @pytest.mark.parametrize("one_is_lost", [False, True])
 @pytest.mark.mission("FS7", "FS12")
+@pytest.mark.sampled(each="listing")
 def test_a_committed_compaction_succeeds_though_an_expiry_runs(
     catalog: Catalog, one_is_lost: bool, listing: int
 ) -> None:

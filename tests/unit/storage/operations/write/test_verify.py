@@ -118,6 +118,7 @@ def refused(table: Table, attempt: Callable[[], object]) -> VerificationFailed:
 
 @pytest.mark.parametrize("fault", ROW_FAULTS)
 @pytest.mark.parametrize("rewrite", REWRITES)
+@pytest.mark.sampled(each="fault")
 def test_rows_that_change_on_the_way_are_never_published(
     catalog: Catalog, rewrite: str, fault: str
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_changelog_that_tells_something_else_is_never_published(catalog: Catal
     ],
     ids=["cut short", "cut in the middle", "a row less", "a row more", "another key"],
 )
+@pytest.mark.sampled(each="damage")
 def test_a_file_that_is_not_what_its_metadata_says_is_never_published(
     catalog: Catalog, damage: planted.ChangeBytes, level: VerifyLevel
 ) -> None:
