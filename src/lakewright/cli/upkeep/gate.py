@@ -1,0 +1,65 @@
+"""Options of commands that ask the gate in front of a change of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from lakewright.cli.output.answers import Answer
+from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.upkeep.gate_options import GateOptions
+from lakewright.platform.upkeep.verb import option_fields
+from lakewright.storage.spec.schema_gate import Compatibility
+
+Runner = Callable[..., Answer | None]
+
+GATE_NOTES = """
+The gate judges the change, and a change that it denies is refused. Exit codes of --dry-run:
+  0    allowed
+  1    allowed with warnings, or after a rewrite of data files
+  2    denied; a wrong request is 2 too, and prints nothing to standard output
+docs/schema-gate.md explains each rule, and which ones a waiver may accept until a day.
+"""
+
+_METAVARS = {
+    "contract": "COLUMN",
+    "reader": "CLIENT",
+    "waive": "RULE[:COLUMN]",
+    "owner": "NAME",
+    "until": "DATE",
+}
+
+
+def gate_options(run: Runner) -> Runner:
+    """Add the options of the gate to a command."""
+    for each in reversed(option_fields(GateOptions)):
+        settings: dict[str, Any] = {"help": each.text}
+        if each.name in _METAVARS:
+            settings["metavar"] = _METAVARS[each.name]
+        match each.kind:
+            case kind if kind is bool:
+                settings["is_flag"] = True
+            case kind if kind is Compatibility:
+                choices = [mode.value for mode in Compatibility]
+                settings |= {"type": click.Choice(choices, case_sensitive=False), "metavar": "MODE"}
+                settings["help"] += f" One of {', '.join(choices)}."
+            case kind if kind is EngineChoice:
+                choices = [choice.value for choice in EngineChoice]
+                settings |= {"type": click.Choice(choices), "default": each.default.value}
+            case kind if kind is str:
+                pass
+            case _:
+                settings["multiple"] = True
+        run = click.option("--" + each.name.replace("_", "-"), each.name, **settings)(run)
+    return run
+
+
+def gate_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the options, as `GateOptions` takes them."""
+    values = dict(given)
+    if values["compatibility"] is not None:
+        values["compatibility"] = Compatibility(values["compatibility"])
+    values["engine"] = EngineChoice(values["engine"])
+    return values
