@@ -261,7 +261,7 @@ def _known_keys(place: Place) -> list[str]:
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation) or model
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:

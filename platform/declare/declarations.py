@@ -80,12 +80,15 @@ class Declared(BaseModel):
 
 
 class ColumnDeclaration(Declared):
-    """One column; `was` is its name before a rename."""
+    """One column; `was` is its name before a rename, `from` are the columns it is made of."""
 
     name: Text
     type: str
     comment: str | None = None
     was: Text | None = None
+    made_of: tuple[Text, ...] = Field(
+        default=(), alias="from", description="columns of upstream tables, as db.table.column"
+    )
 
 
 class TimePartitions(Declared):
