@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from lakewright.platform.declare.column_lineage import column_lineage, names_columns_of
 from lakewright.platform.declare.declarations import ExpectationDeclaration, TableDeclaration
@@ -33,19 +32,19 @@ def column_dependents(
     if own is not None:
         found += _own_users(own, columns, is_declared_change=is_declared_change)
     found += _downstream(workspace, table, {name: frozenset([name]) for name in columns}, (), set())
-    for file in workspace.sql_files():
-        found += _in_file(file, table, columns)
+    for file, name in workspace.sql_files().items():
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found += _in_sql(text, name, table, columns)
     return tuple(dict.fromkeys(found))
 
 
-def _in_file(file: Path, table: str, columns: tuple[str, ...]) -> Iterator[Dependent]:
-    text = file.read_text(encoding="utf-8", errors="replace")
+def _in_sql(text: str, file: str, table: str, columns: tuple[str, ...]) -> Iterator[Dependent]:
     for use in used_columns(text, table, columns):
         is_view = use.view is not None
         yield Dependent(
             column=use.column,
             kind="view" if is_view else "SQL file",
-            name=f"{use.view} in {file.name}" if is_view else file.name,
+            name=f"{use.view} in {file}" if is_view else file,
             is_certain=use.is_certain,
         )
 

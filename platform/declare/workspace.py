@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,12 +33,15 @@ class Workspace:
         """The tables whose sources read a table."""
         return tuple(each for each in self.declarations if table in each.depends_on)
 
-    def sql_files(self) -> tuple[Path, ...]:
-        """Every SQL file, once."""
-        found: set[Path] = set()
+    def sql_files(self) -> Mapping[Path, str]:
+        """Every SQL file, with its name below the folder that is named."""
+        found: dict[Path, str] = {}
         for path in self.sql_paths:
-            found |= {path} if path.is_file() else set(path.rglob(f"*{_SQL}"))
-        return tuple(sorted(found))
+            if path.is_file():
+                found[path] = path.name
+            else:
+                found |= {each: str(each.relative_to(path)) for each in path.rglob(f"*{_SQL}")}
+        return dict(sorted(found.items()))
 
 
 def read_workspace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,9 +11,10 @@ import click
 from lakewright.cli.grammar.call import Call
 from lakewright.cli.grammar.command import command
 from lakewright.cli.output.answers import Answer
-from lakewright.cli.upkeep.gate import GATE_NOTES, gate_options, gate_values
+from lakewright.cli.upkeep.gate import GATE_NOTES, chosen, gate_options, workspace_of
 from lakewright.cli.upkeep.verbs import run_verb
 from lakewright.platform.upkeep.alter import AlterOptions, altering
+from lakewright.platform.upkeep.dependents import dependents_of
 from lakewright.platform.upkeep.findings import verdict_code
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.platform.upkeep.verb import option_fields
@@ -48,8 +50,10 @@ lakewright alter nyc.flights --set snapshot.time-retained=7d --save-plan plan.js
 )
 @_texts
 @gate_options
-def alter(call: Call, **given: Any) -> Answer | None:
+def alter(
+    call: Call, *, tables: tuple[Path, ...], sql: tuple[Path, ...], **given: Any
+) -> Answer | None:
     """Change the schema: columns, members of rows, types, options."""
-    table = call.table()
-    options = AlterOptions(**gate_values(given))
-    return run_verb(altering(), call, table, options, code_of=verdict_code)
+    workspace = workspace_of(tables, sql)
+    verb = altering(lambda table: dependents_of(workspace, table))
+    return run_verb(verb, call, call.table(), AlterOptions(**chosen(**given)), code_of=verdict_code)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from lakewright.cli.output.answers import Answer
+from lakewright.platform.declare.declaration_files import DeclarationError
 from lakewright.platform.declare.declarations import EngineChoice
+from lakewright.platform.declare.variables import TABLES_VARIABLE
+from lakewright.platform.declare.workspace import Workspace, read_workspace
 from lakewright.platform.upkeep.gate_options import GateOptions
 from lakewright.platform.upkeep.verb import option_fields
+from lakewright.storage.errors import InvalidRequestError
 from lakewright.storage.spec.schema_gate import Compatibility
 
 Runner = Callable[..., Answer | None]
@@ -32,8 +37,23 @@ _METAVARS = {
 }
 
 
+_PATHS = click.Path(path_type=Path)
+
+
 def gate_options(run: Runner) -> Runner:
-    """Add the options of the gate to a command."""
+    """Add the options of the gate to a command, and those of the workspace that it asks."""
+    run = click.option(
+        "--sql", metavar="PATH", type=_PATHS, multiple=True, help="SQL that may use the columns."
+    )(run)
+    run = click.option(
+        "--tables",
+        metavar="PATH",
+        type=_PATHS,
+        multiple=True,
+        envvar=TABLES_VARIABLE,
+        help="Declarations whose checks, tables and SQL files may use the columns "
+        f"(default: ${TABLES_VARIABLE}).",
+    )(run)
     for each in reversed(option_fields(GateOptions)):
         settings: dict[str, Any] = {"help": each.text}
         if each.name in _METAVARS:
@@ -56,10 +76,25 @@ def gate_options(run: Runner) -> Runner:
     return run
 
 
-def gate_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of the options, as `GateOptions` takes them."""
-    values = dict(given)
-    if values["compatibility"] is not None:
-        values["compatibility"] = Compatibility(values["compatibility"])
-    values["engine"] = EngineChoice(values["engine"])
-    return values
+def chosen(*, compatibility: str | None, engine: str, **others: Any) -> dict[str, Any]:
+    """Values of the gate's options, as `GateOptions` takes them; `others` as they are."""
+    return {
+        "compatibility": None if compatibility is None else Compatibility(compatibility),
+        "engine": EngineChoice(engine),
+        **others,
+    }
+
+
+def workspace_of(tables: Sequence[Path], sql: Sequence[Path]) -> Workspace:
+    """The workspace that the options name.
+
+    Raises:
+        InvalidRequestError: a path does not exist, or a declaration is wrong.
+    """
+    for path in sql:
+        if not path.exists():
+            raise InvalidRequestError(f"--sql {path}: no such file or folder; name one that exists")
+    try:
+        return read_workspace(tables, sql=sql)
+    except DeclarationError as error:
+        raise InvalidRequestError(f"the declarations are wrong:\n{error}") from error

@@ -82,7 +82,7 @@ def test_a_column_is_followed_through_the_tables_that_are_made_of_it(workspace: 
         "amount: asset check total__not_be_null (through shop.daily)",
         "amount: column shop.yearly.sum (through shop.daily)",
         *EVERY,
-        "amount: view shop.v in v.sql",
+        "amount: view shop.v in views/v.sql",
     ]
 
 
@@ -97,7 +97,7 @@ def test_checks_partitions_and_files_use_a_column(workspace: Workspace) -> None:
         "dt: column shop.daily.day",
         *EVERY,
     ]
-    assert users(workspace, "city") == [*EVERY, "city: view shop.v in v.sql"]
+    assert users(workspace, "city") == [*EVERY, "city: view shop.v in views/v.sql"]
 
 
 def test_a_declaration_uses_its_columns_unless_it_asks_for_the_change(workspace: Workspace) -> None:
@@ -106,10 +106,10 @@ def test_a_declaration_uses_its_columns_unless_it_asks_for_the_change(workspace:
 
 def test_sql_files_lie_beside_one_declaration_or_where_they_are_named(folder: Path) -> None:
     alone = read_workspace([folder / "tables.yaml"])
-    assert alone.sql_files() == ()
+    assert not alone.sql_files()
     (folder / "beside.sql").write_text("SELECT city FROM shop.orders")
     beside = read_workspace([folder / "tables.yaml"], sql=[folder / "views"])
-    assert [each.name for each in beside.sql_files()] == ["beside.sql", "v.sql"]
+    assert sorted(beside.sql_files().values()) == ["beside.sql", "v.sql"]
     assert [each for each in users(beside, "city") if "sql" in each] == [
         "city: SQL file beside.sql",
         "city: view shop.v in v.sql",
