@@ -80,11 +80,12 @@ class Declared(BaseModel):
 
 
 class ColumnDeclaration(Declared):
-    """One column; `was` is its name before a rename."""
+    """One column; `default` takes the place of null in written rows, `was` is its former name."""
 
     name: Text
     type: str
     comment: str | None = None
+    default: Text | None = None
     was: Text | None = None
 
 
@@ -334,7 +335,7 @@ class TableDeclaration(Declared):
         default_options = {"bucket": "1"} if self.primary_key else {}
         return SchemaSpec(
             columns=tuple(
-                Column(column.name, parse_data_type(column.type), column.comment)
+                Column(column.name, parse_data_type(column.type), column.comment, column.default)
                 for column in self.columns
             ),
             partition_keys=self.partition_keys,

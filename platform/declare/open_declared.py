@@ -9,6 +9,7 @@ from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.storage import (
     Catalog,
     ChangeComment,
+    ChangeDefault,
     ChangeTableComment,
     DropColumn,
     MoveColumn,
@@ -21,7 +22,7 @@ from lakewright.storage.spec.schema_change import SchemaChange, path_of
 from lakewright.storage.spec.schema_change_text import shown
 
 # Declared rows fit a table that differs by these.
-_HARMLESS = (MoveColumn, ChangeComment, ChangeTableComment)
+_HARMLESS = (MoveColumn, ChangeComment, ChangeDefault, ChangeTableComment)
 
 
 def open_declared(catalog: Catalog, declaration: TableDeclaration) -> Table:
