@@ -266,6 +266,25 @@ class MaintenanceDeclaration(Declared):
     snapshots: SnapshotPolicy = SnapshotPolicy()
 
 
+class OnDestructive(Enum):
+    """What a run of `evolve_schema` does with changes by which stored values may be lost."""
+
+    REFUSE = "refuse"
+    PLAN = "plan"
+    ALLOW = "allow"
+
+
+class SchemaPolicy(Declared):
+    """How the schema of a table may follow its declaration.
+
+    Destructive changes are drops, of columns that are not declared and of members of rows, and
+    casts that may change values. `refuse` fails and changes nothing, `plan` makes the other changes
+    and shows the destructive ones as a plan that waits, `allow` makes them too.
+    """
+
+    on_destructive: OnDestructive = OnDestructive.PLAN
+
+
 class TableDeclaration(Declared):
     """The declaration of a table.
 
@@ -287,6 +306,8 @@ class TableDeclaration(Declared):
     write: WriteDeclaration = WriteDeclaration()
     expectations: tuple[ExpectationDeclaration, ...] = ()
     maintenance: MaintenanceDeclaration = MaintenanceDeclaration()
+    # Pydantic's models have a method `schema`.
+    schema_policy: SchemaPolicy = Field(default=SchemaPolicy(), alias="schema")
 
     @model_validator(mode="before")
     @classmethod

@@ -1,18 +1,15 @@
-"""Altering a schema as a verb: changes as texts, or those that lead to a declaration."""
+"""Altering a schema as a verb: changes as texts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, option
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, AlterResult, DropColumn, Table
-from lakewright.storage.errors import InvalidSchema
+from lakewright.storage import AlterPlan, AlterResult, Table
 from lakewright.storage.spec.schema_change_text import parse_changes
-
-_ALLOWED = ("drop_undeclared", "allow_loss")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,28 +34,22 @@ class AlterOptions:
     table_comment: tuple[str, ...] = option((), "Comment the table.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolveOptions(AlterOptions):
-    """Changes as texts; without any, those that make the table as it is declared."""
-
-    drop_undeclared: bool = option(
-        False, "Drop columns that are not declared; otherwise they stay."
-    )
-    allow_loss: bool = option(
-        False, "Make changes of types by which stored values may change or become null."
-    )
+def given_texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
+    """The texts of the changes that the options name, by kind."""
+    return {each.name: getattr(options, each.name) for each in fields(AlterOptions)}
 
 
-def _texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
-    return {
-        each.name: getattr(options, each.name)
-        for each in fields(options)
-        if each.name not in _ALLOWED
-    }
+def alter_line(table: str, texts: Mapping[str, Sequence[str]]) -> str:
+    """The call of `lakewright alter` with these texts, for a shell."""
+    words = ["lakewright", "alter", table]
+    for kind, given in texts.items():
+        for text in given:
+            words += [f"--{kind.replace('_', '-')}", text]
+    return shlex.join(words)
 
 
 def _plan(table: Table, options: AlterOptions) -> AlterPlan:
-    return table.plan_alter(*parse_changes(_texts(options)))
+    return table.plan_alter(*parse_changes(given_texts(options)))
 
 
 def _report(_: Table, done: Outcome[AlterOptions, AlterPlan, AlterResult]) -> Report:
@@ -90,35 +81,3 @@ ALTER: Verb[AlterOptions, AlterPlan, AlterResult] = Verb(
     run=lambda table, plan, options, work: table.run_alter(plan),
     report=_report,
 )
-
-
-def evolution_to(declaration: TableDeclaration) -> Verb[EvolveOptions, AlterPlan, AlterResult]:
-    """The verb that makes a table as declared, or applies the changes that its options name."""
-
-    def plan(table: Table, options: EvolveOptions) -> AlterPlan:
-        if any(_texts(options).values()):
-            return _plan(table, options)
-        wanted = declared_changes(declaration, table.schema)
-        if wanted.others:
-            raise InvalidSchema(
-                f"table {table.name} cannot become as declared by a change of its schema: "
-                f"{'; '.join(wanted.others)}; change the declaration",
-                table=table.name,
-            )
-        changes = [
-            change
-            for change in wanted.changes
-            if options.drop_undeclared or not isinstance(change, DropColumn)
-        ]
-        if changes:
-            planned = table.plan_alter(*changes)
-            if planned.losses and not options.allow_loss:
-                raise InvalidSchema(
-                    f"stored values of {table.name} may change as its types become those that are "
-                    f"declared: {'; '.join(planned.losses)}; set allow_loss to accept it",
-                    table=table.name,
-                )
-            return planned
-        return AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
-
-    return replace(ALTER, options=EvolveOptions, plan=plan)  # type: ignore[arg-type,return-value]

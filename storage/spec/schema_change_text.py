@@ -109,12 +109,12 @@ def text_of(change: SchemaChange) -> tuple[str, str]:
             return "no_comment", column
         case ChangeComment(column=column, comment=text):
             return "comment", f"{_path(column)}:{text}"
-        case ChangeDefault(column=column, default=None):
+        case ChangeDefault(column=column, default=text) if text is None:
             return "no_default", column
         case ChangeDefault(column=column, default=text):
             # A default may stand in quotes, which are no part of the value.
-            bare = text.strip() == text and text
-            return "default", f"{_path(column)}:{text if bare else _quoted(text)}"
+            value = text if text and text.strip() == text else _quoted(text or "")
+            return "default", f"{_path(column)}:{value}"
         case MoveColumn(column=column, position=position):
             return "move", f"{_path(column)} {_place(position)}"
         case SetOption(name=name, value=value):

@@ -8,7 +8,7 @@ import pytest
 
 from lakewright.platform.declare.declarations import TableDeclaration
 from lakewright.platform.declare.declared_changes import declared_changes
-from lakewright.platform.declare.open_declared import open_declared
+from lakewright.platform.declare.open_declared import check_rows_fit, open_declared
 from lakewright.storage import (
     AddColumn,
     Catalog,
@@ -35,6 +35,13 @@ def declared(columns: dict[str, Any], **given: Any) -> TableDeclaration:
 
 def names_and_types(schema: TableSchema) -> list[str]:
     return [f"{field.name} {field.type}" for field in schema.fields]
+
+
+def opened(catalog: Catalog, declaration: TableDeclaration) -> Table:
+    """The declared table, which a run may write."""
+    table, drift = open_declared(catalog, declaration)
+    check_rows_fit(drift)
+    return table
 
 
 BEFORE = {"k": "INT", "a": "INT", "b": "STRING", "r": "ROW<x INT, y STRING>", "l": "ARRAY<INT>"}
@@ -145,12 +152,12 @@ def test_the_changes_are_those_that_were_made_and_lead_to_the_declaration(
         f"{column.name} {column.type}" for column in declaration.columns
     ]
     assert not declared_changes(declaration, table.schema)
-    assert open_declared(catalog, declaration).read(columns=["k"]).num_rows == 1
+    assert opened(catalog, declaration).read(columns=["k"]).num_rows == 1
 
 
 def test_a_default_goes_with_its_line_and_is_there_at_creation(catalog: Catalog) -> None:
     given = {"type": "STRING", "default": "it's"}
-    table = open_declared(catalog, declared({"k": "INT", "a": given}))
+    table = opened(catalog, declared({"k": "INT", "a": given}))
     assert table.schema.field("a").default_value == "it's"
     table.write(rows(table, [{"k": 1, "a": None}]))
     assert table.read().to_pylist() == [{"k": 1, "a": "it's"}]
@@ -158,14 +165,14 @@ def test_a_default_goes_with_its_line_and_is_there_at_creation(catalog: Catalog)
     assert [shown(each) for each in declared_changes(without, table.schema).changes] == [
         "no default for a"
     ]
-    assert open_declared(catalog, without).schema == table.schema
+    assert opened(catalog, without).schema == table.schema
     quoted = table.alter(ChangeDefault("a", "'it's'"))
     assert not declared_changes(declared({"k": "INT", "a": given}), quoted.schema)
 
 
 def test_a_default_that_is_no_value_of_its_column_creates_no_table(catalog: Catalog) -> None:
     with pytest.raises(UnsupportedError, match="column a is INT and has the default 'many'"):
-        open_declared(catalog, declared({"a": {"type": "INT", "default": "many"}}))
+        opened(catalog, declared({"a": {"type": "INT", "default": "many"}}))
     assert not catalog.table_exists("db.t")
 
 
@@ -221,22 +228,22 @@ def test_a_table_ahead_of_its_declaration_is_opened_where_no_value_is_lost(
     catalog: Catalog,
 ) -> None:
     appended = declared({"k": "INT", "a": "INT"}, write={"mode": "append"})
-    table: Table = open_declared(catalog, appended)
+    table: Table = opened(catalog, appended)
     ahead = table.alter(AddColumn("n", "STRING", default="none"))
-    assert open_declared(catalog, appended).schema == ahead.schema
+    assert opened(catalog, appended).schema == ahead.schema
     # Rows that replace others would replace the values of the column too.
     with pytest.raises(InvalidSchema, match="differs by: drop column n"):
-        open_declared(catalog, declared({"k": "INT", "a": "INT"}))
+        opened(catalog, declared({"k": "INT", "a": "INT"}))
     ahead.alter(RenameColumn("a", "b"))
     with pytest.raises(InvalidSchema, match=r"differs by: add column a INT; run the job evolve"):
-        open_declared(catalog, appended)
+        opened(catalog, appended)
 
 
 def test_a_column_that_decides_which_row_wins_is_not_left_out(catalog: Catalog) -> None:
     keyed = {"primary_key": ["k"], "options": {"merge-engine": "partial-update"}}
     declaration = declared({"k": "INT NOT NULL", "a": "INT"}, **keyed)
-    table = open_declared(catalog, declaration).alter(AddColumn("n", "INT"))
-    assert open_declared(catalog, declaration).schema == table.schema
+    table = opened(catalog, declaration).alter(AddColumn("n", "INT"))
+    assert opened(catalog, declaration).schema == table.schema
     table.alter(AddColumn("ts", "INT"), SetOption("sequence.field", "ts"))
     with pytest.raises(InvalidSchema, match="drop column ts"):
-        open_declared(catalog, declaration)
+        opened(catalog, declaration)
