@@ -18,7 +18,6 @@ from lakewright.storage import (
     MoveColumn,
     Table,
 )
-from lakewright.storage.errors import InvalidRequestError, UnsupportedError
 from lakewright.storage.spec.column_uses import uses_of
 from lakewright.storage.spec.schema import TableSchema
 from lakewright.storage.spec.schema_change import SchemaChange, path_of
@@ -33,7 +32,7 @@ class SchemaDrift:
     """The changes that lead from a table to its declaration.
 
     `misfits` are the changes without which declared rows do not fit. `plan` is what all changes
-    would change together; `refusal` says why they cannot be made as they are.
+    would change together, with what the gate finds about them.
     """
 
     table: str
@@ -41,7 +40,6 @@ class SchemaDrift:
     found: DeclaredChanges
     misfits: tuple[SchemaChange, ...]
     plan: AlterPlan | None = None
-    refusal: str | None = None
 
     def __bool__(self) -> bool:
         return bool(self.found)
@@ -55,12 +53,6 @@ class SchemaDrift:
 def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
     """How a table differs from its declaration; nothing is written."""
     found = declared_changes(declaration, table.schema)
-    plan, refusal = None, None
-    if found.changes:
-        try:
-            plan = table.plan_alter(*found.changes)
-        except (InvalidRequestError, UnsupportedError) as error:
-            refusal = error.message
     return SchemaDrift(
         table=table.name,
         schema_id=table.schema.id,
@@ -71,8 +63,7 @@ def schema_drift(declaration: TableDeclaration, table: Table) -> SchemaDrift:
             if not isinstance(change, _HARMLESS)
             and not _may_be_left_out(change, declaration, table.schema)
         ),
-        plan=plan,
-        refusal=refusal,
+        plan=table.plan_alter(*found.changes) if found.changes else None,
     )
 
 

@@ -15,6 +15,7 @@ from lakewright.platform.declare.schema_drift import SchemaDrift
 from lakewright.platform.orchestration.names import TableNames
 from lakewright.platform.upkeep.alter import alter_line
 from lakewright.platform.upkeep.words import counted
+from lakewright.storage import AlterPlan
 from lakewright.storage.spec.schema_change import SchemaChange
 from lakewright.storage.spec.schema_change_text import shown, texts_in_turn
 
@@ -79,8 +80,8 @@ def drift_metadata(drift: SchemaDrift, names: TableNames) -> dict[str, Any]:
         metadata["differences"] = dg.MetadataValue.md(_listed(drift.plan.differences))
         if drift.plan.losses:
             metadata["losses"] = dg.MetadataValue.md(_listed(drift.plan.losses))
-    if drift.refusal is not None:
-        metadata["refused"] = drift.refusal
+        if drift.plan.findings:
+            metadata["gate"] = dg.MetadataValue.md(_findings(drift.plan))
     return metadata
 
 
@@ -123,6 +124,14 @@ def _changes_table(drift: SchemaDrift) -> str:
     rows += [(other, "no", "no change of the schema does it") for other in found.others]
     lines = [("change", "declared rows fit without it", "what is lost"), ("---", "---", "---")]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in [*lines, *rows])
+
+
+def _findings(plan: AlterPlan) -> str:
+    lines = [
+        f"- **{each.rule.value}** ({each.severity.value}): {each.message}; {each.way_out}"
+        for each in plan.findings
+    ]
+    return "\n".join([f"verdict: {plan.verdict.value}", "", *lines])
 
 
 def _cell(text: str) -> str:

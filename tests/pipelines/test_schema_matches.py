@@ -74,7 +74,8 @@ def test_the_plan_is_a_table_of_changes_with_the_calls_that_make_them(filled: La
     line = "lakewright alter shop.events --rename amount:price --add 'city STRING' --type id:INT"
     assert metadata["command line"].value == f"```sh\n{line}\n```"
     assert '"config": {"rename": ["amount:price"]' in metadata["run config"].value
-    assert "explicit" in metadata["refused"].value
+    assert "verdict: deny" in metadata["gate"].value
+    assert "explicit" in metadata["gate"].value
 
 
 def test_drift_that_harms_no_row_is_a_warning_and_the_run_goes_on(filled: Lake) -> None:
