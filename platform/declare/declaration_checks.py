@@ -38,6 +38,10 @@ from lakewright.storage.spec.supported_options import check_new_options
 
 Finding = tuple[Place, str]
 
+# Checks that every declared table has; expectations have other names.
+SCHEMA_MATCHES = "schema_matches"
+TABLE_CHECKS = frozenset({SCHEMA_MATCHES})
+
 # Partition keys have years of four digits. Changes of clocks are checked for some years ahead.
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
 
@@ -276,6 +280,11 @@ def _check_expectations(declaration: TableDeclaration) -> Iterator[Finding]:
             yield (*place, *inner), message
         name = expectation.check_name
         names[name] += 1
+        if name in TABLE_CHECKS:
+            yield (
+                (*place, "name"),
+                f"{name!r} is a check of every table; give this one another name",
+            )
         if names[name] == 2:
             yield place, f"a second check would be called {name!r}; give this one a name"
         if _DAGSTER_NAME.fullmatch(name) is None:

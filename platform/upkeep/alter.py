@@ -1,13 +1,12 @@
-"""Altering a schema as a verb: changes as texts, or those that lead to a declaration."""
+"""Altering a schema as a verb: changes as texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from lakewright.platform.declare.declarations import TableDeclaration
-from lakewright.platform.declare.declared_changes import declared_changes
 from lakewright.platform.upkeep.findings import (
     difference_rows,
     finding_rows,
@@ -17,13 +16,11 @@ from lakewright.platform.upkeep.findings import (
 from lakewright.platform.upkeep.gate_options import GateOptions, rules_of, scan_engine
 from lakewright.platform.upkeep.verb import Outcome, Report, Verb, Work, option
 from lakewright.platform.upkeep.words import counted
-from lakewright.storage import AlterPlan, AlterResult, DropColumn, Engine, Table
-from lakewright.storage.errors import InvalidSchema
+from lakewright.storage import AlterPlan, AlterResult, Engine, Table
 from lakewright.storage.spec.schema_change_text import parse_changes
 from lakewright.storage.spec.schema_gate import Dependent
 
 _GATE = {each.name for each in fields(GateOptions)}
-_ALLOWED = ("drop_undeclared", "allow_loss")
 
 # Who uses columns of a table, outside of it.
 DependentsOf = Callable[[Table], Sequence[Dependent]]
@@ -60,24 +57,19 @@ class AlterOptions(GateOptions):
     table_comment: tuple[str, ...] = option((), "Comment the table.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvolveOptions(AlterOptions):
-    """Changes as texts; without any, those that make the table as it is declared."""
-
-    drop_undeclared: bool = option(
-        False, "Drop columns that are not declared; otherwise they stay."
-    )
-    allow_loss: bool = option(
-        False, "Make changes of types by which stored values may change or become null."
-    )
+def given_texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
+    """The texts of the changes that the options name, by kind."""
+    kinds = [each.name for each in fields(AlterOptions) if each.name not in _GATE]
+    return {name: getattr(options, name) for name in kinds}
 
 
-def _texts(options: AlterOptions) -> dict[str, tuple[str, ...]]:
-    return {
-        each.name: getattr(options, each.name)
-        for each in fields(options)
-        if each.name not in _ALLOWED and each.name not in _GATE
-    }
+def alter_line(table: str, texts: Mapping[str, Sequence[str]]) -> str:
+    """The call of `lakewright alter` with these texts, for a shell."""
+    words = ["lakewright", "alter", table]
+    for kind, given in texts.items():
+        for text in given:
+            words += [f"--{kind.replace('_', '-')}", text]
+    return shlex.join(words)
 
 
 def _report(_: Table, done: Outcome[OptionsT, AlterPlan, AlterResult]) -> Report:
@@ -140,46 +132,9 @@ def altering(
         rules = rules_of(
             options, table, dependents=dependents(table), is_scanned=engine is not None
         )
-        return table.plan_alter(*parse_changes(_texts(options)), rules=rules, engine=engine)
+        return table.plan_alter(*parse_changes(given_texts(options)), rules=rules, engine=engine)
 
     return alter_verb(AlterOptions, planned)
 
 
 ALTER = altering()
-
-
-def evolution_to(
-    declaration: TableDeclaration, dependents: DependentsOf = no_dependents
-) -> Verb[EvolveOptions, AlterPlan, AlterResult]:
-    """The verb that makes a table as declared, or applies the changes that its options name."""
-
-    def plan(table: Table, options: EvolveOptions, engine: Engine | None) -> AlterPlan:
-        rules = rules_of(
-            options, table, dependents=dependents(table), is_scanned=engine is not None
-        )
-        if any(_texts(options).values()):
-            return table.plan_alter(*parse_changes(_texts(options)), rules=rules, engine=engine)
-        wanted = declared_changes(declaration, table.schema)
-        if wanted.others:
-            raise InvalidSchema(
-                f"table {table.name} cannot become as declared by a change of its schema: "
-                f"{'; '.join(wanted.others)}; change the declaration",
-                table=table.name,
-            )
-        changes = [
-            change
-            for change in wanted.changes
-            if options.drop_undeclared or not isinstance(change, DropColumn)
-        ]
-        if changes:
-            planned = table.plan_alter(*changes, rules=rules, engine=engine)
-            if planned.losses and not options.allow_loss:
-                raise InvalidSchema(
-                    f"stored values of {table.name} may change as its types become those that are "
-                    f"declared: {'; '.join(planned.losses)}; set allow_loss to accept it",
-                    table=table.name,
-                )
-            return planned
-        return AlterPlan(table=table.name, schema_id=table.schema.id, changes=(), differences=())
-
-    return alter_verb(EvolveOptions, plan)
